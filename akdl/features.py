@@ -1,7 +1,7 @@
 """Conversion of serialized rows to tensors, one batch at a time.
 
-Parsing a batch with one `tf.io.parse_example` is about twenty times faster than parsing each record and batching afterwards,
-so `dataset.batch(n)` comes first:
+Parsing a batch with one `tf.io.parse_example` is about twenty times faster than parsing each record
+and batching afterwards, so `dataset.batch(n)` comes first:
 
     dataset = task_config.tf_context.flink_stream_dataset()
     dataset = features.batches(dataset, 1024, task_config.tf_context.columns)
@@ -14,7 +14,14 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 
 from akdl.near_names import listed
 from akdl.wire import TableColumn
-from akdl.wire.column_type import FLOAT32_FEATURE, INT64_FEATURE, STRING_FEATURE, ColumnType, Kind, type_of
+from akdl.wire.column_type import (
+    FLOAT32_FEATURE,
+    INT64_FEATURE,
+    STRING_FEATURE,
+    ColumnType,
+    Kind,
+    type_of,
+)
 
 INT64 = INT64_FEATURE
 FLOAT32 = FLOAT32_FEATURE
@@ -22,20 +29,24 @@ STRING = STRING_FEATURE
 
 
 def feature_spec(
-    columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, object]] = None
+    columns: Sequence[TableColumn],
+    exact_doubles: bool = False,
+    defaults: Optional[Mapping[str, object]] = None,
 ) -> Dict[str, Any]:
     """Return the `features` argument of `tf.io.parse_example` for these columns.
 
-    BOOLEAN, the integers, DATE (days), TIME (milliseconds of the day) and TIMESTAMP (microseconds since 1970-01-01) are
-    int64, FLOAT and DOUBLE are float32, and other types are strings: text in UTF-8, DECIMAL as text. An ARRAY is a
-    `tf.io.VarLenFeature`, any other column a `tf.io.FixedLenFeature` of shape [].
+    BOOLEAN, the integers, DATE (days), TIME (milliseconds of the day) and TIMESTAMP (microseconds
+    since 1970-01-01) are int64, FLOAT and DOUBLE are float32, and other types are strings: text in
+    UTF-8, DECIMAL as text. An ARRAY is a `tf.io.VarLenFeature`, any other column a
+    `tf.io.FixedLenFeature` of shape [].
 
     Args:
         columns: The columns to read, such as `task_config.tf_context.columns`.
-        exact_doubles: As in `task_config.tf_context.exact_doubles`: DOUBLE is a string of 8 little-endian bytes, and
-            ARRAY<DOUBLE> one string of 8 bytes per element. `parse_examples` decodes them.
-        defaults: Column name to the value that replaces null. A null in a column without a default is an error
-            when the batch is parsed; a null ARRAY becomes an empty one.
+        exact_doubles: As in `task_config.tf_context.exact_doubles`: DOUBLE is a string of 8
+            little-endian bytes, and ARRAY<DOUBLE> one string of 8 bytes per element.
+            `parse_examples` decodes them.
+        defaults: Column name to the value that replaces null. A null in a column without a default
+            is an error when the batch is parsed; a null ARRAY becomes an empty one.
 
     Raises:
         ValueError: A default for a column that does not exist, or for an ARRAY; or an unknown type.
@@ -49,25 +60,34 @@ def feature_spec(
         exact = exact_doubles and column_type.kind is Kind.DOUBLE
         dtype = tf.string if exact else tf.as_dtype(column_type.feature)
         if column_type.is_array:
-            spec[column.name] = tf.io.FixedLenFeature([], dtype, b"") if exact else tf.io.VarLenFeature(dtype)
+            spec[column.name] = (
+                tf.io.FixedLenFeature([], dtype, b"") if exact else tf.io.VarLenFeature(dtype)
+            )
         elif column.name in defaults:
-            spec[column.name] = tf.io.FixedLenFeature([], dtype, _default(defaults[column.name], column_type, exact))
+            spec[column.name] = tf.io.FixedLenFeature(
+                [], dtype, _default(defaults[column.name], column_type, exact)
+            )
         else:
             spec[column.name] = tf.io.FixedLenFeature([], dtype)
     return spec
 
 
-def checked_defaults(columns: Sequence[TableColumn], defaults: Optional[Mapping[str, object]]) -> Mapping[str, object]:
+def checked_defaults(
+    columns: Sequence[TableColumn], defaults: Optional[Mapping[str, object]]
+) -> Mapping[str, object]:
     """Return the defaults of columns; a ValueError for one that does not exist, or is an ARRAY."""
     defaults = {} if defaults is None else defaults
     names = [column.name for column in columns]
     unknown = sorted(set(defaults) - set(names))
     if unknown:
-        raise ValueError(f"defaults for unknown columns {listed(unknown)}; the columns are {listed(names)}")
+        raise ValueError(
+            f"defaults for unknown columns {listed(unknown)}; the columns are {listed(names)}"
+        )
     for column in columns:
         if column.name in defaults and type_of(column).is_array:
             raise ValueError(
-                f"defaults names the ARRAY column {column.name!r}, whose nulls are read as empty arrays: remove it"
+                f"defaults names the ARRAY column {column.name!r}, whose nulls are read as empty"
+                " arrays: remove it"
             )
     return defaults
 
@@ -86,15 +106,18 @@ def parse_examples(
         exact_doubles: See `feature_spec`; the decoded column is float64.
 
     Returns:
-        Column name to a tensor of shape [n], for an ARRAY column a `tf.SparseTensor` of shape [n, longest].
+        Column name to a tensor of shape [n], for an ARRAY column a `tf.SparseTensor` of shape [n,
+        longest].
 
     Raises:
-        ValueError: See `feature_spec`.
-        tf.errors.InvalidArgumentError: When the tensors are evaluated: a null without default, or a type that differs.
+        ValueError: See `feature_spec`. tf.errors.InvalidArgumentError: When the tensors are
+        evaluated: a null without default, or a type that differs.
     """
     import tensorflow as tf
 
-    parsed: Dict[str, Any] = tf.io.parse_example(serialized, feature_spec(columns, exact_doubles, defaults))
+    parsed: Dict[str, Any] = tf.io.parse_example(
+        serialized, feature_spec(columns, exact_doubles, defaults)
+    )
     if exact_doubles:
         for column in columns:
             column_type = type_of(column)
@@ -115,7 +138,8 @@ def batches(
     """Return a `tf.data.Dataset` of parsed batches, see `parse_examples`.
 
     Args:
-        dataset: A dataset of serialized rows, such as `task_config.tf_context.flink_stream_dataset()` or
+        dataset: A dataset of serialized rows, such as
+            `task_config.tf_context.flink_stream_dataset()` or
             `tf.data.TFRecordDataset(task_config.dataset_file)`. Shuffle and repeat it before.
         batch_size: Rows in a batch.
         columns: See `feature_spec`, as for `exact_doubles` and `defaults`.
@@ -160,7 +184,8 @@ def _decode_scalars(tf: Any, cells: Any) -> Any:
 
 
 def _decode_arrays(tf: Any, cells: Any) -> Any:
-    # decode_raw needs strings of equal length, so all elements are decoded as one string and then split into rows.
+    # decode_raw needs strings of equal length, so all elements are decoded as one string and then
+    # split into rows.
     elements = tf.io.decode_raw(tf.strings.reduce_join(cells), tf.float64)
     lengths = tf.cast(tf.strings.length(cells), tf.int64) // 8
     return tf.RaggedTensor.from_row_lengths(elements, lengths).to_sparse()

@@ -12,23 +12,40 @@ from typing import Any, List, Set, Tuple
 HIDDEN = "***"
 
 _SCHEME = r"[A-Za-z][\w+.-]*"
-_CHAIN = re.compile(rf"::(?={_SCHEME}:(?://|:))")  # between the links of an address of fsspec: zip://a.csv::https://host/b.zip
+# between the links of an address of fsspec: zip://a.csv::https://host/b.zip
+_CHAIN = re.compile(rf"::(?={_SCHEME}:(?://|:))")
 _HOST = re.compile(r"(\[[\w:.%]*\]|[^:@\[\]]*)(:\d{0,5})?")
 _ADDRESS = re.compile(rf"(?<![\w+.-]){_SCHEME}://[^\s\"'`<>|]+")
 _AZURE = {"abfs", "abfss", "wasb", "wasbs"}  # abfss://container@account/path has no login
 _AFTER = ".,:;!)]}"  # punctuation that may follow an address
-# A name, a separator, and a value: name=value, 'name': 'value', --name value. Not ":" and a bare word, as in prose.
+# A name, a separator, and a value: name=value, 'name': 'value', --name value. Not ":" and a bare
+# word, as in prose.
 _PAIR = re.compile(
     r"(?<![\w.-])(?P<name>-{0,2}[A-Za-z_][\w.-]*)"
     r"(?P<between>[\"']?\s*(?:=(?!=)|:(?=\s*[\"']))\s*|(?<=[\w.-])[ ]+(?=[^\s-]))"
     r"(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'&;,)\]}>/]+)"
 )
-_HEADER = re.compile(r"(?i)(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:\w+ +)?|\bbearer +)[\w.~+/=-]{4,}")
+_HEADER = re.compile(
+    r"(?i)(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:\w+ +)?|\bbearer +)[\w.~+/=-]{4,}"
+)
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = {
-    "auth", "authentication", "authorization", "bearer", "cookie", "cred", "creds", "pw", "pwd", "sas", "sig", "token",
-}  # fmt: skip
-_SECRET_PARTS = re.compile("passw|passphrase|passcode|secret|credential|connectionstring|token$|pwd$")
+    "auth",
+    "authentication",
+    "authorization",
+    "bearer",
+    "cookie",
+    "cred",
+    "creds",
+    "pw",
+    "pwd",
+    "sas",
+    "sig",
+    "token",
+}
+_SECRET_PARTS = re.compile(
+    "passw|passphrase|passcode|secret|credential|connectionstring|token$|pwd$"
+)
 _SECRET_KEYS = re.compile(
     "(access|account|api|app|auth|client|encryption|master|private|shared|signing|storage|subscription)keys?$"
 )
@@ -37,12 +54,16 @@ _HEX = re.compile(r"[0-9a-fA-F]{32,}")
 
 
 def shown(address: str) -> str:
-    """Address for messages, without user, password, query, fragment, and keys in its path. Plain paths stay unchanged."""
+    """Address for messages, without user, password, query, fragment, and keys in its path. Plain
+    paths stay unchanged.
+    """
     return "::".join(_shown_link(link) for link in _CHAIN.split(address))
 
 
 def masked(text: str, address: str = "") -> str:
-    """Message, such as a storage's error, without secrets; secrets of `address` are also masked where they stand alone."""
+    """Message, such as a storage's error, without secrets; secrets of `address` are also masked
+    where they stand alone.
+    """
     # The longest first, since a secret may contain another: the rest of it would stay readable.
     for secret in sorted(_secrets_of(address), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
@@ -55,17 +76,26 @@ def masked_value(name: str, value: object) -> Any:
         return value if value is None or value == "" or isinstance(value, bool) else HIDDEN
     if isinstance(value, dict):
         found = {key: masked_value(str(key), each) for key, each in value.items()}
-        named = value.get("name", value.get("key"))  # lists of variables: {"name": ..., "value": ...}
-        return {**found, "value": HIDDEN} if isinstance(named, str) and is_secret(named) and "value" in value else found
+        # lists of variables: {"name": ..., "value": ...}
+        named = value.get("name", value.get("key"))
+        return (
+            {**found, "value": HIDDEN}
+            if isinstance(named, str) and is_secret(named) and "value" in value
+            else found
+        )
     if isinstance(value, (list, tuple)):
         return [
             # Arguments of a program: ["--password", "..."]
-            HIDDEN if isinstance(before, str) and re.match("-[^=]*$", before) and is_secret(before) else masked_value("", each)
+            HIDDEN
+            if isinstance(before, str) and re.match("-[^=]*$", before) and is_secret(before)
+            else masked_value("", each)
             for before, each in zip(["", *value], value)
         ]
     if not isinstance(value, str):
         return value
-    return shown(value) if re.match(rf"{_SCHEME}:[/:]", value) and "\n" not in value else masked(value)
+    return (
+        shown(value) if re.match(rf"{_SCHEME}:[/:]", value) and "\n" not in value else masked(value)
+    )
 
 
 def login_of(address: str) -> str:
@@ -81,7 +111,11 @@ def is_secret(name: str) -> bool:
     """
     words = [word.lower() for word in _WORD.findall(name)]
     joined = "".join(words)
-    return bool(_SECRET_WORDS.intersection(words) or _SECRET_PARTS.search(joined) or _SECRET_KEYS.search(joined))
+    return bool(
+        _SECRET_WORDS.intersection(words)
+        or _SECRET_PARTS.search(joined)
+        or _SECRET_KEYS.search(joined)
+    )
 
 
 def _secrets_of(address: str) -> Set[str]:
@@ -89,7 +123,8 @@ def _secrets_of(address: str) -> Set[str]:
     found = []
     for link in _CHAIN.split(address):
         login, query = login_of(link), link.partition("?")[2].partition("#")[0]
-        # Parts too: where a password holds `@` or `/`, storages take a part of it for the host, and name that in their errors.
+        # Parts too: where a password holds `@` or `/`, storages take a part of it for the host, and
+        # name that in their errors.
         password = login.partition(":")[2] or login
         found += [login, *re.split("[:@/?#]", password), password]
         found += [query, *(pair.partition("=")[2] for pair in query.split("&"))]
@@ -98,8 +133,13 @@ def _secrets_of(address: str) -> Set[str]:
 
 def _masked_pair(found: "re.Match[str]") -> str:
     name, between, value = found.group("name", "between", "value")
-    # A space alone stands between an option of a command line and its value, and between words of prose.
-    if not is_secret(name) or (not between.strip() and not name.startswith("-")) or value[:3] == HIDDEN:
+    # A space alone stands between an option of a command line and its value, and between words of
+    # prose.
+    if (
+        not is_secret(name)
+        or (not between.strip() and not name.startswith("-"))
+        or value[:3] == HIDDEN
+    ):
         return found.group()
     quote = value[0] if value[0] in "\"'" else ""
     return f"{name}{between}{quote}{HIDDEN}{quote}"
@@ -126,8 +166,8 @@ def _shown_link(link: str) -> str:
 
 
 def _split(rest: str) -> Tuple[str, str, str]:
-    # Host and port, path, and "?...". Passwords may contain unescaped "@", "/", "?" and "#". A "/" after digits alone ends a
-    # port: host:8080/a@b.
+    # Host and port, path, and "?...". Passwords may contain unescaped "@", "/", "?" and "#". A "/"
+    # after digits alone ends a port: host:8080/a@b.
     if not _is_host(rest):
         login, _, after = rest.rpartition("@")
         if re.search("[?#]", login.partition("@")[2]):
@@ -150,8 +190,11 @@ def _is_host(rest: str) -> bool:
     host, login = rest[:end], rest.rpartition("@")[0]
     if _HOST.fullmatch(host) is None or (login and rest[end : end + 1] != "/"):
         return False
-    # A login whose ":" was forgotten or is late, as in s3://KEY/SEC/RET@bucket. Names of buckets are in lower case.
-    is_odd = host != host.lower() or ":" in login[end:] or _looks_like_a_key(re.sub("[/+]", "", login))
+    # A login whose ":" was forgotten or is late, as in s3://KEY/SEC/RET@bucket. Names of buckets
+    # are in lower case.
+    is_odd = (
+        host != host.lower() or ":" in login[end:] or _looks_like_a_key(re.sub("[/+]", "", login))
+    )
     return not login or "." in host or not is_odd
 
 
@@ -159,18 +202,24 @@ def _shown_path(path: str) -> str:
     parts: List[str] = []
     for part in path.split("/"):
         before = parts[-1] if parts else ""
-        follows_its_name = is_secret(before) and not set("=.") & set(before + part)  # as in /token/4f1c/
-        parts.append(HIDDEN if part and (follows_its_name or _looks_like_a_key(part)) else masked(part))
+        # as in /token/4f1c/
+        follows_its_name = is_secret(before) and not set("=.") & set(before + part)
+        parts.append(
+            HIDDEN if part and (follows_its_name or _looks_like_a_key(part)) else masked(part)
+        )
     return "/".join(parts)
 
 
 def _looks_like_a_key(part: str) -> bool:
-    """Test if a part of a path is random, like keys of web hooks and signed links. File names have a dot."""
+    """Test if a part of a path is random, like keys of web hooks and signed links. File names have
+    a dot.
+    """
     if "." in part:
         return False
     if _HEX.search(part):
         return True
     return any(
-        sum(map(str.isdigit, token)) >= 2 and (token.isupper() or (token != token.lower() and token != token.upper()))
+        sum(map(str.isdigit, token)) >= 2
+        and (token.isupper() or (token != token.lower() and token != token.upper()))
         for token in _TOKEN.findall(part)
     )

@@ -17,7 +17,8 @@ def listed(names: Iterable[str]) -> str:
 
 def short(value: object, most: int = 80) -> str:
     """Representation of a value, at most so many characters of it."""
-    text = str(value) if isinstance(value, numbers.Real) else repr(value)  # not np.float64(0.5), as since numpy 2
+    # not np.float64(0.5), as since numpy 2
+    text = str(value) if isinstance(value, numbers.Real) else repr(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
@@ -26,7 +27,10 @@ def near(name: str, known: Iterable[str], most: int = 1, likeness: float = _LIKE
     plain: Dict[str, str] = {}
     for each in known:
         plain.setdefault(_plain(each), each)
-    return [plain[found] for found in difflib.get_close_matches(_plain(name), list(plain), most, likeness)]
+    return [
+        plain[found]
+        for found in difflib.get_close_matches(_plain(name), list(plain), most, likeness)
+    ]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

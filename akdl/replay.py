@@ -61,7 +61,8 @@ class _KeptChannel(Channel):
             free.bind(("localhost", 0))
             address = f"localhost:{free.getsockname()[1]}"
         config = {"cluster": {"chief": [address]}, "task": {"type": "chief", "index": 0}}
-        return Cluster(tf_config=json.dumps(config), waits_for_files=True)  # the files of extra inputs are there
+        # the files of extra inputs are there
+        return Cluster(tf_config=json.dumps(config), waits_for_files=True)
 
     def read(self) -> Iterator[Chunk]:
         return chunks_in(self._path)
@@ -73,12 +74,17 @@ class _KeptChannel(Channel):
 
 
 def main(args: Optional[Sequence[str]] = None) -> int:
-    """Return the exit status: that of the script's process, 1 where the script fails, and 2 without a readable file."""
+    """Return the exit status: that of the script's process, 1 where the script fails, and 2 without
+    a readable file.
+    """
     parser = argparse.ArgumentParser(
-        prog="akdl replay", description="Run a failed script again, on the rows that it read last, without Flink."
+        prog="akdl replay",
+        description="Run a failed script again, on the rows that it read last, without Flink.",
     )
     parser.add_argument("file", help="path or address that the error of the job names")
-    parser.add_argument("--pdb", action="store_true", help="open Python's debugger where the script fails")
+    parser.add_argument(
+        "--pdb", action="store_true", help="open Python's debugger where the script fails"
+    )
     given = parser.parse_args(args)
     if os.path.isdir(given.file):
         return _replay(given.file, given.pdb)
@@ -99,8 +105,10 @@ def main(args: Optional[Sequence[str]] = None) -> int:
         # and often another Python than the one of this command.
         python = kept.python if os.access(kept.python, os.X_OK) else sys.executable
         command = [python, "-m", "akdl", "replay", folder, *(["--pdb"] if given.pdb else [])]
-        signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the script, or for its debugger
-        environment = {**kept.environment, "PYTHONPATH": library, "PYTHONFAULTHANDLER": "1"}  # a crash shows its place
+        # Ctrl-C is for the script, or for its debugger
+        signal.signal(signal.SIGINT, lambda *_: None)
+        # a crash shows its place
+        environment = {**kept.environment, "PYTHONPATH": library, "PYTHONFAULTHANDLER": "1"}
         return subprocess.call(command, cwd=folder, env={**os.environ, **environment})
 
 
@@ -115,7 +123,9 @@ def _replay(folder: str, debugs: bool) -> int:
     for name in kept.left_out:
         _say(f"{name} is not there: it was too large to keep")
     open(os.path.join(folder, PRIVATE_FOLDER, "complete"), "wb", opener=private).close()
-    surroundings = entry.surround(_KeptChannel(os.path.join(folder, ROWS)), task, kept.attempt, logs)
+    surroundings = entry.surround(
+        _KeptChannel(os.path.join(folder, ROWS)), task, kept.attempt, logs
+    )
     try:
         entry.run_script(surroundings)
     except BaseException as error:
@@ -123,8 +133,14 @@ def _replay(folder: str, debugs: bool) -> int:
         print(failure.traceback or failure.message, file=sys.stderr)
         found = comparable(failure, folder)
         # Rows and lines may have other numbers here.
-        is_same = [re.sub(r"\d+", "0", each) for each in found] == [re.sub(r"\d+", "0", each) for each in kept.failure]
-        _say("the error of the job" if is_same else "another error; the job had {}: {}".format(*kept.failure))
+        is_same = [re.sub(r"\d+", "0", each) for each in found] == [
+            re.sub(r"\d+", "0", each) for each in kept.failure
+        ]
+        _say(
+            "the error of the job"
+            if is_same
+            else "another error; the job had {}: {}".format(*kept.failure)
+        )
         if debugs:
             pdb.post_mortem(error.__traceback__)
         return 1
@@ -137,8 +153,17 @@ def _failure_in(folder: str) -> _Failure:
         with open(os.path.join(folder, DESCRIPTION), encoding="utf-8") as file:
             found = json.load(file)
         return _Failure(ParseDict(found.pop("task"), Task(), ignore_unknown_fields=True), **found)
-    except (FileNotFoundError, AttributeError, LookupError, TypeError, ValueError, ParseError) as error:
-        raise FileError(f"expected a file that a failed script left with keepFailedRows ({error})") from None
+    except (
+        FileNotFoundError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        ParseError,
+    ) as error:
+        raise FileError(
+            f"expected a file that a failed script left with keepFailedRows ({error})"
+        ) from None
 
 
 def _say(text: str) -> None:

@@ -36,30 +36,46 @@ say = functools.partial(print, flush=True)
 
 _ABOUT_KERAS = "Train, evaluate or predict with awf_* callbacks."
 _ABOUT_ESTIMATOR = (
-    "Train an Estimator from model_fn, train_input_fn, eval_input_fn and serving_input_receiver_fn, evaluate it, and export it "
-    "as a SavedModel. A second run with the same --model-dir resumes from the last checkpoint."
+    "Train an Estimator from model_fn, train_input_fn, eval_input_fn and serving_input_receiver_fn,"
+    " evaluate it, and export it as a SavedModel. A second run with the same --model-dir resumes"
+    " from the last checkpoint."
 )
 _KERAS: Mapping[str, Config] = {
     "config": {"metavar": "CONFIG", "help": "JSON file with the task config"},
     "--data-path": {"metavar": "DIR", "help": "the value of ${DATA_PATH}$ in the config"},
 }
 _ESTIMATOR: Mapping[str, Config] = {
-    "--path": {"required": True, "help": "the argument `path` of the input functions: a file or folder of data"},
+    "--path": {
+        "required": True,
+        "help": "the argument `path` of the input functions: a file or folder of data",
+    },
     "--params": {
         "metavar": "FILE",
-        "help": "JSON file with the argument `params` of the functions; by default `parameters.json` next to the module",
+        "help": (
+            "JSON file with the argument `params` of the functions; by default `parameters.json`"
+            " next to the module"
+        ),
     },
     "--model-dir": {"required": True, "metavar": "DIR", "help": "folder of the checkpoints"},
-    "--export-dir": {"metavar": "DIR", "help": "folder of exports; by default `export` in the model dir"},
+    "--export-dir": {
+        "metavar": "DIR",
+        "help": "folder of exports; by default `export` in the model dir",
+    },
 }
 _BOTH: Mapping[str, Config] = {
-    "--module": {"required": True, "metavar": "FILE", "help": "Python file with the user's functions"},
+    "--module": {
+        "required": True,
+        "metavar": "FILE",
+        "help": "Python file with the user's functions",
+    },
     "--set": {
         "action": "append",
         "default": [],
         "metavar": "key=value",
-        "help": "set a value of the config or parameters, such as optimizer.args.learning_rate=0.1 or train_max_steps=500; for "
-        "`akdl keras`, a key in capitals is a placeholder",
+        "help": (
+            "set a value of the config or parameters, such as optimizer.args.learning_rate=0.1 or"
+            " train_max_steps=500; for `akdl keras`, a key in capitals is a placeholder"
+        ),
     },
 }
 
@@ -72,7 +88,15 @@ def keras(arguments: list[str] | None = None) -> int:
 
 def estimator(arguments: list[str] | None = None) -> int:
     """Run `akdl estimator train --module my_code.py --path data/`."""
-    return _run("akdl estimator", _ABOUT_ESTIMATOR, ["train"], _ESTIMATOR, _estimator, TrainingFailed, arguments)
+    return _run(
+        "akdl estimator",
+        _ABOUT_ESTIMATOR,
+        ["train"],
+        _ESTIMATOR,
+        _estimator,
+        TrainingFailed,
+        arguments,
+    )
 
 
 def _run(
@@ -105,7 +129,9 @@ def _run(
     except (*wrong, failure) as error:
         # The traceback of an error of Keras is left out: it has dozens of lines of Keras itself.
         if isinstance(error, (UserModuleError, TrainingFailed)) and error.__cause__ is not None:
-            traceback.print_exception(type(error.__cause__), error.__cause__, error.__cause__.__traceback__)
+            traceback.print_exception(
+                type(error.__cause__), error.__cause__, error.__cause__.__traceback__
+            )
         say(f"{given.task}: {error}", file=sys.stderr)
         return WRONG if isinstance(error, wrong) else FAILED
     return 0
@@ -122,7 +148,9 @@ def settings(given: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _keras(given: Any) -> None:
     config = read_config(given.config)
-    placeholders = {} if given.data_path is None else {"DATA_PATH": os.path.abspath(given.data_path)}
+    placeholders = (
+        {} if given.data_path is None else {"DATA_PATH": os.path.abspath(given.data_path)}
+    )
     for key, value in settings(given.set):
         if re.fullmatch(r"[A-Z][A-Z0-9_]*", key):
             placeholders[key] = value
@@ -147,7 +175,9 @@ def _keras(given: Any) -> None:
 def _estimator(given: Any) -> None:
     # TensorFlow logs the same progress in many more lines.
     logging.getLogger("tensorflow").setLevel(logging.WARNING)
-    file = given.params or os.path.join(os.path.dirname(os.path.abspath(given.module)), PARAMETERS_FILE)
+    file = given.params or os.path.join(
+        os.path.dirname(os.path.abspath(given.module)), PARAMETERS_FILE
+    )
     params: dict[str, Any] = {}
     if given.params or os.path.isfile(file):
         params = read_config(file)

@@ -1,15 +1,25 @@
-"""Test a script without Flink: task configs with rows made in the test, and a writer that collects the output.
+"""Test a script without Flink: task configs with rows made in the test, and a writer that collects
+the output.
 
-task_config = testing.batch_task_config(
-{"x": [0.5, None], "label": [0, 1]}, {"x": "DOUBLE", "label": "INT"}, work_dir=str(tmp_path), user_params={"n": 2}
-)
-my_script.main(task_config)
-assert task_config.output_writer.rows == [...]
+task_config = testing.batch_task_config( {"x": [0.5, None], "label": [0, 1]}, {"x": "DOUBLE",
+"label": "INT"}, work_dir=str(tmp_path), user_params={"n": 2} ) my_script.main(task_config) assert
+task_config.output_writer.rows == [...]
 """
 
 import io
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Union,
+    cast,
+)
 
 import numpy as np
 
@@ -36,11 +46,13 @@ class CollectingWriter:
     """Replaces `task_config.output_writer` and keeps the rows.
 
     Args:
-        types: Column name to Flink SQL type, as in `outputSchemaStr`. With it, unknown columns and values that do not
-            fit are rejected as in a job, and a missing column is None. Without it, all rows are accepted.
+        types: Column name to Flink SQL type, as in `outputSchemaStr`. With it, unknown columns and
+            values that do not fit are rejected as in a job, and a missing column is None. Without
+            it, all rows are accepted.
 
     Attributes:
-        rows: Rows in the order of writing: column name to a bool, int, float, bytes, a list of these, or None.
+        rows: Rows in the order of writing: column name to a bool, int, float, bytes, a list of
+            these, or None.
     """
 
     def __init__(self, types: Optional[Mapping[str, str]] = None) -> None:
@@ -73,7 +85,9 @@ class CollectingWriter:
         if self._columns is not None:
             encode_columns(values, self._columns)  # raises the same errors as a job
             size = len(next(iter(columns.values())))
-            columns = {column.name: columns.get(column.name, [None] * size) for column in self._columns}
+            columns = {
+                column.name: columns.get(column.name, [None] * size) for column in self._columns
+            }
         lengths = {name: len(cells) for name, cells in columns.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"the columns have different numbers of rows: {lengths}")
@@ -90,24 +104,35 @@ def table_columns(types: Mapping[str, str]) -> List[TableColumn]:
     return [TableColumn(name=name, type=sql_type) for name, sql_type in types.items()]
 
 
-def encode_rows(cells: Mapping[str, Sequence[Any]], types: Mapping[str, str], exact_doubles: bool = False) -> List[bytes]:
+def encode_rows(
+    cells: Mapping[str, Sequence[Any]], types: Mapping[str, str], exact_doubles: bool = False
+) -> List[bytes]:
     """Return rows as serialized tf.train.Examples, in the form that a script receives.
 
     Args:
-        cells: Column name to one value per row: numbers, text, bytes, lists of these for an ARRAY, None for null. Dates and
-            times are numbers, see `akdl.features.feature_spec`.
+        cells: Column name to one value per row: numbers, text, bytes, lists of these for an ARRAY,
+            None for null. Dates and times are numbers, see `akdl.features.feature_spec`.
         types: Column name to Flink SQL type.
         exact_doubles: See `akdl.features.feature_spec`.
 
     Raises:
-        ValueError: The names differ between `cells` and `types`, or the columns have different lengths.
+        ValueError: The names differ between `cells` and `types`, or the columns have different
+            lengths.
         TypeError: A value that does not fit its column.
     """
     if set(cells) != set(types):
-        raise ValueError(f"the columns {sorted(cells)} and the types {sorted(types)} have different names")
+        raise ValueError(
+            f"the columns {sorted(cells)} and the types {sorted(types)} have different names"
+        )
     columns = table_columns(types)
     cells = {column.name: _sent(cells[column.name], type_of(column)) for column in columns}
-    return list(records(io.BytesIO(ExampleEncoder(columns, exact_doubles).frames(encode_columns(cells, columns)))))
+    return list(
+        records(
+            io.BytesIO(
+                ExampleEncoder(columns, exact_doubles).frames(encode_columns(cells, columns))
+            )
+        )
+    )
 
 
 def batch_task_config(
@@ -126,12 +151,15 @@ def batch_task_config(
         work_dir: An existing folder, to which the rows are written.
         user_params: The script's `task_config.user_params`.
         output_types: The columns of `outputSchemaStr`, see `CollectingWriter`.
-        options: `exact_doubles`, see `akdl.features.feature_spec`; `shares`, the result of `task_config.tf_context.shares()`,
-            by default the file with these rows; `num_workers`, `cluster`, `task_type` and `task_index` of a process that is
-            not a chief alone; `checkpoint_dir`, `log_dir` and `attempt`.
+        options: `exact_doubles`, see `akdl.features.feature_spec`; `shares`, the result of
+            `task_config.tf_context.shares()`, by default the file with these rows; `num_workers`,
+            `cluster`, `task_type` and `task_index` of a process that is not a chief alone;
+            `checkpoint_dir`, `log_dir` and `attempt`.
     """
     common = task_config(rows, types, work_dir, user_params, **options)
-    return BatchTaskConfig(output_writer=cast("OutputWriter", CollectingWriter(output_types)), **common)
+    return BatchTaskConfig(
+        output_writer=cast("OutputWriter", CollectingWriter(output_types)), **common
+    )
 
 
 def stream_task_config(
@@ -142,13 +170,21 @@ def stream_task_config(
     output_types: Optional[Mapping[str, str]] = None,
     **options: Any,
 ) -> StreamTaskConfig:
-    """Return the task config of a stream operator, see `batch_task_config`; the stream ends after the rows."""
+    """Return the task config of a stream operator, see `batch_task_config`; the stream ends after
+    the rows.
+    """
     common = task_config(rows, types, work_dir, user_params, **options)
-    return StreamTaskConfig(output_writer=cast("OutputWriter", CollectingWriter(output_types)), **common)
+    return StreamTaskConfig(
+        output_writer=cast("OutputWriter", CollectingWriter(output_types)), **common
+    )
 
 
 def train_task_config(
-    rows: InputRows, types: Mapping[str, str], work_dir: str, user_params: Optional[Mapping[str, Any]] = None, **options: Any
+    rows: InputRows,
+    types: Mapping[str, str],
+    work_dir: str,
+    user_params: Optional[Mapping[str, Any]] = None,
+    **options: Any,
 ) -> TrainTaskConfig:
     """Return the task config of an operator that trains a model, see `batch_task_config`.
 
@@ -174,7 +210,9 @@ def task_config(
     log_dir: Optional[str] = None,
     attempt: int = 0,
 ) -> Dict[str, Any]:
-    serialized = encode_rows(rows, types, exact_doubles) if isinstance(rows, Mapping) else list(rows)
+    serialized = (
+        encode_rows(rows, types, exact_doubles) if isinstance(rows, Mapping) else list(rows)
+    )
     columns = table_columns(types)
     arrived = arrived_rows(serialized, columns, work_dir, exact_doubles)
     cluster = {"chief": ["localhost:0"]} if cluster is None else cluster
@@ -195,7 +233,10 @@ def task_config(
 
 
 def arrived_rows(
-    serialized: Iterable[bytes], columns: Sequence[TableColumn], folder: str, exact_doubles: bool = False
+    serialized: Iterable[bytes],
+    columns: Sequence[TableColumn],
+    folder: str,
+    exact_doubles: bool = False,
 ) -> FileRows:
     """Return the rows of a job that have arrived, with their files in a folder.
 
@@ -209,7 +250,9 @@ def arrived_rows(
     chunk = Chunk(rows=message.rows, columns=message.SerializeToString())
     tally = Tally()
     tally.add(chunk.rows, chunk.columns)
-    return FileRows(folder, [chunk, tally.end()] if message.rows else [tally.end()], columns, exact_doubles)
+    return FileRows(
+        folder, [chunk, tally.end()] if message.rows else [tally.end()], columns, exact_doubles
+    )
 
 
 def _sent(cells: Sequence[Any], column_type: ColumnType) -> Sequence[Any]:

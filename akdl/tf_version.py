@@ -11,14 +11,16 @@ from typing import Any, Mapping, Optional, Tuple
 
 LAST_WITH_ESTIMATOR = (2, 15)
 NO_ESTIMATOR = (
-    "{} needs tf.estimator, which TensorFlow {} of {} does not have: 2.15 is the last version with it. Set "
-    'pythonEnv="tensorflow==2.15.*", or train with the Keras runner (awf_* functions, see docs/keras.md)'
+    "{} needs tf.estimator, which TensorFlow {} of {} does not have: 2.15 is the last version with"
+    ' it. Set pythonEnv="tensorflow==2.15.*", or train with the Keras runner (awf_* functions, see'
+    " docs/keras.md)"
 )
 KERAS_FILES = (".keras", ".h5", ".hdf5")
 NO_GROUP_OF_KERAS_3 = (
-    "Keras 3 does not train with TensorFlow's strategies of several workers: train with the Keras runner (awf_* functions, see "
-    "docs/keras.md), or set envVars=['TF_USE_LEGACY_KERAS=1'] and install tf-keras, or choose an environment with TensorFlow "
-    "2.15 (pythonEnv), or set numWorkers=1 and numPSs=0"
+    "Keras 3 does not train with TensorFlow's strategies of several workers: train with the Keras"
+    " runner (awf_* functions, see docs/keras.md), or set envVars=['TF_USE_LEGACY_KERAS=1'] and"
+    " install tf-keras, or choose an environment with TensorFlow 2.15 (pythonEnv), or set"
+    " numWorkers=1 and numPSs=0"
 )
 
 
@@ -49,16 +51,27 @@ def keras_3(version: Optional[str], environment: Mapping[str, str]) -> str:
 
     It imports nothing, so that a script can be refused or prepared before it imports TensorFlow.
     """
-    return "" if version is None or _is_legacy(environment) or parse_version(version) < (3,) else version
+    return (
+        ""
+        if version is None or _is_legacy(environment) or parse_version(version) < (3,)
+        else version
+    )
 
 
 def missing_keras(error: BaseException, environment: Mapping[str, str]) -> str:
-    """Remedy for TensorFlow's error where TF_USE_LEGACY_KERAS is set and its package is missing; "" for other errors."""
-    if not isinstance(error, ImportError) or "Keras cannot be imported" not in str(error) or not _is_legacy(environment):
+    """Remedy for TensorFlow's error where TF_USE_LEGACY_KERAS is set and its package is missing; ""
+    for other errors.
+    """
+    if (
+        not isinstance(error, ImportError)
+        or "Keras cannot be imported" not in str(error)
+        or not _is_legacy(environment)
+    ):
         return ""
     return (
-        " TF_USE_LEGACY_KERAS asks for Keras 2, which is the package tf-keras, of the version of TensorFlow: install it in "
-        f"the environment of {sys.executable} (pythonEnv), or do not set the variable (envVars)"
+        " TF_USE_LEGACY_KERAS asks for Keras 2, which is the package tf-keras, of the version of"
+        f" TensorFlow: install it in the environment of {sys.executable} (pythonEnv), or do not set"
+        " the variable (envVars)"
     )
 
 
@@ -70,7 +83,9 @@ def is_keras_3() -> bool:
     """Ask Keras itself: TensorFlow's version is wrong for it where tf-keras is in use."""
     import tensorflow as tf
 
-    version = str(getattr(tf.keras, "__version__", None) or getattr(tf.keras, "version", lambda: "2")())
+    version = str(
+        getattr(tf.keras, "__version__", None) or getattr(tf.keras, "version", lambda: "2")()
+    )
     return tf_version() >= (2, 16) and not version.startswith("2.")
 
 

@@ -1,12 +1,15 @@
-"""Releases that akdl supports. `setup.py`, the doctor, the pages and the tests of versions read them here.
+"""Releases that akdl supports. `setup.py`, the doctor, the pages and the tests of versions read
+them here.
 
-A new Flink is one more entry of `FLINKS`, and entries of `operators/errors/missing_jars.py` for connectors that have releases
-for it alone; CONTRIBUTING.md has the commands that do the rest. This module imports nothing, because it is read where none of
-akdl's requirements are installed, and by a Python that is perhaps too old.
+A new Flink is one more entry of `FLINKS`, and entries of `operators/errors/missing_jars.py` for
+connectors that have releases for it alone; CONTRIBUTING.md has the commands that do the rest. This
+module imports nothing, because it is read where none of akdl's requirements are installed, and by a
+Python that is perhaps too old.
 """
 
 FLINKS = ("1.20", "2.0", "2.1", "2.2", "2.3")
-FLINK_PYTHONS = ("3.9", "3.10", "3.11", "3.12")  # of programs and Flink's workers, with the newest Flink
+# of programs and Flink's workers, with the newest Flink
+FLINK_PYTHONS = ("3.9", "3.10", "3.11", "3.12")
 FLINK_120_PYTHONS = ("3.9", "3.10", "3.11")  # its Beam has no packages for newer ones
 PYTHONS = ("3.7", "3.8", *FLINK_PYTHONS, "3.13")  # of scripts and models
 # The tests of versions run each TensorFlow with the Python next to it, since no Python has packages

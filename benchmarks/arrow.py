@@ -1,9 +1,11 @@
-"""Tables of Arrow into Flink, and tables of Flink as Arrow, compared with the JVM's own source and sink.
+"""Tables of Arrow into Flink, and tables of Flink as Arrow, compared with the JVM's own source and
+sink.
 
     python benchmarks/arrow.py [--rounds N] [--folder FOLDER] [--scale SHARE] [--only WORDS]
 
-Processor seconds of all processes per million rows of 10 FLOAT and 1 BIGINT, in a local environment of parallelism 1. Start-up
-is subtracted, as everywhere. Generating the rows is a part of what collecting costs; the first line shows how much.
+Processor seconds of all processes per million rows of 10 FLOAT and 1 BIGINT, in a local environment
+of parallelism 1. Start-up is subtracted, as everywhere. Generating the rows is a part of what
+collecting costs; the first line shows how much.
 """
 
 from __future__ import annotations
@@ -20,7 +22,11 @@ from report import Figure, report
 
 SMALL, LARGE, LARGE_FRAME = 300_000, 10_000_000, 3_000_000
 ASKED_S = 0.8  # per million rows
-JVM, COLLECTED, OVER_PY4J = "source to sink in the JVM", "collectToArrow", "collectToArrow, through py4j"
+JVM, COLLECTED, OVER_PY4J = (
+    "source to sink in the JVM",
+    "collectToArrow",
+    "collectToArrow, through py4j",
+)
 
 
 def jobs() -> dict[str, Job]:
@@ -32,9 +38,13 @@ def jobs() -> dict[str, Job]:
 
     table_env = useLocalEnv(1).btenv
     random = RandomRows(table_env, "plain", PLAIN)
-    nothing = sink(table_env, "nothing", ", ".join(f"{name} {kind}" for name, kind in PLAIN.items()))
+    nothing = sink(
+        table_env, "nothing", ", ".join(f"{name} {kind}" for name, kind in PLAIN.items())
+    )
     draw = np.random.default_rng(0)
-    columns: dict[str, Any] = {name: draw.random(LARGE_FRAME, "f4") for name in PLAIN if name != "id"}
+    columns: dict[str, Any] = {
+        name: draw.random(LARGE_FRAME, "f4") for name in PLAIN if name != "id"
+    }
     arrow = pa.table({**columns, "id": np.arange(LARGE_FRAME)})
     frame = pd.DataFrame({**columns, "id": np.arange(LARGE_FRAME)})
 
@@ -47,10 +57,14 @@ def jobs() -> dict[str, Job]:
         OVER_PY4J: Job(_like_a_cluster(collecting("collectToArrow")), SMALL, LARGE_FRAME),
         "collectToDataframe": Job(collecting("collectToDataframe"), SMALL, LARGE_FRAME),
         "fromArrow": Job(
-            _timed(lambda rows: BatchOperator.fromArrow(arrow.slice(0, rows)).insertInto(nothing)), SMALL, LARGE_FRAME
+            _timed(lambda rows: BatchOperator.fromArrow(arrow.slice(0, rows)).insertInto(nothing)),
+            SMALL,
+            LARGE_FRAME,
         ),
         "fromDataframe": Job(
-            _timed(lambda rows: BatchOperator.fromDataframe(frame[:rows]).insertInto(nothing)), SMALL, LARGE_FRAME
+            _timed(lambda rows: BatchOperator.fromDataframe(frame[:rows]).insertInto(nothing)),
+            SMALL,
+            LARGE_FRAME,
         ),
     }
 
@@ -75,15 +89,31 @@ def _like_a_cluster(run: Callable[[int], float]) -> Callable[[int], float]:
 def main() -> None:
     """Measure and report."""
     given = job_arguments()
-    nets = measure({name: job for name, job in jobs().items() if given.only in name}, given.rounds, given.scale)
+    nets = measure(
+        {name: job for name, job in jobs().items() if given.only in name}, given.rounds, given.scale
+    )
     figures = []
     for name, net in nets.items():
         seconds, unit = net.processors_per_million, "s per million rows"
         if name not in (JVM, OVER_PY4J):
-            figures.append(Figure(name, unit, seconds, [ASKED_S] * len(seconds), "asked for", 1.0, net.too_short))
+            figures.append(
+                Figure(
+                    name, unit, seconds, [ASKED_S] * len(seconds), "asked for", 1.0, net.too_short
+                )
+            )
         for limit, target in ((JVM, None), (OVER_PY4J, 0.3)):
             if name == COLLECTED and limit in nets:
-                figures.append(Figure(name, unit, seconds, nets[limit].processors_per_million, limit, target, net.too_short))
+                figures.append(
+                    Figure(
+                        name,
+                        unit,
+                        seconds,
+                        nets[limit].processors_per_million,
+                        limit,
+                        target,
+                        net.too_short,
+                    )
+                )
     report("arrow", "Tables of Arrow into Flink and out of it", figures, given.folder)
     print(f"\nProcessor seconds per million rows (in the kernel)\n{profile(nets)}")
 

@@ -1,7 +1,8 @@
-"""All benchmarks one after the other, each in a process of its own: `python benchmarks/bench.py [FOLDER]`, or `make bench`.
+"""All benchmarks one after the other, each in a process of its own: `python benchmarks/bench.py
+[FOLDER]`, or `make bench`.
 
-Tables are printed, JSON and charts are written into the folder, by default build/benchmarks. The exit code is 1 if a benchmark
-could not run; a missed target only shows in its table.
+Tables are printed, JSON and charts are written into the folder, by default build/benchmarks. The
+exit code is 1 if a benchmark could not run; a missed target only shows in its table.
 """
 
 import pathlib

@@ -2,10 +2,11 @@
 
     python benchmarks/codec.py [--rounds N] [--folder FOLDER]
 
-"send" converts an Arrow batch to the serialized message for a script; its limit is Arrow, which writes the same columns as a
-stream. "encode" converts this message to framed tf.train.Examples, and "decode" the output of a script, through a serialized
-message, to Arrow; their limits do the same row by row with Example messages. One process runs, without Flink and TensorFlow.
-Rates are per processor second, so that other programs disturb less.
+"send" converts an Arrow batch to the serialized message for a script; its limit is Arrow, which
+writes the same columns as a stream. "encode" converts this message to framed tf.train.Examples, and
+"decode" the output of a script, through a serialized message, to Arrow; their limits do the same
+row by row with Example messages. One process runs, without Flink and TensorFlow. Rates are per
+processor second, so that other programs disturb less.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from bridge.codec.to_columns import to_columns
 from bridge.schema import Schema, table_columns
 
 ROWS = 8000
-SEND = 0.2  # the target ratio: a message is copied four times on its way to bytes, Arrow's stream twice
+# the target ratio: a message is copied four times on its way to bytes, Arrow's stream twice
+SEND = 0.2
 _RANDOM = np.random.default_rng(0)
 _NULLS = _RANDOM.random(ROWS) < 0.2
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -59,11 +61,16 @@ class Cells(NamedTuple):
 
 
 def _strings(length: int = 16) -> list[str]:
-    return ["".join(chr(97 + value) for value in row) for row in _RANDOM.integers(0, 26, (ROWS, length))]
+    return [
+        "".join(chr(97 + value) for value in row) for row in _RANDOM.integers(0, 26, (ROWS, length))
+    ]
 
 
 def _decimals() -> list[decimal.Decimal]:
-    return [decimal.Decimal(value).scaleb(-2) for value in _RANDOM.integers(-(10**9), 10**9, ROWS).tolist()]
+    return [
+        decimal.Decimal(value).scaleb(-2)
+        for value in _RANDOM.integers(-(10**9), 10**9, ROWS).tolist()
+    ]
 
 
 CELLS = {
@@ -74,18 +81,30 @@ CELLS = {
     "STRING": Cells(_strings, "bytes", str.encode, bytes.decode, 5),
     "BYTES": Cells(lambda: [_RANDOM.bytes(16) for _ in range(ROWS)], "bytes", bytes, bytes, 5),
     "DECIMAL(10, 2)": Cells(
-        _decimals, "bytes", lambda cell: str(cell).encode(), lambda value: decimal.Decimal(value.decode()), 5, pa.string()
+        _decimals,
+        "bytes",
+        lambda cell: str(cell).encode(),
+        lambda value: decimal.Decimal(value.decode()),
+        5,
+        pa.string(),
     ),
     "DATE": Cells(
-        lambda: np.arange(ROWS).astype("M8[D]"), "int64",
-        lambda cell: cell.toordinal() - 719_163, lambda value: datetime.date.fromordinal(value + 719_163), 5,
+        lambda: np.arange(ROWS).astype("M8[D]"),
+        "int64",
+        lambda cell: cell.toordinal() - 719_163,
+        lambda value: datetime.date.fromordinal(value + 719_163),
+        5,
     ),
     "TIMESTAMP(3)": Cells(
-        lambda: _RANDOM.integers(0, 10**12, ROWS).astype("M8[ms]"), "int64",
-        lambda cell: (cell - _EPOCH) // _MICROSECOND, lambda value: _EPOCH + value * _MICROSECOND, 5, pa.timestamp("us"),
+        lambda: _RANDOM.integers(0, 10**12, ROWS).astype("M8[ms]"),
+        "int64",
+        lambda cell: (cell - _EPOCH) // _MICROSECOND,
+        lambda value: _EPOCH + value * _MICROSECOND,
+        5,
+        pa.timestamp("us"),
     ),
     "ARRAY<FLOAT>": Cells(lambda: _RANDOM.random((ROWS, 16), "f4"), "float", list, list, 5),
-}  # fmt: skip
+}
 
 _NUMBERS = {**{f"f{number}": "FLOAT NOT NULL" for number in range(10)}, "id": "BIGINT NOT NULL"}
 _MIXED = {
@@ -98,7 +117,9 @@ TABLES: dict[str, tuple[dict[str, str], float]] = {
     "10 FLOAT, 1 BIGINT": (_NUMBERS, 12),
     "5 STRING, 3 DOUBLE, 2 ARRAY, 20 % null": (_MIXED, 5),
 }
-"""Table name to column types and target ratio. A fifth of the cells is null, except in NOT NULL columns."""
+"""Table name to column types and target ratio. A fifth of the cells is null, except in NOT NULL
+columns.
+"""
 
 
 class Table:
@@ -135,7 +156,10 @@ class Table:
 
     def send_as_arrow_does(self) -> int:
         """Write the batch as an Arrow stream and return its size."""
-        arrays = [array.cast(cells.sent or array.type) for (_, cells), array in zip(self._kinds, self._batch.columns)]
+        arrays = [
+            array.cast(cells.sent or array.type)
+            for (_, cells), array in zip(self._kinds, self._batch.columns)
+        ]
         return len(write_batch(pa.record_batch(arrays, self._batch.schema.names)))
 
     def encode(self) -> int:
@@ -152,7 +176,9 @@ class Table:
         return len(self._decoder.decode(message)[0])
 
     def decode_row_by_row(self) -> int:
-        """Convert Examples that a script writes one by one to rows and return the number of rows."""
+        """Convert Examples that a script writes one by one to rows and return the number of
+        rows.
+        """
         return len([self._row(self._example(row)) for row in self._cells])
 
     def _example(self, row: tuple[Any, ...]) -> bytes:
@@ -168,8 +194,14 @@ class Table:
         features = Example.FromString(serialized).features.feature
         row = []
         for name, cells in self._kinds:
-            values = getattr(features[name], f"{cells.feature}_list").value if name in features else None
-            row.append(None if values is None else cells.to_cell(values if cells.to_cell is list else values[0]))
+            values = (
+                getattr(features[name], f"{cells.feature}_list").value if name in features else None
+            )
+            row.append(
+                None
+                if values is None
+                else cells.to_cell(values if cells.to_cell is list else values[0])
+            )
         return tuple(row)
 
 
@@ -202,16 +234,30 @@ def main() -> None:
     figures = []
     tables = [(name, Table(types), target) for name, (types, target) in TABLES.items()]
     cases = [
-        *((f"send {name}", table.send, table.send_as_arrow_does, "Arrow's stream", SEND) for name, table, _ in tables),
-        *((f"encode {name}", table.encode, table.encode_row_by_row, "row by row", target) for name, table, target in tables),
-        *((f"decode {name}", table.decode, table.decode_row_by_row, "row by row", target) for name, table, target in tables),
+        *(
+            (f"send {name}", table.send, table.send_as_arrow_does, "Arrow's stream", SEND)
+            for name, table, _ in tables
+        ),
+        *(
+            (f"encode {name}", table.encode, table.encode_row_by_row, "row by row", target)
+            for name, table, target in tables
+        ),
+        *(
+            (f"decode {name}", table.decode, table.decode_row_by_row, "row by row", target)
+            for name, table, target in tables
+        ),
     ]
     for name, run, run_limit, limit, target in cases:
         assert run() > 0 and run_limit() > 0
         pairs = [(_rate(run), _rate(run_limit)) for _ in range(given.rounds)]
         values, limits = [first for first, _ in pairs], [second for _, second in pairs]
         figures.append(Figure(name, "rows/s", values, limits, limit, target))
-    report("codec", f"Rows to a script, to Examples and back, batches of {ROWS:,}", figures, given.folder)
+    report(
+        "codec",
+        f"Rows to a script, to Examples and back, batches of {ROWS:,}",
+        figures,
+        given.folder,
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Rows from a Flink table into a script, compared with PyFlink's no-op pandas UDF on the same columns and with the JVM alone.
+"""Rows from a Flink table into a script, compared with PyFlink's no-op pandas UDF on the same
+columns and with the JVM alone.
 
     python benchmarks/feed.py [--rounds N] [--folder FOLDER] [--scale SHARE] [--only WORDS]
 
-Rates exclude the start-up: they count the rows beyond the small size. All jobs of a round run one after the other in one
-driver, so that a ratio compares jobs that ran next to each other. Parallelism and number of workers are 1 unless the name says
-otherwise. The processor seconds of the feed are printed by process.
+Rates exclude the start-up: they count the rows beyond the small size. All jobs of a round run one
+after the other in one driver, so that a ratio compares jobs that ran next to each other.
+Parallelism and number of workers are 1 unless the name says otherwise. The processor seconds of the
+feed are printed by process.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from jobs import Comparison, Job, Net, RandomRows, compare, job_arguments
 from processes import KINDS
 from report import Figure, lined_up, report
 
-# A no-op takes 1.0 to 1.4 million rows of numbers a second on two cores, and 0.2 to 0.4 million mixed ones.
+# A no-op takes 1.0 to 1.4 million rows of numbers a second on two cores, and 0.2 to 0.4 million
+# mixed ones.
 SMALL, HALF, LARGE = 300_000, 4_150_000, 8_000_000
 SMALL_MIXED, LARGE_MIXED = 100_000, 2_000_000
 PROCESSOR_S = 2.0  # the target, per million rows
@@ -73,20 +76,46 @@ def processor_lines(nets: dict[str, Net]) -> list[Figure]:
     """Return the processor time of the feed, compared with its target and with the no-op."""
     if not {FILE, NOOP} <= set(nets):
         return []
-    of_file, of_noop, too_short = nets[FILE].processors_per_million, nets[NOOP].processors_per_million, nets[FILE].too_short
+    of_file, of_noop, too_short = (
+        nets[FILE].processors_per_million,
+        nets[NOOP].processors_per_million,
+        nets[FILE].too_short,
+    )
     asked = [PROCESSOR_S] * len(of_file)
     return [
-        Figure("processor time, dataset_file", "s per million rows", of_file, asked, "asked for", 1.0, too_short),
-        Figure("processor time, dataset_file", "s per million rows", of_file, of_noop, WORDS, None, too_short),
+        Figure(
+            "processor time, dataset_file",
+            "s per million rows",
+            of_file,
+            asked,
+            "asked for",
+            1.0,
+            too_short,
+        ),
+        Figure(
+            "processor time, dataset_file",
+            "s per million rows",
+            of_file,
+            of_noop,
+            WORDS,
+            None,
+            too_short,
+        ),
     ]
 
 
 def profile(nets: dict[str, Net]) -> str:
-    """Return a table of processor seconds per million rows by kind of process, as medians of the rounds."""
+    """Return a table of processor seconds per million rows by kind of process, as medians of the
+    rounds.
+    """
 
     def per_million(net: Net, kind: str) -> str:
         seconds = statistics.median(used.get(kind, 0.0) for used in net.processors) * 1e6 / net.rows
-        kernel = statistics.median(used.get(f"{kind}, kernel", 0.0) for used in net.processors) * 1e6 / net.rows
+        kernel = (
+            statistics.median(used.get(f"{kind}, kernel", 0.0) for used in net.processors)
+            * 1e6
+            / net.rows
+        )
         return f"{seconds:.2f} ({kernel:.2f})"
 
     rows = [[name, *(per_million(net, kind) for kind in KINDS)] for name, net in nets.items()]
@@ -97,7 +126,9 @@ def main() -> None:
     """Measure and report."""
     given = job_arguments()
     figures, nets = compare(jobs(), LINES, given)
-    report("feed", "Rows from a table into a script", [*figures, *processor_lines(nets)], given.folder)
+    report(
+        "feed", "Rows from a table into a script", [*figures, *processor_lines(nets)], given.folder
+    )
     print(f"\nProcessor seconds per million rows (in the kernel)\n{profile(nets)}")
 
 

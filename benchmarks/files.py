@@ -1,9 +1,11 @@
-"""Parquet files into scripts and through a model, compared with one process that has pyarrow and TensorFlow, without Flink.
+"""Parquet files into scripts and through a model, compared with one process that has pyarrow and
+TensorFlow, without Flink.
 
     python benchmarks/files.py [--rounds N] [--folder FOLDER] [--scale SHARE] [--only WORDS]
 
-"Numbers" are 10 FLOAT and 1 BIGINT, "mixed" are 5 STRING, 3 DOUBLE and 2 ARRAY<FLOAT>, 20 % null. One worker, a local
-environment of parallelism 1, batches of 1,024 rows. Tables of several sizes name one file several times.
+"Numbers" are 10 FLOAT and 1 BIGINT, "mixed" are 5 STRING, 3 DOUBLE and 2 ARRAY<FLOAT>, 20 % null.
+One worker, a local environment of parallelism 1, batches of 1,024 rows. Tables of several sizes
+name one file several times.
 """
 
 from __future__ import annotations
@@ -24,15 +26,26 @@ from predict import COLUMNS, export_model
 from report import Figure, report
 
 ROWS, BATCH = 504_000, 1024  # of a file
-BATCHES, FILE, MIXED, PREDICT = "numbers into batches", "numbers into dataset_file", "mixed into batches", "predicted"
-RECORDS, ARROW, ALONE = "TFRecordDataset and parse_example", "pyarrow to tensors", "pyarrow and TensorFlow"
+BATCHES, FILE, MIXED, PREDICT = (
+    "numbers into batches",
+    "numbers into dataset_file",
+    "mixed into batches",
+    "predicted",
+)
+RECORDS, ARROW, ALONE = (
+    "TFRecordDataset and parse_example",
+    "pyarrow to tensors",
+    "pyarrow and TensorFlow",
+)
 Run = Callable[[int], float]
 
 
 def numbers(rows: int) -> pa.Table:
     """Return rows of numbers."""
     random = np.random.default_rng(0)
-    return pa.table({**{name: random.random(rows, "f4") for name in COLUMNS}, "id": np.arange(rows)})
+    return pa.table(
+        {**{name: random.random(rows, "f4") for name in COLUMNS}, "id": np.arange(rows)}
+    )
 
 
 def mixed(rows: int) -> pa.Table:
@@ -51,13 +64,17 @@ def mixed(rows: int) -> pa.Table:
     for number in range(3):
         columns[f"d{number}"] = pa.compute.if_else(nulls(), None, pa.array(random.random(rows)))
     for number in range(2):
-        arrays = pa.ListArray.from_arrays(pa.array(offsets), pa.array(random.random(16 * rows, "f4")))
+        arrays = pa.ListArray.from_arrays(
+            pa.array(offsets), pa.array(random.random(16 * rows, "f4"))
+        )
         columns[f"a{number}"] = pa.compute.if_else(nulls(), pa.scalar(None, arrays.type), arrays)
     return pa.table(columns)
 
 
 def timed(run: Callable[[int], int], of_file: int) -> Run:
-    """Return a function from a number of rows to the seconds that `run` takes for so many files; it returns the rows."""
+    """Return a function from a number of rows to the seconds that `run` takes for so many files; it
+    returns the rows.
+    """
 
     def seconds(rows: int) -> float:
         begun, files = time.monotonic(), max(1, rows // of_file)
@@ -81,7 +98,9 @@ def fed(script: str, path: pathlib.Path, of_file: int) -> Run:
 
 
 def records(path: pathlib.Path, of_file: int) -> Run:
-    """Write TFRecords with the rows of numbers, and return a function that counts them in this process."""
+    """Write TFRecords with the rows of numbers, and return a function that counts them in this
+    process.
+    """
     import tensorflow as tf
 
     from akdl.features import batches
@@ -111,7 +130,9 @@ def tensors(path: pathlib.Path, files: int) -> Iterator[dict[str, Any]]:
             for name, column in zip(batch.schema.names, batch.columns):
                 if pa.types.is_list(column.type):
                     lengths = pa.compute.list_value_length(column).fill_null(0).to_numpy()
-                    cells[name] = tf.RaggedTensor.from_row_lengths(column.flatten().to_numpy(), lengths)
+                    cells[name] = tf.RaggedTensor.from_row_lengths(
+                        column.flatten().to_numpy(), lengths
+                    )
                 elif pa.types.is_string(column.type):
                     cells[name] = tf.constant(column.fill_null("").to_numpy(zero_copy_only=False))
                 else:
@@ -121,16 +142,30 @@ def tensors(path: pathlib.Path, files: int) -> Iterator[dict[str, Any]]:
 
 def arrow(path: pathlib.Path, of_file: int) -> Run:
     """Return a reader in this process: it counts the rows of files as tensors."""
-    return timed(lambda files: sum(int(next(iter(cells.values())).shape[0]) for cells in tensors(path, files)), of_file)
+    return timed(
+        lambda files: sum(
+            int(next(iter(cells.values())).shape[0]) for cells in tensors(path, files)
+        ),
+        of_file,
+    )
 
 
 def predicted(path: pathlib.Path, model: str, out: pathlib.Path, of_file: int) -> Run:
     """Return a job from Parquet to Parquet through a model."""
-    from operators import BatchOperator, ParquetSinkBatchOp, ParquetSourceBatchOp, TFSavedModelPredictBatchOp
+    from operators import (
+        BatchOperator,
+        ParquetSinkBatchOp,
+        ParquetSourceBatchOp,
+        TFSavedModelPredictBatchOp,
+    )
 
     def run(files: int) -> int:
         op = TFSavedModelPredictBatchOp(
-            modelPath=model, selectedCols=COLUMNS, reservedCols=["id"], outputSchemaStr="y FLOAT", inferBatchSize=8000
+            modelPath=model,
+            selectedCols=COLUMNS,
+            reservedCols=["id"],
+            outputSchemaStr="y FLOAT",
+            inferBatchSize=8000,
         )
         source = ParquetSourceBatchOp(filePath=[str(path)] * files)
         source.link(op).link(ParquetSinkBatchOp(filePath=f"{out}/", overwriteSink=True))
@@ -153,7 +188,9 @@ def predicted_alone(path: pathlib.Path, model: str, out: pathlib.Path, of_file: 
                 for batch in pq.ParquetFile(path).iter_batches(8000, use_threads=False):
                     inputs = {name: tf.constant(batch.column(name).to_numpy()) for name in COLUMNS}
                     y = serve(**inputs)["y"].numpy()
-                    writer.write_batch(pa.record_batch([batch.column("id"), pa.array(y)], schema=schema))
+                    writer.write_batch(
+                        pa.record_batch([batch.column("id"), pa.array(y)], schema=schema)
+                    )
         return int(pq.read_metadata(out).num_rows)
 
     return timed(run, of_file)
@@ -168,7 +205,11 @@ def main() -> None:
     rows = max(1, int(ROWS * min(given.scale, 1)) // ingest.CHUNK_ROWS) * ingest.CHUNK_ROWS
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        plain, rich, model = folder / "numbers.parquet", folder / "mixed.parquet", str(folder / "model")
+        plain, rich, model = (
+            folder / "numbers.parquet",
+            folder / "mixed.parquet",
+            str(folder / "model"),
+        )
         pq.write_table(numbers(rows), plain, row_group_size=rows // 2)
         pq.write_table(mixed(rows), rich, row_group_size=rows // 2)
         export_model(model)
@@ -184,19 +225,45 @@ def main() -> None:
         pairs = ((BATCHES, 0.7), (FILE, 0.9), (BATCHES, RECORDS), (MIXED, ARROW), (PREDICT, ALONE))
         wanted = [(name, limit) for name, limit in pairs if given.only in name]
         needed = {each for pair in wanted for each in pair}
-        jobs = {name: Job(make(), rows, files * rows) for name, (make, files) in makers.items() if name in needed}
+        jobs = {
+            name: Job(make(), rows, files * rows)
+            for name, (make, files) in makers.items()
+            if name in needed
+        }
         nets = measure(jobs, given.rounds, given.scale)
     figures = []
     for name, limit in wanted:
         net, unit = nets[name], "s per million rows"
         seconds = net.processors_per_million
         if isinstance(limit, float):
-            figures.append(Figure(name, unit, seconds, [limit] * len(seconds), "asked for", 1.0, net.too_short))
+            figures.append(
+                Figure(name, unit, seconds, [limit] * len(seconds), "asked for", 1.0, net.too_short)
+            )
         elif limit == RECORDS:
-            figures.append(Figure(f"{name}, rate", "rows/s", net.rates, nets[limit].rates, limit, 3.0, net.too_short))
+            figures.append(
+                Figure(
+                    f"{name}, rate",
+                    "rows/s",
+                    net.rates,
+                    nets[limit].rates,
+                    limit,
+                    3.0,
+                    net.too_short,
+                )
+            )
         else:
             target = 1.5 if name == MIXED else 2.5
-            figures.append(Figure(name, unit, seconds, nets[limit].processors_per_million, limit, target, net.too_short))
+            figures.append(
+                Figure(
+                    name,
+                    unit,
+                    seconds,
+                    nets[limit].processors_per_million,
+                    limit,
+                    target,
+                    net.too_short,
+                )
+            )
     report("files", "Parquet files into scripts and through a model", figures, given.folder)
     print(f"\nProcessor seconds per million rows (in the kernel)\n{profile(nets)}")
 

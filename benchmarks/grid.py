@@ -3,10 +3,11 @@
     python benchmarks/grid.py [feed] [predict] [--rounds N] [--folder FOLDER] [--scale SHARE]
         [--bundles N,...] [--chunks BYTES,...] [--segments BYTES,...] [--bundle-ms N,...]
 
-Every combination of the values is a cell; an empty list leaves a setting at its default. In each round each cell runs once, and
-so does the job with all defaults, which is the limit of this round. A run before all others warms up the JVM, and each round
-begins with another cell, so that no cell is always the first. The start-up, the median over the rounds of the job with all
-defaults, is subtracted. The table begins with the fastest cell.
+Every combination of the values is a cell; an empty list leaves a setting at its default. In each
+round each cell runs once, and so does the job with all defaults, which is the limit of this round.
+A run before all others warms up the JVM, and each round begins with another cell, so that no cell
+is always the first. The start-up, the median over the rounds of the job with all defaults, is
+subtracted. The table begins with the fastest cell.
 """
 
 from __future__ import annotations
@@ -30,12 +31,18 @@ CHUNKS = "CHUNK_BYTES of bridge.settings"
 SETTINGS = {
     "bundles": "python.fn-execution.bundle.size",  # elements; an element is a chunk
     "chunks": CHUNKS,
-    # Flink 2 fixes the number of buffers: 8 floating ones per gate and 2 to 10 per channel. Only their size can be set.
+    # Flink 2 fixes the number of buffers: 8 floating ones per gate and 2 to 10 per channel. Only
+    # their size can be set.
     "segments": "taskmanager.memory.segment-size",
     "bundle_ms": "python.fn-execution.bundle.time",
 }
 # 12 cells and the job with all defaults take about 4 minutes a round, for each kind of job.
-DEFAULTS = {"bundles": "16,80000", "chunks": "262144,1048576,4194304", "segments": "32768,262144", "bundle_ms": ""}
+DEFAULTS = {
+    "bundles": "16,80000",
+    "chunks": "262144,1048576,4194304",
+    "segments": "32768,262144",
+    "bundle_ms": "",
+}
 SMALL, LARGE = 300_000, 12_000_000
 KINDS = ["feed", "predict"]
 AS_IS = "as is"
@@ -48,7 +55,9 @@ def feed_of(config: Config) -> Run:
     """Return a function that feeds a number of rows into `dataset_file`, in STREAMING mode."""
     from operators import useLocalEnv
 
-    return RandomRows(useLocalEnv(1, _of_flink(config)).stenv, "plain", PLAIN).counted_by("read_file.py")
+    return RandomRows(useLocalEnv(1, _of_flink(config)).stenv, "plain", PLAIN).counted_by(
+        "read_file.py"
+    )
 
 
 def predict_of(config: Config, model: str) -> Run:
@@ -78,7 +87,9 @@ def _of_flink(config: Config) -> dict[str, Any]:
 
 def cells(given: argparse.Namespace) -> dict[str, Config]:
     """Return the settings of each cell by its name; the cell with all defaults is the first."""
-    values = {option: [text for text in getattr(given, option).split(",") if text] for option in SETTINGS}
+    values = {
+        option: [text for text in getattr(given, option).split(",") if text] for option in SETTINGS
+    }
     chosen = [option for option in SETTINGS if values[option]]
     found: dict[str, Config] = {AS_IS: {}}
     for each in itertools.product(*(values[option] for option in chosen)):
@@ -118,7 +129,9 @@ def main() -> None:
     known.add_argument("kinds", nargs="*", choices=KINDS)
     known.add_argument("--scale", type=float, default=1.0, help="of all sizes")
     for option, key in SETTINGS.items():
-        known.add_argument(f"--{option.replace('_', '-')}", default=DEFAULTS[option], help=f"values of {key}")
+        known.add_argument(
+            f"--{option.replace('_', '-')}", default=DEFAULTS[option], help=f"values of {key}"
+        )
     given = known.parse_args()
     kinds = given.kinds or KINDS
     configs = cells(given)
@@ -126,9 +139,14 @@ def main() -> None:
         model = os.path.join(folder, "model")
         if "predict" in kinds:
             predict.export_model(model)
-        makers: dict[str, Callable[[Config], Any]] = {"feed": feed_of, "predict": lambda config: predict_of(config, model)}
+        makers: dict[str, Callable[[Config], Any]] = {
+            "feed": feed_of,
+            "predict": lambda config: predict_of(config, model),
+        }
         for kind in kinds:
-            runs = {name: in_chunks(makers[kind](config), config) for name, config in configs.items()}
+            runs = {
+                name: in_chunks(makers[kind](config), config) for name, config in configs.items()
+            }
             figures = measured(runs, given.rounds, given.scale)
             report(f"grid_{kind}", f"{kind}: {len(runs)} cells", figures, given.folder)
 

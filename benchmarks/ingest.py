@@ -1,9 +1,11 @@
-"""Reading rows in a script, compared with TensorFlow's own reader and parser of a file with the same rows.
+"""Reading rows in a script, compared with TensorFlow's own reader and parser of a file with the
+same rows.
 
     python benchmarks/ingest.py [--rounds N] [--folder FOLDER]
 
-All read batches of 1,024 rows. The chunks are in memory when the clock starts, so only the work inside the TensorFlow process
-is measured. One process runs on one processor, without Flink; then `batches` runs on several processors and on one.
+All read batches of 1,024 rows. The chunks are in memory when the clock starts, so only the work
+inside the TensorFlow process is measured. One process runs on one processor, without Flink; then
+`batches` runs on several processors and on one.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ MIXED = {
     **{f"d{number}": "DOUBLE" for number in range(3)},
     **{f"a{number}": "ARRAY<FLOAT>" for number in range(2)},
 }
-DEFAULTS = {name: "" if sql == "STRING" else 0 for name, sql in MIXED.items() if sql != "ARRAY<FLOAT>"}
+DEFAULTS = {
+    name: "" if sql == "STRING" else 0 for name, sql in MIXED.items() if sql != "ARRAY<FLOAT>"
+}
 
 Make = Callable[[np.random.Generator, int], Cells]
 
@@ -75,8 +79,12 @@ def array(random: np.random.Generator, rows: int) -> Cells:
 
 
 MAKERS: dict[str, Make] = {
-    "FLOAT NOT NULL": real, "BIGINT NOT NULL": whole, "DOUBLE": double, "STRING": string, "ARRAY<FLOAT>": array,
-}  # fmt: skip
+    "FLOAT NOT NULL": real,
+    "BIGINT NOT NULL": whole,
+    "DOUBLE": double,
+    "STRING": string,
+    "ARRAY<FLOAT>": array,
+}
 
 
 def table_columns(types: dict[str, str]) -> list[TableColumn]:
@@ -89,8 +97,15 @@ def chunks(types: dict[str, str]) -> list[Chunk]:
     random = np.random.default_rng(0)
     made, checksum = [], 0
     for _ in range(0, ROWS, CHUNK_ROWS):
-        columns = [fill_column(Column(), name, MAKERS[sql](random, CHUNK_ROWS)) for name, sql in types.items()]
-        made.append(Chunk(rows=CHUNK_ROWS, columns=Rows(rows=CHUNK_ROWS, columns=columns).SerializeToString()))
+        columns = [
+            fill_column(Column(), name, MAKERS[sql](random, CHUNK_ROWS))
+            for name, sql in types.items()
+        ]
+        made.append(
+            Chunk(
+                rows=CHUNK_ROWS, columns=Rows(rows=CHUNK_ROWS, columns=columns).SerializeToString()
+            )
+        )
         checksum = zlib.crc32(made[-1].columns, checksum)
     return [*made, Chunk(end=EndOfInput(rows=ROWS, checksum=checksum))]
 
@@ -99,13 +114,19 @@ def count(dataset: Any, column: str) -> int:
     """Read all batches in TensorFlow and return the rows."""
     import tensorflow as tf
 
-    return int(dataset.reduce(tf.constant(0, tf.int64), lambda n, batch: n + tf.size(batch[column], out_type=tf.int64)))
+    return int(
+        dataset.reduce(
+            tf.constant(0, tf.int64), lambda n, batch: n + tf.size(batch[column], out_type=tf.int64)
+        )
+    )
 
 
 def readers(
     types: dict[str, str], defaults: dict[str, Any] | None, rows: list[Chunk], path: str
 ) -> dict[str, Callable[[str], Callable[[], int]]]:
-    """Return the readers by name: each prepares in its own folder and returns a function that reads and counts all rows."""
+    """Return the readers by name: each prepares in its own folder and returns a function that reads
+    and counts all rows.
+    """
     import tensorflow as tf
 
     columns, counted = table_columns(types), next(iter(types))
@@ -119,22 +140,40 @@ def readers(
     return {
         "TFRecordDataset": lambda folder: lambda: parsed(tf.data.TFRecordDataset(path)),
         "batches": lambda folder: lambda: batches(FileRows(folder, rows, columns)),
-        "batches, shuffled": lambda folder: lambda: batches(FileRows(folder, rows, columns), shuffle_rows=10 * BATCH),
+        "batches, shuffled": lambda folder: (
+            lambda: batches(FileRows(folder, rows, columns), shuffle_rows=10 * BATCH)
+        ),
         "batches of a stream": lambda folder: lambda: batches(StreamRows(folder, rows, columns)),
         "flink_stream_dataset, parsed": lambda folder: (
-            lambda: parsed(TFContext(FileRows(folder, rows, columns), columns).flink_stream_dataset())
+            lambda: parsed(
+                TFContext(FileRows(folder, rows, columns), columns).flink_stream_dataset()
+            )
         ),
-        "dataset_file, made": lambda folder: lambda: len(FileRows(folder, rows, columns).file()) and ROWS,
+        "dataset_file, made": lambda folder: (
+            lambda: len(FileRows(folder, rows, columns).file()) and ROWS
+        ),
     }
 
 
 TARGETS: dict[str, dict[str, float | None]] = {
-    "numbers": {"batches": 3, "batches, shuffled": None, "batches of a stream": 3, "dataset_file, made": 1.5},
-    "mixed": {"batches": 3, "batches, shuffled": None, "batches of a stream": 3, "dataset_file, made": 1},
+    "numbers": {
+        "batches": 3,
+        "batches, shuffled": None,
+        "batches of a stream": 3,
+        "dataset_file, made": 1.5,
+    },
+    "mixed": {
+        "batches": 3,
+        "batches, shuffled": None,
+        "batches of a stream": 3,
+        "dataset_file, made": 1,
+    },
 }
 
 
-def measured(kind: str, types: dict[str, str], defaults: dict[str, Any] | None, rounds: int, parent: str) -> list[Figure]:
+def measured(
+    kind: str, types: dict[str, str], defaults: dict[str, Any] | None, rounds: int, parent: str
+) -> list[Figure]:
     """Measure all readers of one kind of table."""
     rates: dict[str, list[float]] = {}
     rows = chunks(types)
@@ -154,7 +193,14 @@ def measured(kind: str, types: dict[str, str], defaults: dict[str, Any] | None, 
     os.remove(path)
     limits = rates.pop("TFRecordDataset")
     return [
-        Figure(f"{kind}: {name}", "rows/s", values, limits, "TFRecordDataset, parsed", TARGETS[kind].get(name))
+        Figure(
+            f"{kind}: {name}",
+            "rows/s",
+            values,
+            limits,
+            "TFRecordDataset, parsed",
+            TARGETS[kind].get(name),
+        )
         for name, values in rates.items()
     ]
 
@@ -170,13 +216,20 @@ def kept(kind: str) -> list[Chunk]:
 
 
 def rate(kind: str) -> float:
-    """Return the rows per second out of `batches`, with all processors of this process and all rows there."""
+    """Return the rows per second out of `batches`, with all processors of this process and all rows
+    there.
+    """
     types, defaults = TABLES[kind]
     with tempfile.TemporaryDirectory() as folder:
-        context = TFContext(FileRows(folder, kept(kind), table_columns(types)), table_columns(types))
+        context = TFContext(
+            FileRows(folder, kept(kind), table_columns(types)), table_columns(types)
+        )
         assert context.rows.length() == ROWS
         begun = time.perf_counter()
-        assert count(context.batches(BATCH, defaults, num_epochs=PASSES), next(iter(types))) == PASSES * ROWS
+        assert (
+            count(context.batches(BATCH, defaults, num_epochs=PASSES), next(iter(types)))
+            == PASSES * ROWS
+        )
         return PASSES * ROWS / (time.perf_counter() - begun)
 
 
@@ -188,7 +241,13 @@ def beside_one_core(kind: str, rounds: int, processors: list[int]) -> Figure:
     for some in (processors, processors[:1]):
         with ProcessPoolExecutor(1, spawn, os.sched_setaffinity, (0, some)) as process:
             rates.append([process.submit(rate, kind).result() for _ in range(rounds + 1)][1:])
-    return Figure(f"{kind}: batches, rows already there, {len(processors)} cores", "rows/s", *rates, "1 core", 2)
+    return Figure(
+        f"{kind}: batches, rows already there, {len(processors)} cores",
+        "rows/s",
+        *rates,
+        "1 core",
+        2,
+    )
 
 
 def main() -> None:

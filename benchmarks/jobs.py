@@ -1,4 +1,6 @@
-"""Common parts of the benchmarks of jobs: random rows, jobs with the least work, and net times by round."""
+"""Common parts of the benchmarks of jobs: random rows, jobs with the least work, and net times by
+round.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from processes import all_processes, processor_seconds
 from report import Figure, parser
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
-# The start-up, which is subtracted, varies by some tenths of a second: in shorter times it would decide the ratio.
+# The start-up, which is subtracted, varies by some tenths of a second: in shorter times it would
+# decide the ratio.
 FLOOR_S = 2.0
 TICK_S = 0.01  # the unit of processor times; a short job may use less beyond its start-up
 ROUNDS_AGAIN = 2  # at most, to replace rounds with a shorter time
@@ -30,7 +33,13 @@ class RandomRows:
         options: Options of the source.
     """
 
-    def __init__(self, table_env: Any, name: str, columns: Mapping[str, str], options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        table_env: Any,
+        name: str,
+        columns: Mapping[str, str],
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         self._table_env = table_env
         self._name = name
         self._columns = columns
@@ -42,9 +51,16 @@ class RandomRows:
         """Return the table with this number of rows."""
         if rows not in self._tables:
             name = f"{self._name}_{rows}"
-            options = {"connector": "datagen", "rows-per-second": "1000000000", "number-of-rows": str(rows), **self._options}
+            options = {
+                "connector": "datagen",
+                "rows-per-second": "1000000000",
+                "number-of-rows": str(rows),
+                **self._options,
+            }
             with_ = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
-            self._table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({self._declared}) WITH ({with_})")
+            self._table_env.execute_sql(
+                f"CREATE TEMPORARY TABLE {name} ({self._declared}) WITH ({with_})"
+            )
             self._tables[rows] = self._table_env.from_path(name)
         return self._tables[rows]
 
@@ -61,13 +77,20 @@ class RandomRows:
             self._has_noop = True
         self.table(rows)
         call = f"akdl_bench_{self._name}({', '.join(self._columns)})"
-        return into(f"{self._name}_one", self._table_env.sql_query(f"SELECT {call} AS x FROM {self._name}_{rows}"))
+        return into(
+            f"{self._name}_one",
+            self._table_env.sql_query(f"SELECT {call} AS x FROM {self._name}_{rows}"),
+        )
 
     def counted_by(self, script: str, workers: int = 1) -> Callable[[int], float]:
-        """Return a function that runs a script of `scripts/`, checks the number of rows it reports, and returns the seconds."""
+        """Return a function that runs a script of `scripts/`, checks the number of rows it reports,
+        and returns the seconds.
+        """
 
         def run(rows: int) -> float:
-            counted = script_job(self.table(rows), SCRIPTS / script, "n BIGINT", workers).getOutputTable()
+            counted = script_job(
+                self.table(rows), SCRIPTS / script, "n BIGINT", workers
+            ).getOutputTable()
             begun = time.monotonic()
             found = sum(row[0] for row in counted.execute().collect())
             seconds = time.monotonic() - begun
@@ -92,7 +115,8 @@ class RandomRows:
 
             return pd.Series(np.zeros(len(first), "f4"))
 
-        # PyFlink's own 1,000 limits its Arrow batches to as many rows, and the no-op is several times slower.
+        # PyFlink's own 1,000 limits its Arrow batches to as many rows, and the no-op is several
+        # times slower.
         self._table_env.get_config().set("python.fn-execution.bundle.size", "80000")
         self._table_env.create_temporary_function(f"akdl_bench_{self._name}", akdl_bench_zero)
         sink(self._table_env, f"{self._name}_one", "x FLOAT")
@@ -100,7 +124,9 @@ class RandomRows:
 
 def sink(table_env: Any, name: str, columns: str) -> str:
     """Create a table that drops its rows, and return its name."""
-    table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ('connector' = 'blackhole')")
+    table_env.execute_sql(
+        f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ('connector' = 'blackhole')"
+    )
     return name
 
 
@@ -111,14 +137,23 @@ def into(sink: str, table: Any) -> float:
     return time.monotonic() - begun
 
 
-def script_job(table: Any, script: pathlib.Path, output: str, workers: int = 1, **params: Any) -> Any:
+def script_job(
+    table: Any, script: pathlib.Path, output: str, workers: int = 1, **params: Any
+) -> Any:
     """Return the operator that runs a script on a table."""
     from operators import BatchOperator, TensorFlow2BatchOp
 
     op: Any = TensorFlow2BatchOp(
-        userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr=output, numWorkers=workers, numPSs=0, **params
+        userFiles=[str(script)],
+        mainScriptFile=str(script),
+        outputSchemaStr=output,
+        numWorkers=workers,
+        numPSs=0,
+        **params,
     )
-    return op.linkFrom(table if isinstance(table, BatchOperator) else BatchOperator.fromTable(table))
+    return op.linkFrom(
+        table if isinstance(table, BatchOperator) else BatchOperator.fromTable(table)
+    )
 
 
 @dataclass(frozen=True)
@@ -126,7 +161,8 @@ class Job:
     """A job to time.
 
     Args:
-        run: Function from a number of rows to seconds. Jobs with the same `run` and `small` share their start-up.
+        run: Function from a number of rows to seconds. Jobs with the same `run` and `small` share
+            their start-up.
         small: Number of rows whose time counts as start-up.
         large: Number of rows to measure.
     """
@@ -159,13 +195,17 @@ class Net:
 
     @property
     def processors_per_million(self) -> list[float]:
-        """Processor seconds of all processes per million rows, of each round; at least a tick of the system's clock."""
+        """Processor seconds of all processes per million rows, of each round; at least a tick of
+        the system's clock.
+        """
         return [1e6 * max(all_processes(used), TICK_S) / self.rows for used in self.processors]
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Times of one run of a job: seconds, and processor seconds as `processes.processor_seconds` returns them."""
+    """Times of one run of a job: seconds, and processor seconds as `processes.processor_seconds`
+    returns them.
+    """
 
     seconds: float
     processors: dict[str, float]
@@ -178,19 +218,25 @@ _Round = dict[Any, Taken]
 def measure(jobs: Mapping[str, Job], rounds: int, scale: float = 1.0) -> dict[str, Net]:
     """Run jobs in turn, and return the net times of each.
 
-    First each job runs once with its small size, so that the JVM compiles the code that all jobs need. In each round a job runs
-    with its small size first. The median of these times over all rounds is subtracted from its times. A round with a time below
-    `FLOOR_S` is repeated, a few times at most.
+    First each job runs once with its small size, so that the JVM compiles the code that all jobs
+    need. In each round a job runs with its small size first. The median of these times over all
+    rounds is subtracted from its times. A round with a time below `FLOOR_S` is repeated, a few
+    times at most.
 
     Args:
         jobs: The jobs by name; jobs that are compared should follow each other.
         rounds: The number of rounds.
-        scale: A factor for all sizes. Below 1 all times count as too short, and no round is repeated.
+        scale: A factor for all sizes. Below 1 all times count as too short, and no round is
+            repeated.
     """
-    sizes = {name: (max(1, int(job.small * scale)), max(2, int(job.large * scale))) for name, job in jobs.items()}
+    sizes = {
+        name: (max(1, int(job.small * scale)), max(2, int(job.large * scale)))
+        for name, job in jobs.items()
+    }
     if scale >= 1:
         for run, small in dict.fromkeys((job.run, sizes[name][0]) for name, job in jobs.items()):
-            run(small)  # the JVM compiles: the first job takes seconds longer than similar ones later
+            # the JVM compiles: the first job takes seconds longer than similar ones later
+            run(small)
     done: list[_Round] = []
     for number in range(rounds):
         done.append(_round(jobs, sizes))
@@ -198,10 +244,15 @@ def measure(jobs: Mapping[str, Job], rounds: int, scale: float = 1.0) -> dict[st
     if scale >= 1:
         for _ in range(ROUNDS_AGAIN):
             nets = {name: _net(name, job, sizes[name], done) for name, job in jobs.items()}
-            shortest, number, name = min((net.seconds[i], i, name) for name, net in nets.items() for i in range(rounds))
+            shortest, number, name = min(
+                (net.seconds[i], i, name) for name, net in nets.items() for i in range(rounds)
+            )
             if shortest >= FLOOR_S:
                 break
-            print(f"round {number + 1} runs again: {name} took {shortest:.2f} s beyond start-up", flush=True)
+            print(
+                f"round {number + 1} runs again: {name} took {shortest:.2f} s beyond start-up",
+                flush=True,
+            )
             done[number] = _round(jobs, sizes)
     return {name: _net(name, job, sizes[name], done, scale) for name, job in jobs.items()}
 
@@ -223,12 +274,15 @@ def timed(run: Callable[[int], float], rows: int) -> Taken:
     return Taken(seconds, difference(processor_seconds(), before))
 
 
-def _net(name: str, job: Job, sizes: tuple[int, int], rounds: Sequence[_Round], scale: float = 1.0) -> Net:
+def _net(
+    name: str, job: Job, sizes: tuple[int, int], rounds: Sequence[_Round], scale: float = 1.0
+) -> Net:
     small, large = sizes
     starts = [each[job.run, small] for each in rounds]
     start_s = statistics.median(start.seconds for start in starts)
     start_processors = {
-        kind: statistics.median(start.processors.get(kind, 0.0) for start in starts) for kind in starts[0].processors
+        kind: statistics.median(start.processors.get(kind, 0.0) for start in starts)
+        for kind in starts[0].processors
     }
     seconds = [each[name].seconds - start_s for each in rounds]
     processors = [difference(each[name].processors, start_processors) for each in rounds]
@@ -276,8 +330,12 @@ def job_arguments() -> argparse.Namespace:
 def job_parser() -> argparse.ArgumentParser:
     """Return a parser of `rounds`, `folder`, `scale` and `only`."""
     known = parser()
-    known.add_argument("--scale", type=float, default=1.0, help="factor of all sizes; below 1 no target is decided")
-    known.add_argument("--only", default="", help="run only the jobs of lines with this in their name")
+    known.add_argument(
+        "--scale", type=float, default=1.0, help="factor of all sizes; below 1 no target is decided"
+    )
+    known.add_argument(
+        "--only", default="", help="run only the jobs of lines with this in their name"
+    )
     return known
 
 
@@ -292,8 +350,11 @@ def compare(
     wanted = [each for each in comparisons if given.only in each.name]
     if not wanted:
         raise SystemExit(
-            f"no line has {given.only!r} in its name; the lines are {', '.join(each.name for each in comparisons)}"
+            f"no line has {given.only!r} in its name; the lines are"
+            f" {', '.join(each.name for each in comparisons)}"
         )
     needed = {name for each in wanted for name in (each.job, each.limit)}
-    nets = measure({name: job for name, job in jobs.items() if name in needed}, given.rounds, given.scale)
+    nets = measure(
+        {name: job for name, job in jobs.items() if name in needed}, given.rounds, given.scale
+    )
     return [each.figure(nets) for each in wanted], nets

@@ -2,9 +2,10 @@
 
     python benchmarks/large_rows.py [--only CASE] [--folder FOLDER]
 
-Each case runs in a driver of its own, in BATCH mode with one worker, and so does the same job with small rows. Memory is peak
-resident memory, as in memory.py. The heap of the JVM is fixed and touched from the start, so that only memory outside the heap
-can grow. The bound is 4 times the largest row and 200 MB. Linux only.
+Each case runs in a driver of its own, in BATCH mode with one worker, and so does the same job with
+small rows. Memory is peak resident memory, as in memory.py. The heap of the JVM is fixed and
+touched from the start, so that only memory outside the heap can grow. The bound is 4 times the
+largest row and 200 MB. Linux only.
 """
 
 from __future__ import annotations
@@ -57,13 +58,34 @@ class Case:
 def rows_case(name: str, rows: int, size: int) -> Case:
     """Return a job that sends rows of this size into a script and back."""
     check = "SELECT COUNT(*), SUM(CAST(CHAR_LENGTH(text) AS BIGINT)) FROM written"
-    return Case(name, "write_back_rows.py", rows, size, "id BIGINT, text STRING", check, (rows, rows * size), size / 1e6, [])
+    return Case(
+        name,
+        "write_back_rows.py",
+        rows,
+        size,
+        "id BIGINT, text STRING",
+        check,
+        (rows, rows * size),
+        size / 1e6,
+        [],
+    )
 
 
 def output_case(name: str, amount: int, expected: int, kind: str, own_mb: float = 0) -> Case:
     """Return a job whose script makes a large output of one row."""
     variables = [f"BENCH_KIND={kind}", f"BENCH_AMOUNT={amount}"]
-    return Case(name, "much_output.py", 1, 10, "x DOUBLE", "SELECT COUNT(x) FROM written", (expected,), 0, variables, own_mb)
+    return Case(
+        name,
+        "much_output.py",
+        1,
+        10,
+        "x DOUBLE",
+        "SELECT COUNT(x) FROM written",
+        (expected,),
+        0,
+        variables,
+        own_mb,
+    )
 
 
 CASES = [
@@ -73,7 +95,10 @@ CASES = [
     output_case("a batch of 20 M doubles", 20_000_000, 20_000_000, "doubles", own_mb=160),
     output_case("1.5 GB without a line end", 1_500_000_000, 1, "text"),
 ]
-SMALL = {"write_back_rows.py": rows_case("small rows", 500, 10), "much_output.py": output_case("small output", 1, 1, "doubles")}
+SMALL = {
+    "write_back_rows.py": rows_case("small rows", 500, 10),
+    "much_output.py": output_case("small output", 1, 1, "doubles"),
+}
 
 
 def run(case: Case) -> dict[str, float]:
@@ -83,10 +108,12 @@ def run(case: Case) -> dict[str, float]:
     os.environ.setdefault("JVM_ARGS", HEAP)
     table_env = useLocalEnv(1).btenv
     table_env.execute_sql(
-        "CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'datagen', 'fields.id.kind' = 'sequence', "
-        f"'fields.id.start' = '1', 'fields.id.end' = '{case.rows}', 'number-of-rows' = '{case.rows}')"
+        "CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'datagen', 'fields.id.kind' ="
+        f" 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '{case.rows}', 'number-of-rows' ="
+        f" '{case.rows}')"
     )
-    ten = "SUBSTRING(CONCAT('0123456789', CAST(id AS STRING)), 1, 10)"  # a constant would become part of the plan
+    # a constant would become part of the plan
+    ten = "SUBSTRING(CONCAT('0123456789', CAST(id AS STRING)), 1, 10)"
     rows = table_env.sql_query(f"SELECT id, REPEAT({ten}, {case.row_bytes // 10}) AS text FROM ids")
     begun = time.monotonic()
     with watched() as peaks:
@@ -100,7 +127,9 @@ def run(case: Case) -> dict[str, float]:
 
 def measured(name: str) -> dict[str, float]:
     """Run one case in a process of its own, and return the result of `run`."""
-    done = subprocess.run([sys.executable, __file__, "--one", name], check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, __file__, "--one", name], check=True, stdout=subprocess.PIPE, text=True
+    )
     peaks: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return peaks
 
@@ -111,16 +140,24 @@ def main() -> None:
     known.add_argument("--only", default="", help="run only the cases with this in their name")
     given = known.parse_args()
     cases = [case for case in CASES if given.only in case.name]
-    small = {script: measured(SMALL[script].name) for script in dict.fromkeys(case.script for case in cases)}
+    small = {
+        script: measured(SMALL[script].name)
+        for script in dict.fromkeys(case.script for case in cases)
+    }
     figures = []
     for case in cases:
         found, base = measured(case.name), small[case.script]
         bound = ROW_FACTOR * case.row_mb + SPARE_MB
         for kind in KINDS:
-            more = max(0.0, found[kind] - base[kind] - (case.own_mb if kind == "tensorflow" else 0.0))
+            more = max(
+                0.0, found[kind] - base[kind] - (case.own_mb if kind == "tensorflow" else 0.0)
+            )
             words = f"{ROW_FACTOR} rows and {SPARE_MB} MB"
             figures.append(Figure(f"{case.name}, {kind}", "MB", [more], [bound], words, 1.0))
-        print(f"{case.name}: {found['seconds']:.0f} s; {base} with small rows, {found} here", flush=True)
+        print(
+            f"{case.name}: {found['seconds']:.0f} s; {base} with small rows, {found} here",
+            flush=True,
+        )
     report("large_rows", "Peak memory beyond that of small rows", figures, given.folder)
 
 

@@ -2,8 +2,8 @@
 
     python benchmarks/output.py [--rounds N] [--folder FOLDER] [--scale SHARE] [--only WORDS]
 
-Rates exclude the start-up: they count the rows beyond a small size. The table is a blackhole. With `write` the script makes a
-tf.train.Example per row, which is part of its cost.
+Rates exclude the start-up: they count the rows beyond a small size. The table is a blackhole. With
+`write` the script makes a tf.train.Example per row, which is part of its cost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def main() -> None:
     table_env = useLocalEnv(1).stenv
     sink(table_env, "written", COLUMNS)
     jobs = {
-        "write_batch": Job(functools.partial(written, table_env, "write_batch"), 300_000, 30_000_000),
+        "write_batch": Job(
+            functools.partial(written, table_env, "write_batch"), 300_000, 30_000_000
+        ),
         "write": Job(functools.partial(written, table_env, "write"), 50_000, 500_000),
     }
     figures, _ = compare(jobs, LINES, given)

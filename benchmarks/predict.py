@@ -1,10 +1,11 @@
 """Prediction of a table, compared with PyFlink's no-op pandas UDF on the same columns.
 
-    python benchmarks/predict.py [--parallelism 1,4,8] [--rounds N] [--folder FOLDER] [--scale SHARE] [--only NAME]
+    python benchmarks/predict.py [--parallelism 1,4,8] [--rounds N] [--folder FOLDER] [--scale
+    SHARE] [--only NAME]
 
-A table of 10 FLOAT columns. One model is a dense layer of 10 to 1; the other one has about 2 ms of work on one core for each
-batch of 8,000 rows. All jobs have the same parallelism, by default 2, and write into a blackhole. Rates exclude the start-up:
-they count the rows beyond a small size.
+A table of 10 FLOAT columns. One model is a dense layer of 10 to 1; the other one has about 2 ms of
+work on one core for each batch of 8,000 rows. All jobs have the same parallelism, by default 2, and
+write into a blackhole. Rates exclude the start-up: they count the rows beyond a small size.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def export_model(folder: str, layers: int = 0) -> None:
         return {"y": tf.matmul(values, model.w)[:, 0]}
 
     inputs = [tf.TensorSpec([None], tf.float32, name=name) for name in COLUMNS]
-    tf.saved_model.save(model, folder, {"serving_default": tf.function(predict, input_signature=inputs)})
+    tf.saved_model.save(
+        model, folder, {"serving_default": tf.function(predict, input_signature=inputs)}
+    )
 
 
 def random_rows(table_env: Any) -> RandomRows:
@@ -49,7 +52,9 @@ def random_rows(table_env: Any) -> RandomRows:
     return RandomRows(table_env, "numbers", dict.fromkeys(COLUMNS, "FLOAT NOT NULL"))
 
 
-def predicted(table_env: Any, numbers: RandomRows, model: str, threads: int | None = None) -> Callable[[int], float]:
+def predicted(
+    table_env: Any, numbers: RandomRows, model: str, threads: int | None = None
+) -> Callable[[int], float]:
     """Return a function from a number of rows to the seconds of their prediction."""
     from operators import BatchOperator, TFSavedModelPredictBatchOp
 
@@ -58,7 +63,11 @@ def predicted(table_env: Any, numbers: RandomRows, model: str, threads: int | No
 
     def run(rows: int) -> float:
         op = TFSavedModelPredictBatchOp(
-            modelPath=model, outputSchemaStr="y FLOAT", reservedCols=[], inferBatchSize=8000, intraOpParallelism=threads
+            modelPath=model,
+            outputSchemaStr="y FLOAT",
+            reservedCols=[],
+            inferBatchSize=8000,
+            intraOpParallelism=threads,
         )
         op.linkFrom(BatchOperator.fromTable(numbers.table(rows)))
         return into(predictions, op.getOutputTable())
@@ -86,14 +95,22 @@ def main() -> None:
             large = LARGE * max(parallelism, 2) // 2
             jobs[noop] = Job(numbers.noop, SMALL, large)
             for name, model in models.items():
-                line, target = f"{name}, {parallelism} subtasks", TARGET if name == PREDICT else None
-                jobs[line] = Job(predicted(table_env, numbers, model, 1 if name == WORK else None), SMALL, large)
+                line, target = (
+                    f"{name}, {parallelism} subtasks",
+                    TARGET if name == PREDICT else None,
+                )
+                jobs[line] = Job(
+                    predicted(table_env, numbers, model, 1 if name == WORK else None), SMALL, large
+                )
                 lines.append(Comparison(line, line, noop, "no-op pandas UDF", target))
         figures, nets = compare(jobs, lines, given)
     report("predict", "Prediction of a table", figures, given.folder)
     print("processor seconds per million rows: driver, JVM, model")
     for name, net in nets.items():
-        used = [statistics.median(each.get(kind, 0.0) for each in net.processors) * 1e6 / net.rows for kind in KINDS]
+        used = [
+            statistics.median(each.get(kind, 0.0) for each in net.processors) * 1e6 / net.rows
+            for kind in KINDS
+        ]
         print(f"{name}: {', '.join(f'{seconds:.2f}' for seconds in used)}")
 
 

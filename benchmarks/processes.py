@@ -1,7 +1,7 @@
 """Processor time and memory of a program's processes, by kind. Linux only.
 
-"driver" is this process, in which a local job runs Flink's Python functions too; "jvm" is Flink; "tensorflow" is a process
-that runs a script or holds a model. Other processes are not counted.
+"driver" is this process, in which a local job runs Flink's Python functions too; "jvm" is Flink;
+"tensorflow" is a process that runs a script or holds a model. Other processes are not counted.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ def processes() -> Iterator[tuple[str, Any]]:
 
 
 def processor_seconds() -> dict[str, float]:
-    """Return the processor seconds so far by kind, and under "kind, kernel" the part spent in the kernel.
+    """Return the processor seconds so far by kind, and under "kind, kernel" the part spent in the
+    kernel.
 
-    A TensorFlow process has ended by the end of its job, and the system adds the seconds of an awaited child to its parent's
-    total for children. The driver has no other children that work, so the difference of two calls misses no process.
+    A TensorFlow process has ended by the end of its job, and the system adds the seconds of an
+    awaited child to its parent's total for children. The driver has no other children that work, so
+    the difference of two calls misses no process.
     """
     import psutil
 
@@ -75,6 +77,8 @@ def resident_mb() -> dict[str, float]:
 
 
 def peak_mb(pid: int) -> float:
-    """Return the peak resident memory of a process; StopIteration or OSError if it has just ended."""
+    """Return the peak resident memory of a process; StopIteration or OSError if it has just
+    ended.
+    """
     with open(f"/proc/{pid}/status") as status:
         return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024

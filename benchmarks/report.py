@@ -22,7 +22,8 @@ class Figure:
         values: One value per round.
         limits: Best possible value on the same machine, one per round.
         limit: Description of the limit.
-        target: Target ratio of value to limit: a minimum, or a maximum if less is better. None for no target.
+        target: Target ratio of value to limit: a minimum, or a maximum if less is better. None for
+            no target.
         too_short: A time was too short for a meaningful ratio.
     """
 
@@ -88,7 +89,9 @@ def table(figures: list[Figure]) -> str:
 def lined_up(rows: list[list[str]]) -> str:
     """Return rows of cells as lines with aligned columns."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
+    )
 
 
 def draw(figures: list[Figure], title: str, chart: pathlib.Path) -> None:
@@ -102,7 +105,14 @@ def draw(figures: list[Figure], title: str, chart: pathlib.Path) -> None:
     figure, axes = pyplot.subplots(figsize=(8, 1 + 0.45 * len(figures)))
     for place, each in enumerate(figures):
         spread = [[each.ratio - min(each.ratios)], [max(each.ratios) - each.ratio]]
-        axes.barh(place, each.ratio, xerr=spread, color=colors.get(each.verdict, "tab:blue"), ecolor="black", height=0.6)
+        axes.barh(
+            place,
+            each.ratio,
+            xerr=spread,
+            color=colors.get(each.verdict, "tab:blue"),
+            ecolor="black",
+            height=0.6,
+        )
         if each.target is not None:
             axes.plot([each.target] * 2, [place - 0.4, place + 0.4], color="black", linestyle="--")
     axes.set_yticks(range(len(figures)), [each.name for each in figures])
@@ -118,7 +128,12 @@ def report(name: str, title: str, figures: list[Figure], folder: pathlib.Path) -
     """Print the figures, and write `name`.json and `name`.png into the folder."""
     print(f"\n{title}\n{table(figures)}", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
-    saved = {"title": title, "figures": [{**asdict(each), "ratio": each.ratio, "verdict": each.verdict} for each in figures]}
+    saved = {
+        "title": title,
+        "figures": [
+            {**asdict(each), "ratio": each.ratio, "verdict": each.verdict} for each in figures
+        ],
+    }
     (folder / f"{name}.json").write_text(json.dumps(saved, indent=1))
     draw(figures, title, folder / f"{name}.png")
 

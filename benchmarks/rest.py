@@ -1,7 +1,7 @@
 """Requests to akdl serve: `python benchmarks/rest.py [--rounds N] [--folder FOLDER]`.
 
-A dense model (100 numbers in; 64, 32 and 3 units), one row a request, from 1 and 16 clients with a connection each. The limit
-is the same model in this process, called for one row after the other.
+A dense model (100 numbers in; 64, 32 and 3 units), one row a request, from 1 and 16 clients with a
+connection each. The limit is the same model in this process, called for one row after the other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ def main() -> None:
         save_model(model)
         predict = local(model)
         command = [sys.executable, "-m", "akdl", "serve", model, "--port", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, ThreadPoolExecutor(max(CLIENTS)) as pool:
+        with (
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
+            ThreadPoolExecutor(max(CLIENTS)) as pool,
+        ):
             assert server.stdout
             port = int(server.stdout.readline().rsplit(":", 1)[1].partition("/")[0])
             rounds: list[dict[int, list[float]]] = []
@@ -49,14 +52,21 @@ def main() -> None:
         rates = [len(each[clients]) / SECONDS for each in rounds]
         alone = [len(each[0]) / sum(each[0]) for each in rounds]
         figures.append(Figure(f"{clients} clients, requests", "rows/s", rates, alone, LIMIT, None))
-        p99, limits = ([1000 * statistics.quantiles(each[who], n=100)[-1] for each in rounds] for who in (clients, 0))
+        p99, limits = (
+            [1000 * statistics.quantiles(each[who], n=100)[-1] for each in rounds]
+            for who in (clients, 0)
+        )
         figures.append(Figure(f"{clients} clients, p99", "ms", p99, limits, LIMIT, None))
     report("rest", "Requests over REST", figures, given.folder)
 
 
 def asked(port: int, row: list[float]) -> list[float]:
     """Return the seconds of each request of one client."""
-    connection, body, taken = http.client.HTTPConnection("127.0.0.1", port), json.dumps({"instances": [row]}), []
+    connection, body, taken = (
+        http.client.HTTPConnection("127.0.0.1", port),
+        json.dumps({"instances": [row]}),
+        [],
+    )
     end = time.perf_counter() + SECONDS
     while time.perf_counter() < end:
         started = time.perf_counter()

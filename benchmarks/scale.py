@@ -3,8 +3,9 @@
     python benchmarks/scale.py [--members 2,16,128] [--workers 1,10,100] [--seconds S]
         [--chunks N] [--extra-chunks N] [--folder FOLDER]
 
-Neither Flink nor TensorFlow runs. Member 0's end of the group channel is in this process, so its processor time is that of this
-process. All other members are threads of a second process. Workers of a stream are threads of this process.
+Neither Flink nor TensorFlow runs. Member 0's end of the group channel is in this process, so its
+processor time is that of this process. All other members are threads of a second process. Workers
+of a stream are threads of this process.
 """
 
 from __future__ import annotations
@@ -87,7 +88,13 @@ class _Peer(Membership):
 
     def _reading(self) -> MemberState:
         rows = time.monotonic_ns() // 1000
-        return MemberState(index=self._index, phase=RUNNING, rows=rows, rows_read=rows, dataset_file="/tmp/akdl/dataset")
+        return MemberState(
+            index=self._index,
+            phase=RUNNING,
+            rows=rows,
+            rows_read=rows,
+            dataset_file="/tmp/akdl/dataset",
+        )
 
     def _take_answer(self, answer: GroupState, report: MemberReport) -> None:
         super()._take_answer(answer, report)
@@ -128,7 +135,9 @@ def run_peers(port: int, size: int, seconds: float) -> None:
     print(json.dumps([formed_s, time.monotonic() - started]), flush=True)
     before = [_counted(peers)]
     time.sleep(seconds)
-    print(json.dumps([after - first for first, after in zip(before[0], _counted(peers))]), flush=True)
+    print(
+        json.dumps([after - first for first, after in zip(before[0], _counted(peers))]), flush=True
+    )
     stops = [threading.Thread(target=peer.leave) for peer in peers]
     for stop in stops:
         stop.start()
@@ -154,8 +163,12 @@ class ChunkCost:
 
 
 def chunk_cost(kind: str, count: int, folder: str) -> ChunkCost:
-    """Pass chunks of 80 rows through a session into the rows of a script, which takes each once; all in this process."""
-    batch = pa.record_batch([pa.array(np.arange(80.0, dtype="f4"))] * 10, names=[f"c{number}" for number in range(10)])
+    """Pass chunks of 80 rows through a session into the rows of a script, which takes each once;
+    all in this process.
+    """
+    batch = pa.record_batch(
+        [pa.array(np.arange(80.0, dtype="f4"))] * 10, names=[f"c{number}" for number in range(10)]
+    )
     schema = Schema.parse(", ".join(f"{name} FLOAT NOT NULL" for name in batch.schema.names))
     columns = to_columns(batch, schema)
     session = Session(0, 16 << 20)
@@ -183,7 +196,8 @@ class ExtraCost:
 
     Args:
         members: Number of members.
-        shares: True if the members share its files, which is the default; False if each has its own.
+        shares: True if the members share its files, which is the default; False if each has its
+            own.
         input_bytes: Bytes of its columns.
         peak_bytes: Peak bytes on disk.
         held_bytes: Bytes on disk while the scripts run.
@@ -199,8 +213,13 @@ class ExtraCost:
 
 
 def extra_cost(members: int, shares: bool, count: int = 40) -> ExtraCost:
-    """Write chunks of 10,000 rows of 10 FLOAT to the files of members on one host: of each, or of the one that makes them."""
-    batch = pa.record_batch([pa.array(np.arange(10_000.0, dtype="f4"))] * 10, names=[f"c{number}" for number in range(10)])
+    """Write chunks of 10,000 rows of 10 FLOAT to the files of members on one host: of each, or of
+    the one that makes them.
+    """
+    batch = pa.record_batch(
+        [pa.array(np.arange(10_000.0, dtype="f4"))] * 10,
+        names=[f"c{number}" for number in range(10)],
+    )
     schema = Schema.parse(", ".join(f"{name} FLOAT NOT NULL" for name in batch.schema.names))
     columns = to_columns(batch, schema)
     with tempfile.TemporaryDirectory() as place:
@@ -215,7 +234,11 @@ def extra_cost(members: int, shares: bool, count: int = 40) -> ExtraCost:
                 each.append(1, batch.num_rows, columns)
         for each in files:
             waits = each not in makers
-            each.complete(lambda path, chunks, kinds: None, str(pathlib.Path(place, "shared")) if shares else "", waits)
+            each.complete(
+                lambda path, chunks, kinds: None,
+                str(pathlib.Path(place, "shared")) if shares else "",
+                waits,
+            )
             peak = max(peak, _bytes_below(place) + (0 if waits else len(columns) * count))
         took = time.monotonic() - started
         return ExtraCost(members, shares, len(columns) * count, peak, _bytes_below(place), took)
@@ -233,10 +256,12 @@ class StreamCost:
         workers: Number of workers.
         dealt: "chunk" for whole chunks round-robin, the default; "row" for single rows round-robin.
         chunks_per_s: Chunks per second and worker.
-        rows_per_s: Rows per second that reached all scripts together; lower than the given rate if the channel is too slow.
+        rows_per_s: Rows per second that reached all scripts together; lower than the given rate if
+            the channel is too slow.
         delay_ms: Median delay of a row since it was made.
         delay_p99_ms: 99th percentile of the delay.
-        processor: Processor seconds per second of the channels; both ends of all are in this process.
+        processor: Processor seconds per second of the channels; both ends of all are in this
+            process.
     """
 
     workers: int
@@ -249,7 +274,9 @@ class StreamCost:
 
 
 class _StreamLine:
-    """The channel to one worker: session, server, client and the rows of its script, which takes every row."""
+    """The channel to one worker: session, server, client and the rows of its script, which takes
+    every row.
+    """
 
     def __init__(self, folder: str, schema: Schema) -> None:
         self.changed = threading.Condition()
@@ -257,7 +284,9 @@ class _StreamLine:
         self.delays: list[Array] = []
         self._schema = schema
         task = Task(kind="stream", input_columns=table_columns(schema))
-        self._server = BridgeServer(self.session, self.changed, lambda: None, Wishes, task, TOKEN, folder)
+        self._server = BridgeServer(
+            self.session, self.changed, lambda: None, Wishes, task, TOKEN, folder
+        )
         self._server.start()
         self._channel = Channel(self._server.address, TOKEN)
         self._channel.connect(Hello(attempt=0, protocol=PROTOCOL))
@@ -289,9 +318,15 @@ class _StreamLine:
             self.delays.append((time.time_ns() - made) / 1e6)
 
 
-def stream_cost(workers: int, dealt: str, rows_per_s: int, seconds: float, wait_s: float = 0.01) -> StreamCost:
-    """Send rows as one gathering subtask does, a chunk every `wait_s`, in at most twice as long as `seconds`."""
-    schema = Schema.parse("made BIGINT NOT NULL, " + ", ".join(f"c{number} FLOAT NOT NULL" for number in range(10)))
+def stream_cost(
+    workers: int, dealt: str, rows_per_s: int, seconds: float, wait_s: float = 0.01
+) -> StreamCost:
+    """Send rows as one gathering subtask does, a chunk every `wait_s`, in at most twice as long as
+    `seconds`.
+    """
+    schema = Schema.parse(
+        "made BIGINT NOT NULL, " + ", ".join(f"c{number} FLOAT NOT NULL" for number in range(10))
+    )
     rows, values = int(rows_per_s * wait_s), pa.array(np.zeros(int(rows_per_s * wait_s), "f4"))
     with tempfile.TemporaryDirectory() as place:
         lines = []
@@ -318,11 +353,23 @@ def stream_cost(workers: int, dealt: str, rows_per_s: int, seconds: float, wait_
     delays = np.concatenate([delay for line in lines for delay in line.delays])
     chunks = sum(len(line.delays) for line in lines)
     middle, late = np.percentile(delays, [50, 99])
-    return StreamCost(workers, dealt, chunks / took / workers, len(delays) / took, float(middle), float(late), used / took)
+    return StreamCost(
+        workers,
+        dealt,
+        chunks / took / workers,
+        len(delays) / took,
+        float(middle),
+        float(late),
+        used / took,
+    )
 
 
 def _counted(peers: list[_Peer]) -> tuple[int, int, int]:
-    return sum(peer.reports for peer in peers), sum(peer.states for peer in peers), sum(peer.bytes for peer in peers)
+    return (
+        sum(peer.reports for peer in peers),
+        sum(peer.states for peer in peers),
+        sum(peer.bytes for peer in peers),
+    )
 
 
 def _wait(is_so) -> None:  # type: ignore[no-untyped-def]
@@ -335,7 +382,9 @@ def _wait(is_so) -> None:  # type: ignore[no-untyped-def]
 
 def main() -> None:
     """Print a table per part and write all figures as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--members", default="2,16,128")
     parser.add_argument("--workers", default="1,10,100")
     parser.add_argument("--seconds", type=float, default=10.0)
@@ -352,15 +401,19 @@ def main() -> None:
     print("members  reports/s  states/s  KB/s  processor %  formed s  row of 100 KB to all s")
     for cost in groups:
         print(
-            f"{cost.members:7d}  {cost.reports:9.0f}  {cost.states:8.0f}  {cost.answer_bytes / 1000:4.0f}  "
-            f"{cost.processor_s * 100:11.1f}  {cost.formed_s:8.2f}  {cost.sample_s:.2f}"
+            f"{cost.members:7d}  {cost.reports:9.0f}  {cost.states:8.0f} "
+            f" {cost.answer_bytes / 1000:4.0f}  {cost.processor_s * 100:11.1f} "
+            f" {cost.formed_s:8.2f}  {cost.sample_s:.2f}"
         )
     print("rows in the process  chunks  chunks/s  growth of memory MB")
     held = []
     for kind in ("stream", "file"):
         with tempfile.TemporaryDirectory() as place:
             held.append(chunk_cost(kind, arguments.chunks, place))
-        print(f"{kind:19s}  {held[-1].chunks:6d}  {held[-1].chunks_per_s:8.0f}  {held[-1].grown_bytes / 1e6:.1f}")
+        print(
+            f"{kind:19s}  {held[-1].chunks:6d}  {held[-1].chunks_per_s:8.0f} "
+            f" {held[-1].grown_bytes / 1e6:.1f}"
+        )
     print("members of a host  share files  extra input MB  on disk MB  most MB  s")
     extras = []
     for members in (1, 4, 16):
@@ -368,8 +421,8 @@ def main() -> None:
             extras.append(extra_cost(members, shares, arguments.extra_chunks))
             cost = extras[-1]
             print(
-                f"{cost.members:17d}  {cost.shares!s:11s}  {cost.input_bytes / 1e6:14.1f}  {cost.held_bytes / 1e6:10.1f}  "
-                f"{cost.peak_bytes / 1e6:7.1f}  {cost.took_s:.1f}"
+                f"{cost.members:17d}  {cost.shares!s:11s}  {cost.input_bytes / 1e6:14.1f} "
+                f" {cost.held_bytes / 1e6:10.1f}  {cost.peak_bytes / 1e6:7.1f}  {cost.took_s:.1f}"
             )
     print("workers  dealt  chunks/s and worker  rows/s  delay ms  99 of 100 ms  processor %")
     streams = []
@@ -378,8 +431,9 @@ def main() -> None:
             streams.append(stream_cost(workers, dealt, 100_000, arguments.seconds))
             cost = streams[-1]
             print(
-                f"{cost.workers:7d}  {cost.dealt:5s}  {cost.chunks_per_s:19.1f}  {cost.rows_per_s:6.0f}  {cost.delay_ms:8.1f}  "
-                f"{cost.delay_p99_ms:12.1f}  {cost.processor * 100:11.0f}"
+                f"{cost.workers:7d}  {cost.dealt:5s}  {cost.chunks_per_s:19.1f} "
+                f" {cost.rows_per_s:6.0f}  {cost.delay_ms:8.1f}  {cost.delay_p99_ms:12.1f} "
+                f" {cost.processor * 100:11.0f}"
             )
     folder = pathlib.Path(arguments.folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """Latency of a model: `python benchmarks/serving.py [--rounds N] [--folder FOLDER]`.
 
-A dense model (100 numbers in; 64, 32 and 3 units), one row at a time and 256 at a time: `LocalPredictor` in this process, and
-a server process through its socket. The limit is TensorFlow's own call of the signature with tensors made before.
+A dense model (100 numbers in; 64, 32 and 3 units), one row at a time and 256 at a time:
+`LocalPredictor` in this process, and a server process through its socket. The limit is TensorFlow's
+own call of the signature with tensors made before.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ def main() -> None:
         with server(model, folder) as (through_socket, _):
             kinds: dict[str, tuple[Predict, Callable[[Any], Any]]] = {
                 LIMIT: (tensorflow_alone(model), tf.constant),
-                "LocalPredictor, lists": (local(model), lambda rows: [(row,) for row in rows.tolist()]),
+                "LocalPredictor, lists": (
+                    local(model),
+                    lambda rows: [(row,) for row in rows.tolist()],
+                ),
                 "LocalPredictor, arrays": (local(model), lambda rows: [(row,) for row in rows]),
                 "server process": (through_socket, lambda rows: rows),
             }
@@ -56,7 +60,10 @@ def main() -> None:
                 kind: [functools.partial(predict, prepare(some)) for some in (rows[:1], rows)]
                 for kind, (predict, prepare) in kinds.items()
             }
-            rounds = [{kind: [times(call) for call in both] for kind, both in calls.items()} for _ in range(given.rounds)]
+            rounds = [
+                {kind: [times(call) for call in both] for kind, both in calls.items()}
+                for _ in range(given.rounds)
+            ]
     figures = []
     for kind in list(kinds)[1:]:
         for name, unit, measure in (
@@ -73,7 +80,10 @@ def save_model(folder: str) -> None:
     """Write the model."""
     layers = [tf.keras.layers.Dense(units, activation="relu") for units in (64, 32)]
     tf.saved_model.save(
-        tf.keras.Sequential([tf.keras.Input([WIDTH], name="x"), *layers, tf.keras.layers.Dense(3, name="y")]), folder
+        tf.keras.Sequential(
+            [tf.keras.Input([WIDTH], name="x"), *layers, tf.keras.layers.Dense(3, name="y")]
+        ),
+        folder,
     )
 
 
@@ -85,25 +95,47 @@ def tensorflow_alone(model: str) -> Predict:
 
 def local(model: str) -> Predict:
     """Return a call that predicts a list of rows in this process."""
-    stage = TFSavedModelPredictor(modelPath=model, outputSchemaStr="y ARRAY<FLOAT>", reservedCols=[])
+    stage = TFSavedModelPredictor(
+        modelPath=model, outputSchemaStr="y ARRAY<FLOAT>", reservedCols=[]
+    )
     predictor = stage.collectLocalPredictor("x ARRAY<FLOAT>")
     return lambda rows: predictor.map(rows[0]) if len(rows) == 1 else predictor.map_batch(rows)
 
 
 @contextmanager
 def server(model: str, folder: str) -> Iterator[tuple[Predict, Callable[[str, Any, Any], Any]]]:
-    """Start a server process; yield a call that sends it an array of rows, and one of any method."""
-    inputs, outputs = [TableColumn(name="x", type="ARRAY<FLOAT>")], [TableColumn(name="y", type="ARRAY<FLOAT>")]
+    """Start a server process; yield a call that sends it an array of rows, and one of any
+    method.
+    """
+    inputs, outputs = (
+        [TableColumn(name="x", type="ARRAY<FLOAT>")],
+        [TableColumn(name="y", type="ARRAY<FLOAT>")],
+    )
     address = f"unix:{folder}/model.sock"
     serving = pathlib.Path(folder) / "serving.json"
-    serving.write_text(json_format.MessageToJson(Serving(model=model, input_columns=inputs, output_columns=outputs)))
+    serving.write_text(
+        json_format.MessageToJson(
+            Serving(model=model, input_columns=inputs, output_columns=outputs)
+        )
+    )
     end, pipe = os.pipe()
-    own = {"AKDL_PARENT_FD": str(end), "AKDL_ADDRESS": address, "AKDL_TOKEN": "secret", "AKDL_SERVING": str(serving)}
-    process = subprocess.Popen([sys.executable, "-m", "akdl.serving.model_server"], pass_fds=[end], env={**os.environ, **own})
+    own = {
+        "AKDL_PARENT_FD": str(end),
+        "AKDL_ADDRESS": address,
+        "AKDL_TOKEN": "secret",
+        "AKDL_SERVING": str(serving),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "akdl.serving.model_server"],
+        pass_fds=[end],
+        env={**os.environ, **own},
+    )
     channel = grpc.insecure_channel(address)
 
     def call(name: str, request: Any, answer: Any) -> Any:
-        method = channel.unary_unary(f"/{PREDICT_SERVICE}/{name}", type(request).SerializeToString, answer.FromString)
+        method = channel.unary_unary(
+            f"/{PREDICT_SERVICE}/{name}", type(request).SerializeToString, answer.FromString
+        )
         return method(request, metadata=[(TOKEN, "secret")], wait_for_ready=True, timeout=120)
 
     def predict(cells: Any) -> Any:

@@ -2,8 +2,8 @@
 
     python benchmarks/sinks.py [--rounds N] [--folder FOLDER] [--scale SHARE] [--only WORDS]
 
-"writer" is the last step alone, Arrow chunks of 1 MB to files in this process. "job" has all steps and all processes, without
-the start-up and what the same source takes into nothing.
+"writer" is the last step alone, Arrow chunks of 1 MB to files in this process. "job" has all steps
+and all processes, without the start-up and what the same source takes into nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def writer_seconds(form: str, rows: int, folder: pathlib.Path) -> float:
     random = np.random.default_rng(0)
     cells = [pa.array(random.random(CHUNK, "f4")) for _ in range(10)] + [pa.array(np.arange(CHUNK))]
     chunk = write_batch(pa.record_batch(cells, list(COLUMNS)))
-    files = PartFiles(FileSink("sink", str(folder / f"w_{form}"), form, "0" * 8, read_batch(chunk).schema), 0, 1)
+    files = PartFiles(
+        FileSink("sink", str(folder / f"w_{form}"), form, "0" * 8, read_batch(chunk).schema), 0, 1
+    )
     files.start(-1)
     begun = time.process_time()
     for _ in range(max(1, rows // CHUNK)):
@@ -51,7 +53,11 @@ def main() -> None:
     asked_s = {form: asked for form, asked in ASKED_S.items() if given.only in form}
     folder = pathlib.Path(tempfile.mkdtemp(prefix="akdl_bench_sinks_"))
     table_env = operators.useLocalEnv(1).btenv
-    limits = {f"fields.f{number}.{end}": value for number in range(10) for end, value in (("min", "0"), ("max", "1"))}
+    limits = {
+        f"fields.f{number}.{end}": value
+        for number in range(10)
+        for end, value in (("min", "0"), ("max", "1"))
+    }
     random = RandomRows(table_env, "rows", COLUMNS, limits)
 
     def into(form: str) -> Job:
@@ -68,15 +74,27 @@ def main() -> None:
 
     try:
         nets = measure(
-            {"source": Job(random.jvm, SMALL, LARGE), **{form: into(form) for form in asked_s}}, given.rounds, given.scale
+            {"source": Job(random.jvm, SMALL, LARGE), **{form: into(form) for form in asked_s}},
+            given.rounds,
+            given.scale,
         )
         figures = []
         for form, asked in asked_s.items():
-            alone = [writer_seconds(form, int(ROWS * given.scale), folder) for _ in range(given.rounds)]
+            alone = [
+                writer_seconds(form, int(ROWS * given.scale), folder) for _ in range(given.rounds)
+            ]
             limits, source = [asked or 1.0] * given.rounds, nets["source"].processors_per_million
-            job = [taken - spared for taken, spared in zip(nets[form].processors_per_million, source)]
-            figures.append(Figure(f"{form}, writer", "s per million rows", alone, limits, "asked for", asked))
-            figures.append(Figure(f"{form}, job", "s per million rows", job, limits, "asked of the writer", None))
+            job = [
+                taken - spared for taken, spared in zip(nets[form].processors_per_million, source)
+            ]
+            figures.append(
+                Figure(f"{form}, writer", "s per million rows", alone, limits, "asked for", asked)
+            )
+            figures.append(
+                Figure(
+                    f"{form}, job", "s per million rows", job, limits, "asked of the writer", None
+                )
+            )
     finally:
         shutil.rmtree(folder)
     report("sinks", "Rows of numbers into files", figures, given.folder)

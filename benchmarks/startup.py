@@ -1,7 +1,8 @@
-"""Time from `execute` to the first line of `main`: `python benchmarks/startup.py [--rounds N] [--folder FOLDER]`.
+"""Time from `execute` to the first line of `main`: `python benchmarks/startup.py [--rounds N]
+[--folder FOLDER]`.
 
-The limit is the unavoidable part: `import tensorflow` in a process of its own, and a PyFlink job of one row and one Python
-function. The JVM runs already for both.
+The limit is the unavoidable part: `import tensorflow` in a process of its own, and a PyFlink job of
+one row and one Python function. The JVM runs already for both.
 """
 
 from __future__ import annotations
@@ -22,20 +23,28 @@ def know_function(table_env: Any) -> None:
     from pyflink.table import DataTypes
     from pyflink.table.udf import udf
 
-    table_env.create_temporary_function("akdl_bench_same", udf(lambda x: x, result_type=DataTypes.INT()))
+    table_env.create_temporary_function(
+        "akdl_bench_same", udf(lambda x: x, result_type=DataTypes.INT())
+    )
 
 
 def hello_world(table_env: Any) -> float:
     """Return the seconds of the smallest PyFlink job."""
     begun = time.monotonic()
-    assert list(table_env.sql_query("SELECT akdl_bench_same(x) FROM (VALUES (1), (2)) AS t(x)").execute().collect())
+    assert list(
+        table_env.sql_query("SELECT akdl_bench_same(x) FROM (VALUES (1), (2)) AS t(x)")
+        .execute()
+        .collect()
+    )
     return time.monotonic() - begun
 
 
 def import_tensorflow() -> float:
     """Return the seconds of a Python process that imports TensorFlow."""
     begun = time.monotonic()
-    subprocess.run([sys.executable, "-c", "import tensorflow"], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-c", "import tensorflow"], check=True, stderr=subprocess.DEVNULL
+    )
     return time.monotonic() - begun
 
 
@@ -66,7 +75,10 @@ def main() -> None:
         for mode, table_env in modes.items():
             limits[mode].append(hello_world(table_env) + importing)
             values[mode].append(to_first_line(table_env))
-    figures = [Figure(mode, "s", values[mode], limits[mode], "hello-world job and import", TARGET) for mode in modes]
+    figures = [
+        Figure(mode, "s", values[mode], limits[mode], "hello-world job and import", TARGET)
+        for mode in modes
+    ]
     report("startup", "From execute to the first line of main", figures, given.folder)
 
 

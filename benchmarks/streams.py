@@ -1,14 +1,16 @@
 """Delay and memory of a stream.
 
-    python benchmarks/streams.py [--predict] [--seconds S] [--rate ROWS_PER_SECOND] [--rounds N] [--folder FOLDER]
+    python benchmarks/streams.py [--predict] [--seconds S] [--rate ROWS_PER_SECOND] [--rounds N]
+    [--folder FOLDER]
 
-Another process sends rows through a socket at a steady rate, by default 5,000 rows a second for 10 minutes, to a script that
-writes them back. The sink adds the time of arrival. The delay of a row begins when it is due, so a pause of the sender or
-of the socket counts too. The time counts from the script's first batch, since start-up has a benchmark of its own. The first
-quarter is left out, and so is the last second, whose rows leave after the end of the script. The rest is divided into N equal
-parts, and the p99 of each is one value of the figure. Memory is the mean of the second and of the last quarter. A histogram of
-the delays is drawn too. A missing or duplicate row is an error. With `--predict`, a small model takes the place of the script.
-Linux only.
+Another process sends rows through a socket at a steady rate, by default 5,000 rows a second for 10
+minutes, to a script that writes them back. The sink adds the time of arrival. The delay of a row
+begins when it is due, so a pause of the sender or of the socket counts too. The time counts from
+the script's first batch, since start-up has a benchmark of its own. The first quarter is left out,
+and so is the last second, whose rows leave after the end of the script. The rest is divided into N
+equal parts, and the p99 of each is one value of the figure. Memory is the mean of the second and of
+the last quarter. A histogram of the delays is drawn too. A missing or duplicate row is an error.
+With `--predict`, a small model takes the place of the script. Linux only.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class Stream:
 
     Args:
         rows: Number of rows sent; each arrived once.
-        delays: Due time of each row, in seconds from the script's first batch, and its delay in ms; by due time.
+        delays: Due time of each row, in seconds from the script's first batch, and its delay in ms;
+            by due time.
         memory: Resident memory of each second by kind of process, in MB.
     """
 
@@ -58,7 +61,9 @@ class Stream:
 
 
 def send(per_second: int) -> None:
-    """Print a port, send rows at a steady rate to its client until stdin ends, and print their number."""
+    """Print a port, send rows at a steady rate to its client until stdin ends, and print their
+    number.
+    """
     server = socket.create_server(("127.0.0.1", 0))
     print(server.getsockname()[1], flush=True)
     connection, _ = server.accept()
@@ -66,7 +71,10 @@ def send(per_second: int) -> None:
     with connection:
         while not select.select([sys.stdin], [], [], PACE_S)[0]:
             due = int((time.monotonic() - begun) * per_second)
-            lines = [f"{number},{int(begun_ms + 1000 * number / per_second)}\n" for number in range(sent, due)]
+            lines = [
+                f"{number},{int(begun_ms + 1000 * number / per_second)}\n"
+                for number in range(sent, due)
+            ]
             connection.sendall("".join(lines).encode())
             sent = due
     print(sent, flush=True)
@@ -76,7 +84,9 @@ def send(per_second: int) -> None:
 def sender(per_second: int) -> Iterator[subprocess.Popen[str]]:
     """Start the sending process."""
     command = [sys.executable, __file__, "--send", str(per_second)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as started:
         try:
             yield started
         finally:
@@ -93,10 +103,16 @@ def run(seconds: float, per_second: int, folder: pathlib.Path, predicts: bool = 
         assert sending.stdin is not None and sending.stdout is not None
         job = start(environments, int(sending.stdout.readline()), folder, predicts)
         limit = time.monotonic() + START_UP_S
-        # A model has loaded TensorFlow before its first batch, and the first quarter of the time is left out.
-        while not ((folder / "begun").exists() or (predicts and resident_mb().get("tensorflow", 0.0) > LOADED_MB)):
+        # A model has loaded TensorFlow before its first batch, and the first quarter of the time is
+        # left out.
+        while not (
+            (folder / "begun").exists()
+            or (predicts and resident_mb().get("tensorflow", 0.0) > LOADED_MB)
+        ):
             if time.monotonic() > limit:
-                raise SystemExit(f"no batch has reached the script or the model within {START_UP_S:g} s")
+                raise SystemExit(
+                    f"no batch has reached the script or the model within {START_UP_S:g} s"
+                )
             time.sleep(PACE_S)
         begun, memory = time.time(), []
         while time.time() < begun + seconds:
@@ -108,7 +124,9 @@ def run(seconds: float, per_second: int, folder: pathlib.Path, predicts: bool = 
     rows = list(arrived(folder / "arrived"))
     ids = [number for number, _, _ in rows]
     if sorted(ids) != list(range(sent)):
-        raise SystemExit(f"{sent} rows were sent, {len(ids)} arrived, {len(set(ids))} different ones")
+        raise SystemExit(
+            f"{sent} rows were sent, {len(ids)} arrived, {len(set(ids))} different ones"
+        )
     return Stream(sent, sorted((due / 1000 - begun, seen - due) for _, due, seen in rows), memory)
 
 
@@ -122,7 +140,10 @@ def start(environments: Any, port: int, folder: pathlib.Path, predicts: bool) ->
     table_env.get_config().set("table.local-time-zone", "UTC")
     lines = environments.senv._j_stream_execution_environment.socketTextStream("127.0.0.1", port)
     table_env.create_temporary_view("lines", table_env.from_data_stream(DataStream(lines)))
-    numbers = ", ".join(f"CAST(SPLIT_INDEX(f0, ',', {place}) AS BIGINT) AS {name}" for place, name in enumerate(("id", "sent")))
+    numbers = ", ".join(
+        f"CAST(SPLIT_INDEX(f0, ',', {place}) AS BIGINT) AS {name}"
+        for place, name in enumerate(("id", "sent"))
+    )
     op: Any
     if predicts:
         predict.export_model(str(folder / "model"))
@@ -136,15 +157,21 @@ def start(environments: Any, port: int, folder: pathlib.Path, predicts: bool) ->
     else:
         script = str(SCRIPTS / "identity_stream.py")
         op = TensorFlow2StreamOp(
-            userFiles=[script], mainScriptFile=script, outputSchemaStr="id BIGINT, sent BIGINT", numWorkers=1, numPSs=0,
+            userFiles=[script],
+            mainScriptFile=script,
+            outputSchemaStr="id BIGINT, sent BIGINT",
+            numWorkers=1,
+            numPSs=0,
             userParams=json.dumps({"begun": str(folder / "begun")}),
-        )  # fmt: skip
+        )
     StreamOperator.fromTable(table_env.sql_query(f"SELECT {numbers} FROM lines")).link(op)
     table_env.execute_sql(
-        f"CREATE TEMPORARY TABLE arrived (id BIGINT, sent BIGINT, seen TIMESTAMP(3)) WITH ('connector' = 'filesystem', "
-        f"'path' = '{folder / 'arrived'}', 'format' = 'csv')"
+        "CREATE TEMPORARY TABLE arrived (id BIGINT, sent BIGINT, seen TIMESTAMP(3)) WITH"
+        f" ('connector' = 'filesystem', 'path' = '{folder / 'arrived'}', 'format' = 'csv')"
     )
-    seen = op.select("id, sent, CAST(CURRENT_ROW_TIMESTAMP() AS TIMESTAMP(3)) AS seen").getOutputTable()
+    seen = op.select(
+        "id, sent, CAST(CURRENT_ROW_TIMESTAMP() AS TIMESTAMP(3)) AS seen"
+    ).getOutputTable()
     return seen.execute_insert("arrived")
 
 
@@ -153,7 +180,9 @@ def arrived(folder: pathlib.Path) -> Iterator[tuple[int, float, float]]:
     for path in folder.rglob("part-*"):
         for line in path.read_text().splitlines():
             number, due, seen = line.split(",")
-            at = datetime.datetime.fromisoformat(seen.strip('"')).replace(tzinfo=datetime.timezone.utc)
+            at = datetime.datetime.fromisoformat(seen.strip('"')).replace(
+                tzinfo=datetime.timezone.utc
+            )
             yield int(number), float(due), 1000 * at.timestamp()
 
 
@@ -168,10 +197,14 @@ def parts(stream: Stream, seconds: float, count: int) -> list[list[float]]:
 
 
 def growth(memory: list[dict[str, float]], kind: str) -> tuple[float, float]:
-    """Return the mean memory of a kind of process in the second and in the last quarter of the time, in MB."""
+    """Return the mean memory of a kind of process in the second and in the last quarter of the
+    time, in MB.
+    """
     quarter = max(len(memory) // 4, 1)
     second, last = memory[quarter : 2 * quarter] or memory, memory[-quarter:]
-    before, after = (statistics.mean(sizes.get(kind, 0.0) for sizes in part) for part in (second, last))
+    before, after = (
+        statistics.mean(sizes.get(kind, 0.0) for sizes in part) for part in (second, last)
+    )
     return before, after
 
 
@@ -207,14 +240,32 @@ def main() -> None:
     each = parts(stream, given.seconds, given.rounds)
     delays = [delay for part in each for delay in part]
     print(f"{stream.rows:,} rows at {given.rate:,} rows/s, each once")
-    quantiles = ", ".join(f"p{100 * share:g} {_quantile(delays, share):.0f}" for share in (0.5, 0.9, 0.99, 0.999))
+    quantiles = ", ".join(
+        f"p{100 * share:g} {_quantile(delays, share):.0f}" for share in (0.5, 0.9, 0.99, 0.999)
+    )
     print(f"delay in ms: {quantiles}, max {max(delays):.0f}")
     p99 = [_quantile(part, 0.99) for part in each]
-    figures = [Figure("delay, p99", "ms", p99, [PREDICT_P99_MS if given.predict else P99_MS] * len(p99), "asked for", 1.0)]
+    figures = [
+        Figure(
+            "delay, p99",
+            "ms",
+            p99,
+            [PREDICT_P99_MS if given.predict else P99_MS] * len(p99),
+            "asked for",
+            1.0,
+        )
+    ]
     for kind in KINDS:
         before, after = growth(stream.memory, kind)
-        figures.append(Figure(f"memory, {kind}", "MB", [after], [before], "in the second quarter", 1.15))
-    report("streams", f"A stream of {given.rate:,} rows/s for {given.seconds:g} s", figures, given.folder)
+        figures.append(
+            Figure(f"memory, {kind}", "MB", [after], [before], "in the second quarter", 1.15)
+        )
+    report(
+        "streams",
+        f"A stream of {given.rate:,} rows/s for {given.seconds:g} s",
+        figures,
+        given.folder,
+    )
     draw(delays, given.folder / "delays.png")
 
 

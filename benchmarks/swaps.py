@@ -1,7 +1,7 @@
 """Cost of a newer model: `python benchmarks/swaps.py [--swaps N]`.
 
-A server process takes over a model of 200 MB again and again, while a client asks for 20 rows every 10 ms. The delay of a call
-begins when it is due. Runs alone only.
+A server process takes over a model of 200 MB again and again, while a client asks for 20 rows every
+10 ms. The delay of a call begins when it is due. Runs alone only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ LARGE = (5000, 10_000)  # float32: 200 MB
 
 
 def save_model(folder: str) -> None:
-    """Write a model with the input and the output of the small one of `serving.py`, and a large weight."""
+    """Write a model with the input and the output of the small one of `serving.py`, and a large
+    weight.
+    """
     model = tf.Module()
     model.large = tf.Variable(tf.random.stateless_uniform(LARGE, (1, 2)))
 
@@ -48,7 +50,9 @@ def resident_mb() -> float:
 
 
 class Client(threading.Thread):
-    """Asks for rows at a steady pace, and keeps when each call was due and how many ms later it was answered."""
+    """Asks for rows at a steady pace, and keeps when each call was due and how many ms later it was
+    answered.
+    """
 
     def __init__(self, predict: serving.Predict) -> None:
         super().__init__(daemon=True)
@@ -71,7 +75,10 @@ class Client(threading.Thread):
 
 def quantiles(name: str, delays: list[float]) -> None:
     """Print a line of the table."""
-    print(f"{name}: p50 {statistics.median(delays):.1f} ms, p99 {statistics.quantiles(delays, n=100)[-1]:.1f} ms")
+    print(
+        f"{name}: p50 {statistics.median(delays):.1f} ms, p99"
+        f" {statistics.quantiles(delays, n=100)[-1]:.1f} ms"
+    )
 
 
 def measure(client: Client, replace: Callable[[], None], swaps: int) -> None:
@@ -89,10 +96,17 @@ def measure(client: Client, replace: Callable[[], None], swaps: int) -> None:
         time.sleep(0.5)
     client.end()
     quantiles(
-        "while a newer model loads", [delay for due, delay in client.calls if any(start <= due < end for start, end in times)]
+        "while a newer model loads",
+        [delay for due, delay in client.calls if any(start <= due < end for start, end in times)],
     )
-    print(f"loading: {statistics.median(end - start for start, end in times):.2f} s, median of {swaps}")
-    print(f"memory: {memory[0]:.0f} MB at first, {memory[1]:.0f} after the first newer model, {memory[-1]:.0f} after the last")
+    print(
+        f"loading: {statistics.median(end - start for start, end in times):.2f} s, median of"
+        f" {swaps}"
+    )
+    print(
+        f"memory: {memory[0]:.0f} MB at first, {memory[1]:.0f} after the first newer model,"
+        f" {memory[-1]:.0f} after the last"
+    )
 
 
 def main() -> None:
@@ -109,7 +123,9 @@ def main() -> None:
 
             def replace() -> None:
                 model = models[next(offered) % 2]
-                (notice,) = call("Replace", Offer(model=model, name=os.path.basename(model)), Notices).notices
+                (notice,) = call(
+                    "Replace", Offer(model=model, name=os.path.basename(model)), Notices
+                ).notices
                 assert "took over" in notice.text, notice.text
 
             measure(Client(predict), replace, swaps)

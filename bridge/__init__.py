@@ -1,1 +1,3 @@
-"""The Flink side of the process line: encodes rows, owns TensorFlow processes, and turns their output back into rows."""
+"""The Flink side of the process line: encodes rows, owns TensorFlow processes, and turns their
+output back into rows.
+"""

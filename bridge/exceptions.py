@@ -1,11 +1,10 @@
 """Exceptions of the Flink side, exported by `operators`.
 
-BridgeError
-├── SchemaError        a column, a type or a schema text that cannot be used; found when the job is built
-├── RowError           a cell that cannot be encoded or decoded; found while the job runs
-├── ConfigurationError settings that cannot work: counts, files, interpreters, Java
-├── TaskError          a TensorFlow process that failed; carries the script's traceback and last log lines
-└── JobError           a job that Flink refused, or that failed outside of akdl
+BridgeError ├── SchemaError        a column, a type or a schema text that cannot be used; found when
+the job is built ├── RowError           a cell that cannot be encoded or decoded; found while the
+job runs ├── ConfigurationError settings that cannot work: counts, files, interpreters, Java ├──
+TaskError          a TensorFlow process that failed; carries the script's traceback and last log
+lines └── JobError           a job that Flink refused, or that failed outside of akdl
 """
 
 from __future__ import annotations
@@ -35,19 +34,27 @@ class SchemaError(BridgeError):
 
 
 class RowError(BridgeError):
-    """A cell that cannot be encoded or decoded. The text names column, row, expected and found value."""
+    """A cell that cannot be encoded or decoded. The text names column, row, expected and found
+    value.
+    """
 
 
 class ConfigurationError(BridgeError):
-    """Settings that cannot work, such as counts, files, interpreters or Java. The text says what to change."""
+    """Settings that cannot work, such as counts, files, interpreters or Java. The text says what to
+    change.
+    """
 
 
 class TaskError(BridgeError):
-    """A TensorFlow process that failed, with its role, the script's own traceback and its last log lines."""
+    """A TensorFlow process that failed, with its role, the script's own traceback and its last log
+    lines.
+    """
 
 
 class JobError(BridgeError):
-    """A job that Flink refused, or that failed outside of akdl; the message is the innermost cause."""
+    """A job that Flink refused, or that failed outside of akdl; the message is the
+    innermost cause.
+    """
 
 
 @contextmanager

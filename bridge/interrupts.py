@@ -1,4 +1,5 @@
-"""Ctrl-C, and the interrupt of a notebook, while an operator works: each one is raised, at a moment where it does no harm.
+"""Ctrl-C, and the interrupt of a notebook, while an operator works: each one is raised, at a moment
+where it does no harm.
 
 An interrupt during a call of the JVM would leave a job running that cannot be cancelled. In
 `__del__`, or in the callbacks of py4j, Python drops the exception. So the handler of the signal
@@ -54,9 +55,15 @@ _keeper: _Keeper | None = None  # only the main thread sets it
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Defer interrupts of the main thread in the block; they are raised in `waited_for`, else at the end of the outer block."""
+    """Defer interrupts of the main thread in the block; they are raised in `waited_for`, else at
+    the end of the outer block.
+    """
     global _keeper
-    before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    before = (
+        signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is threading.main_thread()
+        else None
+    )
     if not callable(before) or _keeper is not None:
         yield
         return
@@ -83,7 +90,9 @@ class Elsewhere:
         self._thread: threading.Thread | None = None
 
     def wait_for(self, function: Callable[[], _Result]) -> _Result:
-        """Call a function and return its result. KeyboardInterrupt leaves the function running in its thread."""
+        """Call a function and return its result. KeyboardInterrupt leaves the function running in
+        its thread.
+        """
         keeper = self._keeper
         # Nothing defers interrupts here, or they reach another thread.
         if keeper is None:

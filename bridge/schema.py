@@ -57,29 +57,47 @@ class Schema:
 
     @classmethod
     def parse(cls, text: str) -> Schema:
-        """Parse "name type, name type, ..." with the types of `parse_type`; names with odd characters are in back-quotes."""
+        """Parse "name type, name type, ..." with the types of `parse_type`; names with odd
+        characters are in back-quotes.
+        """
         if not text.strip():
             raise SchemaError('the schema is empty; expected "name type, name type, ..."')
-        return cls(tuple(_parse_column(part, place, text) for place, part in enumerate(_split(text), 1)))
+        return cls(
+            tuple(_parse_column(part, place, text) for place, part in enumerate(_split(text), 1))
+        )
 
     @classmethod
     def of_table(cls, names: Sequence[str], types: Sequence[object]) -> Schema:
         """Make the schema of a table from PyFlink's types; SchemaError for unsupported ones."""
-        return cls(tuple(Column(name, _of_data_type(name, type_)) for name, type_ in zip(names, types)))
+        return cls(
+            tuple(Column(name, _of_data_type(name, type_)) for name, type_ in zip(names, types))
+        )
 
 
 def split_watermark(text: str) -> tuple[str, tuple[str, str] | None]:
-    """Split "name type, ..., WATERMARK FOR name AS expression" into the schema and (name, expression), if there is one."""
+    """Split "name type, ..., WATERMARK FOR name AS expression" into the schema and (name,
+    expression), if there is one.
+    """
     schema, *rest = _WATERMARK.split(text, maxsplit=1)
     if not rest:
         return text, None
     name, expression = rest[0].replace("`", ""), rest[1].strip()
     column = next((column for column in Schema.parse(schema) if column.name == name), None)
     if "," in _ENCLOSED.sub("", expression):
-        raise SchemaError(f"WATERMARK FOR {name} has to be the last entry of the schema, behind all columns; got {text!r}")
+        raise SchemaError(
+            f"WATERMARK FOR {name} has to be the last entry of the schema, behind all columns; got"
+            f" {text!r}"
+        )
     kinds = (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
-    if column is None or column.type.is_array or column.type.kind not in kinds or max(column.type.arguments, default=6) > 3:
-        raise SchemaError(f"WATERMARK FOR {name}: expected a column of type TIMESTAMP(3) or TIMESTAMP_LTZ(3)")
+    if (
+        column is None
+        or column.type.is_array
+        or column.type.kind not in kinds
+        or max(column.type.arguments, default=6) > 3
+    ):
+        raise SchemaError(
+            f"WATERMARK FOR {name}: expected a column of type TIMESTAMP(3) or TIMESTAMP_LTZ(3)"
+        )
     return schema, (name, expression)
 
 
@@ -90,11 +108,14 @@ def quoted(name: str) -> str:
 
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
-_NULL_OR_TIME = re.compile(r"(`(?:[^`]|``)*`)| NOT NULL| \*(?:ROWTIME|PROCTIME)\*")  # or the name of a field, which is kept
+# or the name of a field, which is kept
+_NULL_OR_TIME = re.compile(r"(`(?:[^`]|``)*`)| NOT NULL| \*(?:ROWTIME|PROCTIME)\*")
 
 
 def schema_text(names: Sequence[str], types: Sequence[str]) -> str:
-    """Columns as "name type, name type" for `Schema.parse`: without NOT NULL and marks of event time."""
+    """Columns as "name type, name type" for `Schema.parse`: without NOT NULL and marks of event
+    time.
+    """
     plain = (_NULL_OR_TIME.sub(lambda found: found[1] or "", type_) for type_ in types)
     shown = (name if _PLAIN_NAME.fullmatch(name) else quoted(name) for name in names)
     return ", ".join(map(" ".join, zip(shown, plain)))
@@ -117,25 +138,31 @@ def _split(text: str) -> list[str]:
         if not quote:
             depth += (character in "(<") - (character in ")>")
             if depth < 0:
-                raise SchemaError(f"the bracket {character!r} at character {position} of {text!r} is not opened")
+                raise SchemaError(
+                    f"the bracket {character!r} at character {position} of {text!r} is not opened"
+                )
         if character == "," and depth == 0 and not quote:
             parts.append("")
         else:
             parts[-1] += character
     if depth or quote:
-        raise SchemaError(f"the {text[opened - 1]!r} at character {opened} of {text!r} is not closed")
+        raise SchemaError(
+            f"the {text[opened - 1]!r} at character {opened} of {text!r} is not closed"
+        )
     return parts
 
 
 def _parse_column(part: str, place: int, text: str) -> Column:
     if _WATERMARK.match(f",{part}"):
         raise SchemaError(
-            f"WATERMARK FOR has to be the last entry of the schema, and belongs to a source or to the output of a stream "
-            f"script. Move it there, or leave it out of {text!r}"
+            "WATERMARK FOR has to be the last entry of the schema, and belongs to a source or to"
+            f" the output of a stream script. Move it there, or leave it out of {text!r}"
         )
     found = _COLUMN.fullmatch(part)
     if found is None:
-        raise SchemaError(f'expected "name type" for column {place}, got {part.strip()!r} in the schema {text!r}')
+        raise SchemaError(
+            f'expected "name type" for column {place}, got {part.strip()!r} in the schema {text!r}'
+        )
     name = (found.group(1) or "").replace("``", "`") or found.group(2)
     try:
         column_type = _type_of(found.group(3), name)
@@ -145,7 +172,9 @@ def _parse_column(part: str, place: int, text: str) -> Column:
         raise
     # Tables of Flink may have a length of 0, since the literal '' is a CHAR(0).
     if MEANINGS[column_type.kind].with_length and 0 in column_type.arguments:
-        raise SchemaError(f"the column {name!r} has the type {found.group(3)!r}; expected a length of at least 1")
+        raise SchemaError(
+            f"the column {name!r} has the type {found.group(3)!r}; expected a length of at least 1"
+        )
     return Column(name, column_type)
 
 
@@ -156,7 +185,8 @@ def _refuse_spaces(words: Sequence[str], text: str) -> None:
         with suppress(ValueError):
             parse_type(" ".join(words[place:]))
             raise SchemaError(
-                f"a name with spaces needs back-quotes: {quoted(name)} {' '.join(words[place:])}; got the schema {text!r}"
+                f"a name with spaces needs back-quotes: {quoted(name)} {' '.join(words[place:])};"
+                f" got the schema {text!r}"
             )
 
 
@@ -168,8 +198,8 @@ def _type_of(text: str, name: str) -> ColumnType:
     if column_type.is_array and column_type.kind is Kind.TIMESTAMP_LTZ:
         # PyFlink: "not supported to be used as the element type of ArrayType"
         raise SchemaError(
-            f"the column {name!r} is an ARRAY of TIMESTAMP_LTZ, which PyFlink does not support. CAST it to "
-            "ARRAY<TIMESTAMP(6)>, whose times are in the session's time zone"
+            f"the column {name!r} is an ARRAY of TIMESTAMP_LTZ, which PyFlink does not support."
+            " CAST it to ARRAY<TIMESTAMP(6)>, whose times are in the session's time zone"
         )
     return column_type
 
@@ -177,9 +207,23 @@ def _type_of(text: str, name: str) -> ColumnType:
 # PyFlink's types by their names: the classes are called BooleanType and so on, and have their
 # arguments as attributes. So PyFlink need not be imported for them.
 _SUPPORTED = {
-    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL",
-    "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ",
-}  # fmt: skip
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "CHAR",
+    "VARCHAR",
+    "BINARY",
+    "VARBINARY",
+    "DECIMAL",
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMP_LTZ",
+}
 _ARGUMENTS = ("length", "precision", "scale")
 _UNBOUNDED = [2**31 - 1]
 
@@ -188,16 +232,26 @@ def _of_data_type(name: str, data_type: DataType) -> ColumnType:
     if type(data_type).__name__ != "ArrayType":
         return _type_of(_sql(name, data_type), name)
     if type(data_type.element_type).__name__ == "ArrayType":
-        raise SchemaError(f"the column {name!r} is an ARRAY of ARRAYs, which a feature cannot hold. Flatten it in SQL")
+        raise SchemaError(
+            f"the column {name!r} is an ARRAY of ARRAYs, which a feature cannot hold. Flatten it"
+            " in SQL"
+        )
     return _type_of(f"ARRAY<{_sql(name, data_type.element_type)}>{_not_null(data_type)}", name)
 
 
 def _sql(name: str, data_type: DataType) -> str:
-    sql_name = type(data_type).__name__[: -len("Type")].upper().replace("LOCALZONEDTIMESTAMP", "TIMESTAMP_LTZ")
+    sql_name = (
+        type(data_type)
+        .__name__[: -len("Type")]
+        .upper()
+        .replace("LOCALZONEDTIMESTAMP", "TIMESTAMP_LTZ")
+    )
     if sql_name not in _SUPPORTED:
         raise SchemaError(
-            f"the column {name!r} has the type {data_type}, which scripts do not support. Leave it out with selectedCols, "
-            "or CAST it in SQL to " + ", ".join(kind.value for kind in Kind) + " or an ARRAY of them"
+            f"the column {name!r} has the type {data_type}, which scripts do not support. Leave it"
+            " out with selectedCols, or CAST it in SQL to "
+            + ", ".join(kind.value for kind in Kind)
+            + " or an ARRAY of them"
         )
     arguments = [getattr(data_type, name) for name in _ARGUMENTS if hasattr(data_type, name)]
     if arguments == _UNBOUNDED:

@@ -25,7 +25,9 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Gathering:
-    """Limits of a chunk; a single row may have more bytes than `bytes`. With `by_row`, receivers get rows in turn."""
+    """Limits of a chunk; a single row may have more bytes than `bytes`. With `by_row`, receivers
+    get rows in turn.
+    """
 
     rows: int = 1 << 16
     bytes: int = field(default_factory=lambda: CHUNK_BYTES)
@@ -81,17 +83,21 @@ class GroupSettings:
     extra_schemas: tuple[Schema, ...] = ()
     chief_coordinates: bool = False  # the chief gets no rows, and the group ends with its script
     user_params: str = field(default="{}", repr=False)  # may hold a password
-    python: str | PythonArchive | None = None  # None for the interpreter that runs Flink's Python functions
-    env_vars: tuple[str, ...] = field(default=(), repr=False)  # "NAME" passes the host's value, "NAME=value" sets another
+    # None for the interpreter that runs Flink's Python functions
+    python: str | PythonArchive | None = None
+    # "NAME" passes the host's value, "NAME=value" sets another
+    env_vars: tuple[str, ...] = field(default=(), repr=False)
     intra_op_parallelism: int = 4
     read_once: bool = False  # so the rows are not stored on disk
-    exact_doubles: bool = False  # DOUBLE columns become a bytes feature of 8 bytes instead of float32
+    # DOUBLE columns become a bytes feature of 8 bytes instead of float32
+    exact_doubles: bool = False
     print_process_info: bool = False
     equal_steps: str = OFF
     weight_column: str | None = None  # with weight 0 in rows added by PAD
     shuffle_parts: int | None = None  # seed for the order of groups of rows in files
     least_workers: int | None = None  # of a group whose next job may have another number of workers
-    trains_apart: bool = False  # the number of workers was not set, and only the chief's model is kept
+    # the number of workers was not set, and only the chief's model is kept
+    trains_apart: bool = False
     host_network: str | None = None  # of each host's address, such as "10.1.0.0/16"
     gpus_per_worker: int | None = None  # None for one if one is free
     checkpoint_dir: str | None = field(default=None, repr=False)  # an address may hold a password
@@ -103,7 +109,8 @@ class GroupSettings:
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     watermark: tuple[str, str] | None = None  # column of a stream's output, and SQL expression
     replay: str = UNTAKEN  # rows that checkpoints of a stream store
-    max_uncommitted: int = MAX_UNCOMMITTED  # bytes, after which a process gets no more rows, or fails to save its state
+    # bytes, after which a process gets no more rows, or fails to save its state
+    max_uncommitted: int = MAX_UNCOMMITTED
     save_every_s: float = 10.0  # between saves of a script's state
     publish_dir: str | None = None  # for models of what the script has learnt
     publish_every_s: float = 60.0
@@ -114,7 +121,8 @@ class GroupSettings:
     start_timeout_s: float = 300.0  # until all processes of the group have connected
     stall_timeout_s: float = 1800.0  # without progress of the group; 0 for no limit
     stop_timeout_s: float = 10.0
-    queue_bytes: int = 16 << 20  # a dozen chunks hide the latency of a call, and are small compared with other memory
+    # a dozen chunks hide the latency of a call, and are small compared with other memory
+    queue_bytes: int = 16 << 20
     log_lines: int = 100
     log_file_bytes: int = 100 << 20
     log_files: int | None = None  # None for Flink's own number
@@ -128,7 +136,10 @@ class GroupSettings:
     @property
     def carries_event_time(self) -> bool:
         """True where the watermarks of the input become the watermarks of the output."""
-        return self.watermark is not None and re.sub(r"\s+", "", self.watermark[1]).upper() == "SOURCE_WATERMARK()"
+        return (
+            self.watermark is not None
+            and re.sub(r"\s+", "", self.watermark[1]).upper() == "SOURCE_WATERMARK()"
+        )
 
     @property
     def size(self) -> int:
@@ -141,7 +152,9 @@ class GroupSettings:
 
     @property
     def deciding(self) -> range:
-        """Members whose scripts decide when the group is done; the others serve them until then, and are stopped."""
+        """Members whose scripts decide when the group is done; the others serve them until then,
+        and are stopped.
+        """
         return range(1 if self.chief_coordinates else self.num_workers)
 
     @property
@@ -149,4 +162,6 @@ class GroupSettings:
         """Columns that the script gets: the input, and the weights of padded rows."""
         if self.weight_column is None or self.weight_column in self.input_schema.names:
             return self.input_schema
-        return Schema((*self.input_schema, *Schema.parse(f"{quoted(self.weight_column)} FLOAT NOT NULL")))
+        return Schema(
+            (*self.input_schema, *Schema.parse(f"{quoted(self.weight_column)} FLOAT NOT NULL"))
+        )

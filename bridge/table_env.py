@@ -41,11 +41,15 @@ def has_checkpoints(table_env: StreamTableEnvironment) -> bool:
 def starts_from_savepoint(table_env: StreamTableEnvironment) -> bool:
     """Look for a savepoint in the settings of the program and of `flink run`."""
     settings = table_env._j_tenv.execEnv().getConfiguration().toMap()
-    return any(settings.get(name) or table_env.get_config().get(name, "") for name in SAVEPOINT_PATHS)
+    return any(
+        settings.get(name) or table_env.get_config().get(name, "") for name in SAVEPOINT_PATHS
+    )
 
 
 def is_streaming(table_env: StreamTableEnvironment) -> bool:
-    return bool(table_env.get_config().get("execution.runtime-mode", "STREAMING").upper() != "BATCH")
+    return bool(
+        table_env.get_config().get("execution.runtime-mode", "STREAMING").upper() != "BATCH"
+    )
 
 
 def parallelism_of(table_env: StreamTableEnvironment) -> int:
@@ -77,6 +81,8 @@ def described(name: str, group: str) -> str:
 
 
 def groups_in(plan: Mapping[str, Sequence[Mapping[str, str]]]) -> set[str]:
-    """Groups of processes that belong to a job; `plan` is that in the answer of Flink's REST to /jobs/ID."""
+    """Groups of processes that belong to a job; `plan` is that in the answer of Flink's REST to
+    /jobs/ID.
+    """
     nodes = plan.get("nodes", ())  # missing while the job is initialized
     return {group for node in nodes for group in re.findall(r", group (\w+)", node["description"])}

@@ -6,7 +6,14 @@ Errors derive from `BridgeError`; see `bridge.exceptions` for the hierarchy.
 import operators.errors.shadowed_packages as _shadowed_packages  # noqa: F401  first: checks the packages imported below
 
 # isort: split
-from bridge.exceptions import BridgeError, ConfigurationError, JobError, RowError, SchemaError, TaskError
+from bridge.exceptions import (
+    BridgeError,
+    ConfigurationError,
+    JobError,
+    RowError,
+    SchemaError,
+    TaskError,
+)
 from bridge.formats.csv_cells import USUAL_NULLS
 from operators.alink.settings import AlinkGlobalConfiguration
 from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
@@ -37,7 +44,12 @@ from operators.data.sinks import (
     ParquetSinkStreamOp,
     TableSinkBatchOp,
 )
-from operators.data.sources import AkSourceBatchOp, AkSourceStreamOp, RandomTableSourceBatchOp, RandomTableSourceStreamOp
+from operators.data.sources import (
+    AkSourceBatchOp,
+    AkSourceStreamOp,
+    RandomTableSourceBatchOp,
+    RandomTableSourceStreamOp,
+)
 from operators.errors.uncaught import show_briefly as _show_briefly
 from operators.flink.env import MLEnv, getMLEnv, resetEnv, useCustomEnv, useLocalEnv, useRemoteEnv
 from operators.keras_sequential import (
@@ -63,8 +75,16 @@ from operators.pipeline import (
     TFTableModelPredictor,
     TFTableModelTrainer,
 )
-from operators.predict_batch import PredictBatchOp, TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
-from operators.predict_stream import PredictStreamOp, TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
+from operators.predict_batch import (
+    PredictBatchOp,
+    TFSavedModelPredictBatchOp,
+    TFTableModelPredictBatchOp,
+)
+from operators.predict_stream import (
+    PredictStreamOp,
+    TFSavedModelPredictStreamOp,
+    TFTableModelPredictStreamOp,
+)
 from operators.progress.waiting import waitForJob
 from operators.script import (
     TensorFlow2BatchOp,
@@ -77,23 +97,87 @@ from operators.script import (
 from operators.stream_operator import MemSourceStreamOp, StreamOperator, TableSourceStreamOp
 
 __all__ = [
-    "AkSinkBatchOp", "AkSourceBatchOp", "AkSourceStreamOp", "AlinkDataTypes", "AlinkGlobalConfiguration", "BatchOperator",
-    "BridgeError", "ConfigurationError", "CsvSinkBatchOp", "CsvSinkStreamOp", "CsvSourceBatchOp", "CsvSourceStreamOp",
-    "FeatherSinkBatchOp", "FeatherSinkStreamOp", "FeatherSourceBatchOp", "FeatherSourceStreamOp", "FileSourceBatchOp",
-    "FileSourceStreamOp", "JobError", "JsonSinkBatchOp", "JsonSinkStreamOp", "JsonSourceBatchOp", "JsonSourceStreamOp",
-    "KerasSequentialClassificationModel", "KerasSequentialClassifier", "KerasSequentialClassifierPredictBatchOp",
-    "KerasSequentialClassifierPredictStreamOp", "KerasSequentialClassifierTrainBatchOp", "KerasSequentialRegressionModel",
-    "KerasSequentialRegressor", "KerasSequentialRegressorPredictBatchOp", "KerasSequentialRegressorPredictStreamOp",
-    "KerasSequentialRegressorTrainBatchOp", "LocalPredictor", "MLEnv", "MemSourceBatchOp", "MemSourceStreamOp",
-    "OrcSourceBatchOp", "OrcSourceStreamOp", "ParquetSinkBatchOp", "ParquetSinkStreamOp", "ParquetSourceBatchOp",
-    "ParquetSourceStreamOp", "Pipeline", "PipelineModel", "PredictBatchOp", "PredictStreamOp", "Predictor",
+    "AkSinkBatchOp",
+    "AkSourceBatchOp",
+    "AkSourceStreamOp",
+    "AlinkDataTypes",
+    "AlinkGlobalConfiguration",
+    "BatchOperator",
+    "BridgeError",
+    "ConfigurationError",
+    "CsvSinkBatchOp",
+    "CsvSinkStreamOp",
+    "CsvSourceBatchOp",
+    "CsvSourceStreamOp",
+    "FeatherSinkBatchOp",
+    "FeatherSinkStreamOp",
+    "FeatherSourceBatchOp",
+    "FeatherSourceStreamOp",
+    "FileSourceBatchOp",
+    "FileSourceStreamOp",
+    "JobError",
+    "JsonSinkBatchOp",
+    "JsonSinkStreamOp",
+    "JsonSourceBatchOp",
+    "JsonSourceStreamOp",
+    "KerasSequentialClassificationModel",
+    "KerasSequentialClassifier",
+    "KerasSequentialClassifierPredictBatchOp",
+    "KerasSequentialClassifierPredictStreamOp",
+    "KerasSequentialClassifierTrainBatchOp",
+    "KerasSequentialRegressionModel",
+    "KerasSequentialRegressor",
+    "KerasSequentialRegressorPredictBatchOp",
+    "KerasSequentialRegressorPredictStreamOp",
+    "KerasSequentialRegressorTrainBatchOp",
+    "LocalPredictor",
+    "MLEnv",
+    "MemSourceBatchOp",
+    "MemSourceStreamOp",
+    "OrcSourceBatchOp",
+    "OrcSourceStreamOp",
+    "ParquetSinkBatchOp",
+    "ParquetSinkStreamOp",
+    "ParquetSourceBatchOp",
+    "ParquetSourceStreamOp",
+    "Pipeline",
+    "PipelineModel",
+    "PredictBatchOp",
+    "PredictStreamOp",
+    "Predictor",
     "RandomTableSourceBatchOp",
-    "RandomTableSourceStreamOp", "RowError", "SchemaError", "StreamOperator", "TF2TableModelTrainBatchOp",
-    "TF2TableModelTrainer", "TFSavedModelPredictBatchOp", "TFSavedModelPredictStreamOp", "TFSavedModelPredictor",
-    "TFTableModelPredictBatchOp", "TFTableModelPredictStreamOp", "TFTableModelPredictor", "TFTableModelTrainBatchOp",
-    "TFTableModelTrainer", "TableSinkBatchOp", "TableSourceBatchOp", "TableSourceStreamOp", "TaskError", "TensorFlow2BatchOp",
-    "TensorFlow2StreamOp", "TensorFlowBatchOp", "TensorFlowStreamOp", "USUAL_NULLS", "getMLEnv", "model_function", "resetEnv",
-    "udf", "udtf", "useCustomEnv", "useLocalEnv", "useRemoteEnv", "waitForJob",
-]  # fmt: skip
+    "RandomTableSourceStreamOp",
+    "RowError",
+    "SchemaError",
+    "StreamOperator",
+    "TF2TableModelTrainBatchOp",
+    "TF2TableModelTrainer",
+    "TFSavedModelPredictBatchOp",
+    "TFSavedModelPredictStreamOp",
+    "TFSavedModelPredictor",
+    "TFTableModelPredictBatchOp",
+    "TFTableModelPredictStreamOp",
+    "TFTableModelPredictor",
+    "TFTableModelTrainBatchOp",
+    "TFTableModelTrainer",
+    "TableSinkBatchOp",
+    "TableSourceBatchOp",
+    "TableSourceStreamOp",
+    "TaskError",
+    "TensorFlow2BatchOp",
+    "TensorFlow2StreamOp",
+    "TensorFlowBatchOp",
+    "TensorFlowStreamOp",
+    "USUAL_NULLS",
+    "getMLEnv",
+    "model_function",
+    "resetEnv",
+    "udf",
+    "udtf",
+    "useCustomEnv",
+    "useLocalEnv",
+    "useRemoteEnv",
+    "waitForJob",
+]
 
 _show_briefly()

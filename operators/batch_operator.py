@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 
 _SHOWN_ROWS = 21  # Alink prints up to 21 rows in full
 _SHOWN_CHARACTERS = 60  # of one cell; cells of model tables have up to a million
-_DIRECTION = re.compile(r"\b(ASC|DESC|NULLS\s+(FIRST|LAST))\s*$", re.IGNORECASE)  # at the end of a sort list
+# at the end of a sort list
+_DIRECTION = re.compile(r"\b(ASC|DESC|NULLS\s+(FIRST|LAST))\s*$", re.IGNORECASE)
 _Result = TypeVar("_Result")
 _Op = TypeVar("_Op", bound="BatchOperator")
 
 
 class BatchOperator(ShapingOperator["BatchOperator"]):
-    """A bounded table and the operators that can follow it. No job runs until a result is requested."""
+    """A bounded table and the operators that can follow it. No job runs until a result is
+    requested.
+    """
 
     _deferred: ClassVar[list[Deferred]] = []
     _has_run: ClassVar[bool] = False  # a job ran, or a model was saved, since the last `execute`
@@ -40,7 +43,8 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
     def __init__(self) -> None:
         super().__init__()
         self._model_dir: str | None = None  # folder of the model that this table names
-        self._packed: str | None = None  # file of the model that this table holds, once it was requested
+        # file of the model that this table holds, once it was requested
+        self._packed: str | None = None
 
     @staticmethod
     def _own_environment() -> StreamTableEnvironment:
@@ -55,7 +59,12 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
             return self._followed_by(self.getOutputTable().limit(n))
 
     def orderBy(
-        self, field: str, limit: int = -1, fetch: int = -1, offset: int = -1, order: str | None = None
+        self,
+        field: str,
+        limit: int = -1,
+        fetch: int = -1,
+        offset: int = -1,
+        order: str | None = None,
     ) -> BatchOperator:
         """Sort the rows.
 
@@ -69,11 +78,19 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         if order is not None and str(order).lower() not in ("asc", "desc"):
             raise ConfigurationError(f"orderBy: expected order 'asc' or 'desc', got {order!r}")
         if order is not None and _DIRECTION.search(field):
-            raise ConfigurationError(f"orderBy: field {field!r} already contains the order: remove order={order!r}")
+            raise ConfigurationError(
+                f"orderBy: field {field!r} already contains the order: remove order={order!r}"
+            )
         most = limit if limit > 0 else fetch
         # On a new line, since the field may end with a comment.
-        end = f"\n{order or ''}" + (f" LIMIT {most}" if most > 0 else "") + (f" OFFSET {offset}" if offset > 0 else "")
-        return self._query("orderBy", field, lambda view: f"SELECT * FROM {view} ORDER BY {field}{end}")
+        end = (
+            f"\n{order or ''}"
+            + (f" LIMIT {most}" if most > 0 else "")
+            + (f" OFFSET {offset}" if offset > 0 else "")
+        )
+        return self._query(
+            "orderBy", field, lambda view: f"SELECT * FROM {view} ORDER BY {field}{end}"
+        )
 
     def groupBy(self, by: str, select: str) -> BatchOperator:
         """Aggregate the rows of each group to one row.
@@ -83,7 +100,9 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
             select: SQL select list, such as "a, SUM(x) AS total".
         """
         sql = f"{select} ... GROUP BY {by}"
-        return self._query("groupBy", sql, lambda view: f"SELECT {select}\nFROM {view} GROUP BY {by}")
+        return self._query(
+            "groupBy", sql, lambda view: f"SELECT {select}\nFROM {view} GROUP BY {by}"
+        )
 
     def distinct(self) -> BatchOperator:
         """Remove duplicate rows."""
@@ -91,7 +110,12 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
 
     def union(self, *others: BatchOperator) -> BatchOperator:
         """Combine the rows of tables with the same columns and remove duplicates."""
-        return self._query("union", "UNION", lambda *views: " UNION ".join(f"SELECT * FROM {v}" for v in views), *others)
+        return self._query(
+            "union",
+            "UNION",
+            lambda *views: " UNION ".join(f"SELECT * FROM {v}" for v in views),
+            *others,
+        )
 
     def sampleWithSize(self, numSamples: int, withReplacement: bool = False) -> BatchOperator:
         """Draw a number of random rows, different ones in each job."""
@@ -122,7 +146,9 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         return self
 
     def insertInto(self: _Op, table: str) -> _Op:
-        """Insert all rows into a Flink table, in one job with deferred results, see `StreamOperator.insertInto`."""
+        """Insert all rows into a Flink table, in one job with deferred results, see
+        `StreamOperator.insertInto`.
+        """
         if BatchOperator._deferred:
             self._defer(None, table)
             BatchOperator.execute()
@@ -132,10 +158,11 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         return self
 
     def collectToArrow(self) -> pa.Table:
-        """Run the job and return its rows as an Arrow table. Deferred results are computed by the same job.
+        """Run the job and return its rows as an Arrow table. Deferred results are computed by the
+        same job.
 
-        Instants have the session's time zone. `polars.DataFrame(op)`, `pyarrow.table(op)` and other functions that take a
-        stream of Arrow call this method.
+        Instants have the session's time zone. `polars.DataFrame(op)`, `pyarrow.table(op)` and other
+        functions that take a stream of Arrow call this method.
 
         Example:
             table = data.collectToArrow()
@@ -158,10 +185,11 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
     def collectToDataframe(self) -> pd.DataFrame:
         """Run the job and return its rows. Deferred results are computed by the same job.
 
-        Columns without nulls have the dtype of their type. A null is NaN in a column of floats and NaT in a column of times;
-        columns of other types with nulls have the dtype object and hold None. Cells of an ARRAY column are numpy arrays, or
-        lists if some array contains a null. Instants have the session's time zone; a column with an instant before 1678 is in
-        UTC, since pandas cannot represent it in other zones.
+        Columns without nulls have the dtype of their type. A null is NaN in a column of floats and
+        NaT in a column of times; columns of other types with nulls have the dtype object and hold
+        None. Cells of an ARRAY column are numpy arrays, or lists if some array contains a null.
+        Instants have the session's time zone; a column with an instant before 1678 is in UTC, since
+        pandas cannot represent it in other zones.
         """
         from operators.flink.collect import frame_of
 
@@ -181,7 +209,9 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         return self
 
     def collectStatistics(self) -> pd.DataFrame:
-        """Run the job and return a row per column: count, missing, sum, mean, variance, standardDeviation, min and max."""
+        """Run the job and return a row per column: count, missing, sum, mean, variance,
+        standardDeviation, min and max.
+        """
         return statistics_of(self.getColNames(), self._aggregated().collectToDataframe())
 
     def lazyCollectStatistics(self, *callbacks: Callable[[pd.DataFrame], Any]) -> BatchOperator:
@@ -201,7 +231,8 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
 
     @staticmethod
     def execute(jobName: str | None = None) -> None:
-        """Compute the deferred results of sinks and of methods such as `lazyPrint`, in one job per environment.
+        """Compute the deferred results of sinks and of methods such as `lazyPrint`, in one job per
+        environment.
 
         Args:
             jobName: Name of the job in Flink's web UI.
@@ -213,7 +244,8 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         has_run, BatchOperator._has_run = BatchOperator._has_run, False
         if not deferred and not has_run:
             raise ConfigurationError(
-                "BatchOperator.execute() has nothing to run: first call lazyPrint() on an operator, or link it to a sink"
+                "BatchOperator.execute() has nothing to run: first call lazyPrint() on an operator,"
+                " or link it to a sink"
             )
         # A Flink job belongs to one environment. Results are grouped by it in the order in which
         # they were deferred.
@@ -228,7 +260,9 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         BatchOperator._deferred.append(Deferred(self, receiver, into))
 
     def _aggregated(self) -> BatchOperator:
-        return self._query("statistics", "", lambda view: aggregates(self.getColNames(), self.getColTypes(), view))
+        return self._query(
+            "statistics", "", lambda view: aggregates(self.getColNames(), self.getColTypes(), view)
+        )
 
     def _limited(self, n: int) -> BatchOperator:
         if isinstance(n, bool) or not isinstance(n, int):
@@ -246,7 +280,9 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
 
 
 BatchOperator._family = BatchOperator
-_NOT_RUN = "lazyPrint() or a sink was used but BatchOperator.execute() was never called, so nothing ran"
+_NOT_RUN = (
+    "lazyPrint() or a sink was used but BatchOperator.execute() was never called, so nothing ran"
+)
 warn_at_exit(lambda: _NOT_RUN if BatchOperator._deferred else "")
 
 
@@ -272,7 +308,9 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
     combined = BatchOperator()
     combined._table = deferred[0].op.getOutputTable()
     combined._include(*(each.op for each in deferred))
-    received = [(each.op.getOutputTable(), each.receiver) for each in deferred if each.receiver is not None]
+    received = [
+        (each.op.getOutputTable(), each.receiver) for each in deferred if each.receiver is not None
+    ]
     inserted = [(each.op.getOutputTable(), each.into) for each in deferred if each.receiver is None]
     job_name = name or combined._job_name(*(into for _, into in inserted))
     run(combined, lambda: run_jointly(combined._table_env, received, inserted, job_name))
@@ -324,7 +362,8 @@ class MemSourceBatchOp(MemorySource, BatchOperator):
         people = MemSourceBatchOp([("ada", 36), ("ben", None)], "name STRING, age INT")
 
     Raises:
-        ConfigurationError: The schema is wrong or missing. Rows that do not fit raise an error when the table is first needed.
+        ConfigurationError: The schema is wrong or missing. Rows that do not fit raise an error when
+            the table is first needed.
     """
 
 

@@ -1,4 +1,6 @@
-"""KerasSequential operators and stages: a Keras model of layers as text predicts labels or numbers from one ARRAY column."""
+"""KerasSequential operators and stages: a Keras model of layers as text predicts labels or numbers
+from one ARRAY column.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ import os
 import zipfile
 from typing import Any
 
-from akdl.models.tf.keras_sequential.layer_text import LAYERS, OPTIMIZERS, LayerTextError, parse_call
+from akdl.models.tf.keras_sequential.layer_text import (
+    LAYERS,
+    OPTIMIZERS,
+    LayerTextError,
+    parse_call,
+)
 from akdl.storage.archive import damage_is_named
 from akdl.storage.checkpoint_folder import refuse_pattern
 from akdl.storage.files import FileError
@@ -21,7 +28,12 @@ from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_batch
 from operators.params import catalog
-from operators.params.accessors import KerasPredictParams, KerasPredictStreamParams, KerasTrainerParams, KerasTrainParams
+from operators.params.accessors import (
+    KerasPredictParams,
+    KerasPredictStreamParams,
+    KerasTrainerParams,
+    KerasTrainParams,
+)
 from operators.params.param import REQUIRED, Param
 from operators.pipeline import TableModelPredictor, Trainer
 from operators.predict_batch import TableModelPredictBatchOp
@@ -51,7 +63,11 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
         self._check_known("tensorCol and labelCol", values["selectedCols"], op.getColNames())
         selection = op.select(values["selectedCols"])
         self._check_types(selection)
-        labels = [selection.select(f"DISTINCT {quoted(values['selectedCols'][1])}")] if self._with_labels else []
+        labels = (
+            [selection.select(f"DISTINCT {quoted(values['selectedCols'][1])}")]
+            if self._with_labels
+            else []
+        )
         self._link((selection, *labels), prepare_for_batch)
         return self
 
@@ -60,30 +76,42 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
         tensor, label = schema_of(name, selection.getOutputTable())
         if not tensor.type.is_array or tensor.type.kind not in _NUMBERS:
             raise ConfigurationError(
-                f"{name}: tensorCol: expected an ARRAY column of numbers, got {tensor.name} {tensor.type.sql}: convert text "
-                "with toTensor"
+                f"{name}: tensorCol: expected an ARRAY column of numbers, got {tensor.name}"
+                f" {tensor.type.sql}: convert text with toTensor"
             )
         if label.type.is_array or label.type.kind not in self._label_kinds:
             kinds = ", ".join(kind.value for kind in Kind if kind in self._label_kinds)
             raise ConfigurationError(
-                f"{name}: labelCol: expected a column of type {kinds}, got {label.name} {label.type.sql}: CAST it in SQL"
+                f"{name}: labelCol: expected a column of type {kinds}, got {label.name}"
+                f" {label.type.sql}: CAST it in SQL"
             )
 
     def _values_of_all(self) -> dict[str, Any]:
         own = super()._values_of_all()
         name, evaluates = type(self).__name__, own["validationSplit"] > 0
-        for parameter, texts, module in (("layers", own["layers"], LAYERS), ("optimizer", [own["optimizer"]], OPTIMIZERS)):
+        for parameter, texts, module in (
+            ("layers", own["layers"], LAYERS),
+            ("optimizer", [own["optimizer"]], OPTIMIZERS),
+        ):
             with refused_at(f"{name}: {parameter}", LayerTextError):
                 for text in texts:
                     parse_call(text, module)
         if own["saveBestOnly"] and not evaluates:
-            raise ConfigurationError(f"{name}: saveBestOnly needs rows for evaluation: set validationSplit")
+            raise ConfigurationError(
+                f"{name}: saveBestOnly needs rows for evaluation: set validationSplit"
+            )
         if evaluates and own["numWorkers"] not in (None, 1):
-            raise ConfigurationError(f"{name}: validationSplit needs numWorkers=1, got {own['numWorkers']}")
+            raise ConfigurationError(
+                f"{name}: validationSplit needs numWorkers=1, got {own['numWorkers']}"
+            )
         if own["checkpointFilePath"] is not None:
             with refused_at(f"{name}: parameter 'checkpointFilePath'", FileError):
                 refuse_pattern(own["checkpointFilePath"])
-        params = {param.name: own[param.name] for param in catalog.KERAS_TRAIN if param not in catalog.TRAIN}
+        params = {
+            param.name: own[param.name]
+            for param in catalog.KERAS_TRAIN
+            if param not in catalog.TRAIN
+        }
         columns = [own["tensorCol"], own["labelCol"]]
         return {
             **_defaults(catalog.TRAIN),
@@ -99,11 +127,13 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
 class KerasSequentialClassifierTrainBatchOp(_KerasTrainBatchOp):
     """Trains a classifier of Keras layers; the result is its model table.
 
-    `tensorCol` is an ARRAY column of numbers, fed as float tensors of shape [batch, length]. Labels are numbers, strings or
-    booleans, and are stored in the model.
+    `tensorCol` is an ARRAY column of numbers, fed as float tensors of shape [batch, length]. Labels
+    are numbers, strings or booleans, and are stored in the model.
 
     Example:
-        train = KerasSequentialClassifierTrainBatchOp(tensorCol="x", labelCol="label", layers=["Dense(8, activation='relu')"])
+        train = KerasSequentialClassifierTrainBatchOp(
+            tensorCol="x", labelCol="label", layers=["Dense(8, activation='relu')"]
+        )
         model = data.link(train)
 
     Raises:
@@ -116,7 +146,9 @@ class KerasSequentialClassifierTrainBatchOp(_KerasTrainBatchOp):
 
 
 class KerasSequentialRegressorTrainBatchOp(_KerasTrainBatchOp):
-    """Trains a model of Keras layers that predicts a number, see `KerasSequentialClassifierTrainBatchOp`."""
+    """Trains a model of Keras layers that predicts a number, see
+    `KerasSequentialClassifierTrainBatchOp`.
+    """
 
     _label_kinds = frozenset(_NUMBERS)
     _with_labels = False
@@ -133,27 +165,40 @@ class KerasPrediction(Operator[Any]):
 
     def _values_of_all(self) -> dict[str, Any]:
         own: dict[str, Any] = super()._values_of_all()  # type: ignore[misc]
-        return own if self._model_file is None else prediction_values(type(self).__name__, own, self._model_file)
+        return (
+            own
+            if self._model_file is None
+            else prediction_values(type(self).__name__, own, self._model_file)
+        )
 
 
 def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, Any]:
-    """Convert values of a KerasSequential predict operator to values of a general one, by the description in the model."""
+    """Convert values of a KerasSequential predict operator to values of a general one, by the
+    description in the model.
+    """
     facts = None
     with refused_at(f"{name}: the model is damaged", OSError, ValueError, KeyError, TypeError):
         with damage_is_named(), zipfile.ZipFile(model) as file:
             for entry in [entry for entry in file.namelist() if entry.endswith(FACTS)][:1]:
                 with file.open(entry) as content:
                     facts = json.loads(TEXT.read(content))
-        if facts is not None and [type(facts[key]) for key in ("prediction", "tensorCol")] != [str, str]:
+        if facts is not None and [type(facts[key]) for key in ("prediction", "tensorCol")] != [
+            str,
+            str,
+        ]:
             raise ValueError("its description has unexpected types")
     if facts is None:
         raise ConfigurationError(
-            f"{name}: the model was not trained by a KerasSequential operator: use TFTableModelPredictBatchOp"
+            f"{name}: the model was not trained by a KerasSequential operator: use"
+            " TFTableModelPredictBatchOp"
         )
     columns, outputs = [f"{quoted(own['predictionCol'])} {facts['prediction']}"], ["prediction"]
     if own["predictionDetailCol"] is not None:
         if not facts["labels"]:
-            raise ConfigurationError(f"{name}: predictionDetailCol requires a classifier, but the model predicts a number")
+            raise ConfigurationError(
+                f"{name}: predictionDetailCol requires a classifier, but the model predicts a"
+                " number"
+            )
         columns.append(f"{quoted(own['predictionDetailCol'])} STRING")
         outputs.append("detail")
     return {
@@ -170,25 +215,37 @@ def _defaults(params: tuple[Param, ...]) -> dict[str, Any]:
     return {param.name: param.default for param in params if param.default is not REQUIRED}
 
 
-class KerasSequentialClassifierPredictBatchOp(KerasPrediction, KerasPredictParams, TableModelPredictBatchOp):
+class KerasSequentialClassifierPredictBatchOp(
+    KerasPrediction, KerasPredictParams, TableModelPredictBatchOp
+):
     """Predicts labels with the model table of a classifier, from the `tensorCol` of the training.
 
     Example:
-        predict = KerasSequentialClassifierPredictBatchOp(predictionCol="label", predictionDetailCol="probabilities")
+        predict = KerasSequentialClassifierPredictBatchOp(
+            predictionCol="label", predictionDetailCol="probabilities"
+        )
         predicted = predict.linkFrom(model, data)
 
     Raises:
         ConfigurationError: A parameter is wrong, or another kind of operator trained the model.
-        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
+        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs
+            the job.
     """
 
 
-class KerasSequentialRegressorPredictBatchOp(KerasPrediction, KerasPredictParams, TableModelPredictBatchOp):
-    """Predicts numbers with the model table of a regressor, see `KerasSequentialClassifierPredictBatchOp`."""
+class KerasSequentialRegressorPredictBatchOp(
+    KerasPrediction, KerasPredictParams, TableModelPredictBatchOp
+):
+    """Predicts numbers with the model table of a regressor, see
+    `KerasSequentialClassifierPredictBatchOp`.
+    """
 
 
-class KerasSequentialClassifierPredictStreamOp(KerasPrediction, KerasPredictStreamParams, TableModelPredictStreamOp):
-    """Predicts labels of a stream with a model table, see `KerasSequentialClassifierPredictBatchOp` for errors.
+class KerasSequentialClassifierPredictStreamOp(
+    KerasPrediction, KerasPredictStreamParams, TableModelPredictStreamOp
+):
+    """Predicts labels of a stream with a model table, see `KerasSequentialClassifierPredictBatchOp`
+    for errors.
 
     Example:
         predict = KerasSequentialClassifierPredictStreamOp(model, predictionCol="label")
@@ -196,8 +253,12 @@ class KerasSequentialClassifierPredictStreamOp(KerasPrediction, KerasPredictStre
     """
 
 
-class KerasSequentialRegressorPredictStreamOp(KerasPrediction, KerasPredictStreamParams, TableModelPredictStreamOp):
-    """Predicts numbers for a stream with the model table of a regressor, see `KerasSequentialClassifierPredictStreamOp`."""
+class KerasSequentialRegressorPredictStreamOp(
+    KerasPrediction, KerasPredictStreamParams, TableModelPredictStreamOp
+):
+    """Predicts numbers for a stream with the model table of a regressor, see
+    `KerasSequentialClassifierPredictStreamOp`.
+    """
 
 
 class _KerasModel(KerasPredictStreamParams, TableModelPredictor):
@@ -221,10 +282,13 @@ class KerasSequentialRegressionModel(_KerasModel):
 
 
 class KerasSequentialClassifier(KerasTrainerParams, Trainer[KerasSequentialClassificationModel]):
-    """Trains a classifier and predicts with the model. `fit` raises errors before anything is trained.
+    """Trains a classifier and predicts with the model. `fit` raises errors before anything is
+    trained.
 
     Example:
-        stage = KerasSequentialClassifier(tensorCol="x", labelCol="label", layers=["Dense(8)"], predictionCol="predicted")
+        stage = KerasSequentialClassifier(
+            tensorCol="x", labelCol="label", layers=["Dense(8)"], predictionCol="predicted"
+        )
         predicted = stage.fit(data).transform(data)
     """
 
@@ -233,7 +297,9 @@ class KerasSequentialClassifier(KerasTrainerParams, Trainer[KerasSequentialClass
 
 
 class KerasSequentialRegressor(KerasTrainerParams, Trainer[KerasSequentialRegressionModel]):
-    """Trains a model that predicts numbers and predicts with it, see `KerasSequentialClassifier`."""
+    """Trains a model that predicts numbers and predicts with it, see
+    `KerasSequentialClassifier`.
+    """
 
     _operator = KerasSequentialRegressorTrainBatchOp
     _predictor = KerasSequentialRegressionModel

@@ -30,7 +30,12 @@ from bridge.schema import Column, Schema, schema_text
 from operators.alink.missing_names import WithHints
 from operators.alink.saved_pipeline import SAVED_MODEL, AlinkStage, read_alink_pipeline
 from operators.params.accessors import PredictStreamParams
-from operators.params.prediction_settings import columns_of_result, fed_columns, predicted_schema, serving_of
+from operators.params.prediction_settings import (
+    columns_of_result,
+    fed_columns,
+    predicted_schema,
+    serving_of,
+)
 from operators.params.saved import KNOWN, saved_params
 from operators.prepare.model_file import packed_model, packed_rows
 
@@ -41,14 +46,17 @@ DESCRIPTION = "pipeline.json"  # entry of a saved pipeline that lists its stages
 
 
 class LocalPredictor(WithHints):
-    """Predicts rows one by one or in batches, with a saved pipeline model. This program needs the frameworks of its models.
+    """Predicts rows one by one or in batches, with a saved pipeline model. This program needs the
+    frameworks of its models.
 
     The methods are thread-safe.
 
     Args:
-        path: File written by `PipelineModel.save`, at any address: a path, http(s), or an address for fsspec.
+        path: File written by `PipelineModel.save`, at any address: a path, http(s), or an address
+            for fsspec.
         inputSchemaStr: Columns of the rows: "name type, name type".
-        trusted: Accept parameters that name code, hosts, files or environments, see `PipelineModel.load`.
+        trusted: Accept parameters that name code, hosts, files or environments, see
+            `PipelineModel.load`.
 
     Example:
         with LocalPredictor("pipeline.akdl", "x0 FLOAT, x1 FLOAT") as predictor:
@@ -84,7 +92,9 @@ class LocalPredictor(WithHints):
         return [column.type.sql for column in self._columns]
 
     def getOutputSchemaStr(self) -> str:
-        """Return names and types of the output columns, in the format of `getSchemaStr` of operators."""
+        """Return names and types of the output columns, in the format of `getSchemaStr` of
+        operators.
+        """
         return schema_text(self.getOutputColNames(), self.getOutputColTypes())
 
     def map(self, row: Sequence[object]) -> tuple[Any, ...]:
@@ -103,7 +113,10 @@ class LocalPredictor(WithHints):
         """
         if isinstance(values, np.ndarray):
             if values.ndim != 1:
-                raise ServingError(f"expected one row, an array of one dimension, got the shape {list(values.shape)}")
+                raise ServingError(
+                    "expected one row, an array of one dimension, got the shape"
+                    f" {list(values.shape)}"
+                )
             values = values.tolist()
         return list(self.map(list(values)))
 
@@ -120,17 +133,24 @@ class LocalPredictor(WithHints):
         """Predict many rows, faster than one by one.
 
         Args:
-            rows: A list of rows, a dict of arrays or lists by column, or a pandas DataFrame; the results have the same form.
-                Columns of a dict or DataFrame that `inputSchemaStr` lacks are left out.
+            rows: A list of rows, a dict of arrays or lists by column, or a pandas DataFrame; the
+                results have the same form. Columns of a dict or DataFrame that `inputSchemaStr`
+                lacks are left out.
 
         Raises:
             RowsError: Some rows cannot be predicted.
         """
         import pandas as pd
 
-        names, is_frame, is_dict = self._inputs.names, isinstance(rows, pd.DataFrame), isinstance(rows, Mapping)
+        names, is_frame, is_dict = (
+            self._inputs.names,
+            isinstance(rows, pd.DataFrame),
+            isinstance(rows, Mapping),
+        )
         if (is_frame or is_dict) and (missing := [name for name in names if name not in rows]):
-            raise ServingError(f"expected the columns {listed(names)}; the data lacks {listed(missing)}")
+            raise ServingError(
+                f"expected the columns {listed(names)}; the data lacks {listed(missing)}"
+            )
         if is_frame:
             given: dict[str, Values] = {name: _with_nulls(rows[name]) for name in names}
         else:
@@ -139,15 +159,25 @@ class LocalPredictor(WithHints):
         if bad:
             raise RowsError(bad)
         if is_dict:
-            return {name: cells if cells is given.get(name) else _array(cells) for name, cells in results.items()}
+            return {
+                name: cells if cells is given.get(name) else _array(cells)
+                for name, cells in results.items()
+            }
         if is_frame:
-            columns = {name: list(cells) if getattr(cells, "ndim", 1) > 1 else cells for name, cells in results.items()}
+            columns = {
+                name: list(cells) if getattr(cells, "ndim", 1) > 1 else cells
+                for name, cells in results.items()
+            }
             kept = {name: rows[name] for name, cells in results.items() if cells is given.get(name)}
             return pd.DataFrame({**columns, **kept}, index=rows.index)
         return list(zip(*map(_cells_of, results.values())))
 
-    def _map_columns(self, columns: Mapping[str, Values], rows: int) -> tuple[dict[str, Values], list[BadRow]]:
-        """Predict rows given by column; return the result columns, and the bad rows with their errors."""
+    def _map_columns(
+        self, columns: Mapping[str, Values], rows: int
+    ) -> tuple[dict[str, Values], list[BadRow]]:
+        """Predict rows given by column; return the result columns, and the bad rows with their
+        errors.
+        """
         results: dict[str, Values] = dict(columns)
         errors: dict[int, str] = {}
         counts = {name: len(cells) for name, cells in columns.items()}
@@ -157,8 +187,13 @@ class LocalPredictor(WithHints):
             if column.type.kind is Kind.BYTES and are_cut(columns[column.name]):
                 raise ServingError(f"column {column.name!r} ({column.type.sql}): expected {UNCUT}")
         for stage in self._stages:
-            predicted, bad, _ = stage.store.predict({name: results[name] for name in stage.fed}, rows)
-            results = {name: predicted[name] if is_output else results[name] for name, is_output in stage.result}
+            predicted, bad, _ = stage.store.predict(
+                {name: results[name] for name in stage.fed}, rows
+            )
+            results = {
+                name: predicted[name] if is_output else results[name]
+                for name, is_output in stage.result
+            }
             for row, message in bad:
                 errors.setdefault(row, message)
         return results, sorted(errors.items())
@@ -191,14 +226,22 @@ class _LoadedStage(NamedTuple):
 
     @classmethod
     def of(cls, stage: dict[str, Any], columns: Sequence[Column]) -> _LoadedStage:
-        params, names, model = LocalStage(**stage["params"]), [column.name for column in columns], stage["model"]
+        params, names, model = (
+            LocalStage(**stage["params"]),
+            [column.name for column in columns],
+            stage["model"],
+        )
         fed, by_name = fed_columns(params, names), {column.name: column for column in columns}
         serving = serving_of(params, Schema(tuple(by_name[name] for name in fed)))
         if "function" in stage:
-            serving.function, serving.user_params = stage["function"]["name"], stage["function"]["params"]
+            serving.function, serving.user_params = (
+                stage["function"]["name"],
+                stage["function"]["params"],
+            )
             serving.function_folder = stage["code"]
             model = model or stage["code"]
-        if serving.model_col and stage["model"]:  # its cells have the name of a model that travels with a job
+        # its cells have the name of a model that travels with a job
+        if serving.model_col and stage["model"]:
             named = os.path.join(os.path.dirname(model), f"akdl_model_{sha256_of(model)[:32]}")
             os.replace(model, named)
             model = named
@@ -212,7 +255,9 @@ def _columns_of(names: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[
     """Cells of each column; RowsError for a row of another length."""
     for number, row in enumerate(rows):
         if len(row) != len(names):
-            raise RowsError([(number, f"expected {len(names)} values ({', '.join(names)}), got {len(row)}")])
+            raise RowsError(
+                [(number, f"expected {len(names)} values ({', '.join(names)}), got {len(row)}")]
+            )
     return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
 
@@ -220,12 +265,18 @@ def _cells_of(column: Values) -> list[object]:
     """Python's own objects for the values of a column."""
     if isinstance(column, np.ndarray):
         return list(column.tolist())
-    return [cell.tolist() if isinstance(cell, (np.ndarray, np.generic)) else cell for cell in column]
+    return [
+        cell.tolist() if isinstance(cell, (np.ndarray, np.generic)) else cell for cell in column
+    ]
 
 
 def _with_nulls(column: pd.Series[Any]) -> Values:
     missing = column.isna()
-    return [None if gone else cell for cell, gone in zip(column, missing)] if missing.any() else column.to_numpy()
+    return (
+        [None if gone else cell for cell, gone in zip(column, missing)]
+        if missing.any()
+        else column.to_numpy()
+    )
 
 
 def _array(column: Values) -> Array:
@@ -233,27 +284,41 @@ def _array(column: Values) -> Array:
 
 
 def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, Any]]:
-    """Read the stages of a saved pipeline: type, params, and `model`, a file that is unpacked to `folder`."""
+    """Read the stages of a saved pipeline: type, params, and `model`, a file that is unpacked to
+    `folder`.
+    """
     fetched = os.path.join(folder, "fetched")
     os.makedirs(fetched, exist_ok=True)
     with refused_at("the saved pipeline model cannot be read", FileError):
         path = fetch(address, fetched)
     if is_ak_file(path):
         return [_of_alink(path, stage, trusted) for stage in read_alink_pipeline(path, KNOWN)]
-    with refused_at(f"{path} is not a saved pipeline model", OSError, AttributeError, KeyError, TypeError, ValueError):
+    with refused_at(
+        f"{path} is not a saved pipeline model",
+        OSError,
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):
         with damage_is_named(), zipfile.ZipFile(path) as file:
             with file.open(DESCRIPTION) as described:
                 description = json.loads(TEXT.read(described))
             counter = Counter(Limits.of(os.environ), os.path.getsize(path))
             if description["version"] != 1:
-                raise ConfigurationError(f"{path}: expected a pipeline model of version 1, got {description['version']}")
+                raise ConfigurationError(
+                    f"{path}: expected a pipeline model of version 1, got {description['version']}"
+                )
             stages: list[dict[str, Any]] = description["stages"]
             for number, stage in enumerate(stages):
                 where = f"{path}, stage {number}"
                 stage["params"] = saved_params(where, stage["params"], trusted)
                 if "function" in stage:
                     if not trusted:
-                        raise ConfigurationError(f"{where} has code of a function: if you trust its author, pass trusted=True")
+                        raise ConfigurationError(
+                            f"{where} has code of a function: if you trust its author, pass"
+                            " trusted=True"
+                        )
                     stage["code"] = os.path.join(folder, f"code_{number}")
                     with file.open(f"code_{number}.zip") as source:
                         unpack_archive(io.BytesIO(source.read()), stage["code"])
@@ -261,7 +326,8 @@ def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, An
                 stage["model"] = ""
                 if f"model_{number}.zip" not in file.namelist():
                     continue
-                # The name does not come from the file, which could otherwise choose where it is written.
+                # The name does not come from the file, which could otherwise choose where it is
+                # written.
                 target = os.path.join(folder, f"akdl_model_{os.path.basename(folder)}_{number}.zip")
                 with file.open(f"model_{number}.zip") as source, open(target, "wb") as copy:
                     shutil.copyfileobj(Counted(source, counter), copy)
@@ -278,8 +344,8 @@ def _of_alink(path: str, stage: AlinkStage, trusted: bool) -> dict[str, Any]:
         model, params["cellsHoldBatches"] = packed_model(path, model_path), True
     elif model_file is not None:
         raise ConfigurationError(
-            f"{path}: the model of the stage {stage.kind} is in another file: create a {stage.kind} with its "
-            "modelFilePath instead"
+            f"{path}: the model of the stage {stage.kind} is in another file: create a {stage.kind}"
+            " with its modelFilePath instead"
         )
     else:
         with refused_at(path, FileError, ModelError):

@@ -15,16 +15,19 @@ if TYPE_CHECKING:
 def model_function(
     model: str | Callable[..., object], inputSchemaStr: str, outputSchemaStr: str, **params: object
 ) -> UserDefinedScalarFunctionWrapper:
-    """Make a function for SQL that predicts: the object that `CREATE FUNCTION ... LANGUAGE PYTHON` names.
+    """Make a function for SQL that predicts: the object that `CREATE FUNCTION ... LANGUAGE PYTHON`
+    names.
 
-    The process of the model is shared by all tasks of a query on a host. Nulls are errors of their row, unless `defaults` has a
-    value for the column. PyFlink does not tell NaN in a column of numbers from null, and makes NaN of a result null.
+    The process of the model is shared by all tasks of a query on a host. Nulls are errors of their
+    row, unless `defaults` has a value for the column. PyFlink does not tell NaN in a column of
+    numbers from null, and makes NaN of a result null.
 
     Args:
-        model: Folder of a SavedModel, or a zip or tar file of one, at a path that all hosts have, or an address; or a function
-            as `predictFn` of `PredictBatchOp` names it.
+        model: Folder of a SavedModel, or a zip or tar file of one, at a path that all hosts have,
+            or an address; or a function as `predictFn` of `PredictBatchOp` names it.
         inputSchemaStr: Names and types of the arguments, which have the part of `selectedCols`.
-        outputSchemaStr: The output that is the result; several outputs, or one with `errorCol`, become a ROW.
+        outputSchemaStr: The output that is the result; several outputs, or one with `errorCol`,
+            become a ROW.
         params: Further parameters of `TFSavedModelPredictBatchOp` or `PredictBatchOp`.
 
     Example:
@@ -43,4 +46,8 @@ def model_function(
     types = {column.name: column.type.cast_sql for column in settings.output_schema}
     results = [(name, types.get(name, "STRING")) for name, _ in settings.result]
     row = "ROW<{}>".format(", ".join(f"{quoted(name)} {sql}" for name, sql in results))
-    return udf(ModelFunction(settings), result_type=row if len(results) > 1 else results[0][1], func_type="pandas")
+    return udf(
+        ModelFunction(settings),
+        result_type=row if len(results) > 1 else results[0][1],
+        func_type="pandas",
+    )

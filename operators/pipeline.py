@@ -17,12 +17,26 @@ from bridge.folders.program_folder import named_by_content, program_folder
 from operators.batch_operator import BatchOperator
 from operators.data.sinks import AkSinkBatchOp
 from operators.local_predictor import DESCRIPTION, LocalPredictor, read_pipeline
-from operators.params.accessors import AnyPredictStreamParams, PredictStreamParams, SavedModelPredictStreamParams, TrainerParams
+from operators.params.accessors import (
+    AnyPredictStreamParams,
+    PredictStreamParams,
+    SavedModelPredictStreamParams,
+    TrainerParams,
+)
 from operators.params.param import WithParams
 from operators.params.rendering import Description, Rendered
 from operators.params.saved import HARMLESS
-from operators.predict_batch import PredictBatchOp, TableModelPredictBatchOp, TFTableModelPredictBatchOp, pack_model_table
-from operators.predict_stream import PredictStreamOp, TableModelPredictStreamOp, TFTableModelPredictStreamOp
+from operators.predict_batch import (
+    PredictBatchOp,
+    TableModelPredictBatchOp,
+    TFTableModelPredictBatchOp,
+    pack_model_table,
+)
+from operators.predict_stream import (
+    PredictStreamOp,
+    TableModelPredictStreamOp,
+    TFTableModelPredictStreamOp,
+)
 from operators.prepare.model_file import packed_model
 from operators.script import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.stream_operator import StreamOperator
@@ -64,10 +78,13 @@ class TableModelPredictor(_Predictor):
         return self
 
     def getModelData(self) -> BatchOperator:
-        """Return the operator whose table contains the model; ConfigurationError if it is from a file."""
+        """Return the operator whose table contains the model; ConfigurationError if it is from a
+        file.
+        """
         if self._model is None:
             raise ConfigurationError(
-                f"{type(self).__name__}.getModelData: the model is from a file, not from a table: use save() to write it"
+                f"{type(self).__name__}.getModelData: the model is from a file, not from a table:"
+                " use save() to write it"
             )
         return self._model
 
@@ -82,7 +99,9 @@ class TableModelPredictor(_Predictor):
             self._file = pack_model_table(self._model)
         elif self._file is None:
             if path is None:
-                raise ConfigurationError(f"{name} has no model: call setModelData or setModelFilePath, or fit a trainer")
+                raise ConfigurationError(
+                    f"{name} has no model: call setModelData or setModelFilePath, or fit a trainer"
+                )
             self._file = packed_model(f"{name}: modelFilePath", path)
         return self._file
 
@@ -91,7 +110,9 @@ class TFTableModelPredictor(PredictStreamParams, TableModelPredictor):
     """Predicts with a model table, see `setModelData`, or with a file, see `setModelFilePath`.
 
     Example:
-        predictor = TFTableModelPredictor(modelFilePath="model.ak", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predictor = TFTableModelPredictor(
+            modelFilePath="model.ak", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+        )
         predicted = predictor.transform(data)
     """
 
@@ -100,10 +121,13 @@ class TFTableModelPredictor(PredictStreamParams, TableModelPredictor):
 
 
 class Predictor(AnyPredictStreamParams, _Predictor):
-    """Predicts with a model of any kind or a function, see `PredictBatchOp`. A saved pipeline holds the files of a function.
+    """Predicts with a model of any kind or a function, see `PredictBatchOp`. A saved pipeline holds
+    the files of a function.
 
     Example:
-        predictor = Predictor(modelPath="model.onnx", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predictor = Predictor(
+            modelPath="model.onnx", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+        )
         predicted = predictor.transform(data)
     """
 
@@ -122,7 +146,9 @@ class TFSavedModelPredictor(SavedModelPredictStreamParams, Predictor):
     """Predicts with a SavedModel: a folder, or a zip or tar file, at any address.
 
     Example:
-        predictor = TFSavedModelPredictor(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predictor = TFSavedModelPredictor(
+            modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+        )
         predicted = predictor.transform(data)
     """
 
@@ -143,11 +169,23 @@ class Trainer(WithParams, Generic[_Table]):
         """Return a predictor; its model is trained on the table when it is first needed."""
         self._values_of_all()  # raises errors before anything is trained
         given = self._values
-        model = data.link(self._operator(**{name: given[name] for name in _names(self._operator) if name in given}))
+        model = data.link(
+            self._operator(
+                **{name: given[name] for name in _names(self._operator) if name in given}
+            )
+        )
         if "modelFilePath" in given:
-            model.link(AkSinkBatchOp(filePath=given["modelFilePath"], overwriteSink=given.get("overwriteSink", False)))
+            model.link(
+                AkSinkBatchOp(
+                    filePath=given["modelFilePath"], overwriteSink=given.get("overwriteSink", False)
+                )
+            )
         # selectedCols belong to the training; the predictor's are inferSelectedCols.
-        predict = {name: given[name] for name in _names(self._predictor, "selectedCols", "modelFilePath") if name in given}
+        predict = {
+            name: given[name]
+            for name in _names(self._predictor, "selectedCols", "modelFilePath")
+            if name in given
+        }
         if "inferSelectedCols" in given:
             predict["selectedCols"] = given["inferSelectedCols"]
         return self._predictor(**predict).setModelData(model)
@@ -162,19 +200,24 @@ def _names(kind: type[WithParams], *without: str) -> list[str]:
 
 
 class TFTableModelTrainer(TrainerParams, Trainer[TFTableModelPredictor]):
-    """Trains with a TensorFlow 1 style script and predicts with the model, see `TF2TableModelTrainer`."""
+    """Trains with a TensorFlow 1 style script and predicts with the model, see
+    `TF2TableModelTrainer`.
+    """
 
     _operator = TFTableModelTrainBatchOp
     _predictor = TFTableModelPredictor
 
 
 class TF2TableModelTrainer(TrainerParams, Trainer[TFTableModelPredictor]):
-    """Trains with a TensorFlow 2 script, like `TF2TableModelTrainBatchOp`, and predicts with the model.
+    """Trains with a TensorFlow 2 script, like `TF2TableModelTrainBatchOp`, and predicts with the
+    model.
 
     `fit` raises errors about parameters, before anything is trained.
 
     Example:
-        trainer = TF2TableModelTrainer(mainScriptFile="train.py", outputSchemaStr="logits DOUBLE", inferSelectedCols=["x0"])
+        trainer = TF2TableModelTrainer(
+            mainScriptFile="train.py", outputSchemaStr="logits DOUBLE", inferSelectedCols=["x0"]
+        )
         predicted = trainer.fit(data).transform(data)
     """
 
@@ -187,12 +230,17 @@ class _Stages(Rendered, Generic[_Stage]):
         self._stages = list(stages)
 
     def _description(self) -> Description:
-        return replace(super()._description(), settings={str(i): repr(stage) for i, stage in enumerate(self._stages)})
+        return replace(
+            super()._description(),
+            settings={str(i): repr(stage) for i, stage in enumerate(self._stages)},
+        )
 
     @staticmethod
     def collectLoad(operator: BatchOperator) -> None:
         """Raise an error: pipelines are saved in files, not in tables."""
-        raise ConfigurationError("collectLoad: pipelines are saved in files: load them with PipelineModel.load(path)")
+        raise ConfigurationError(
+            "collectLoad: pipelines are saved in files: load them with PipelineModel.load(path)"
+        )
 
 
 class Pipeline(_Stages[Union[Trainer[Any], _Predictor]]):
@@ -223,12 +271,17 @@ class Pipeline(_Stages[Union[Trainer[Any], _Predictor]]):
 
     def save(self, path: str | None = None, overwrite: bool = False, numFiles: int = 1) -> None:
         """Raise an error: only trained stages can be saved."""
-        raise ConfigurationError("Pipeline.save: only trained stages can be saved: call fit(data).save(path)")
+        raise ConfigurationError(
+            "Pipeline.save: only trained stages can be saved: call fit(data).save(path)"
+        )
 
     @staticmethod
     def load(path: str) -> None:
         """Raise an error: only trained stages can be saved."""
-        raise ConfigurationError("Pipeline.load: only trained stages can be saved: load them with PipelineModel.load(path)")
+        raise ConfigurationError(
+            "Pipeline.load: only trained stages can be saved: load them with"
+            " PipelineModel.load(path)"
+        )
 
     def fitAndTransform(self, data: BatchOperator) -> BatchOperator:
         """Train on a table and predict its rows."""
@@ -262,7 +315,8 @@ class PipelineModel(_Stages[_Predictor]):
         return list(self._stages)
 
     def save(self, path: str, overwrite: bool = True, numFiles: int = 1) -> PipelineModel:
-        """Write the stages and their models to a file. Jobs that train the models run now, unless they have run already.
+        """Write the stages and their models to a file. Jobs that train the models run now, unless
+        they have run already.
 
         Args:
             path: Path of the file.
@@ -274,15 +328,21 @@ class PipelineModel(_Stages[_Predictor]):
         """
         if not isinstance(path, str) or numFiles != 1:
             raise ConfigurationError(
-                "PipelineModel.save: expected the path of one file: a pipeline cannot be saved in a table; the model table of "
-                "a stage is getTransformers()[0].getModelData()"
+                "PipelineModel.save: expected the path of one file: a pipeline cannot be saved in a"
+                " table; the model table of a stage is getTransformers()[0].getModelData()"
             )
         if not overwrite and os.path.exists(path):
-            raise ConfigurationError(f"PipelineModel.save: {path} exists already, and overwrite is False")
+            raise ConfigurationError(
+                f"PipelineModel.save: {path} exists already, and overwrite is False"
+            )
         # Parameters that are valid on other machines: no paths of models or environments.
-        portable = [{name: value for name, value in each._values_of_all().items() if name in HARMLESS} for each in self._stages]
+        portable = [
+            {name: value for name, value in each._values_of_all().items() if name in HARMLESS}
+            for each in self._stages
+        ]
         stages: list[dict[str, object]] = [
-            {"type": type(stage).__name__, "params": params} for stage, params in zip(self._stages, portable)
+            {"type": type(stage).__name__, "params": params}
+            for stage, params in zip(self._stages, portable)
         ]
         with WholeFile(path) as whole, zipfile.ZipFile(whole, "w") as file:
             for number, stage in enumerate(self._stages):
@@ -291,25 +351,41 @@ class PipelineModel(_Stages[_Predictor]):
                 if "predictFn" in stage._values:
                     serving = Serving(user_params=stage._values_of_all()["userParams"])
                     files, _ = _operator_of(PredictBatchOp, stage)._complete(serving)
-                    stages[number]["function"] = {"name": serving.function, "params": serving.user_params}
-                    with file.open(f"code_{number}.zip", "w") as inner, zipfile.ZipFile(inner, "w") as code:
+                    stages[number]["function"] = {
+                        "name": serving.function,
+                        "params": serving.user_params,
+                    }
+                    with (
+                        file.open(f"code_{number}.zip", "w") as inner,
+                        zipfile.ZipFile(inner, "w") as code,
+                    ):
                         for each in files:
-                            code.writestr(each.path, pathlib.Path(each.shipped).read_bytes() if each.shipped else each.content)
+                            code.writestr(
+                                each.path,
+                                (
+                                    pathlib.Path(each.shipped).read_bytes()
+                                    if each.shipped
+                                    else each.content
+                                ),
+                            )
             file.writestr(DESCRIPTION, json.dumps({"version": 1, "stages": stages}, indent=1))
         BatchOperator._has_run = True
         return self
 
     @staticmethod
     def load(path: str, trusted: bool = False) -> PipelineModel:
-        """Load a file written by `save` or by Alink, at any address: a path, http(s), or an address for fsspec.
+        """Load a file written by `save` or by Alink, at any address: a path, http(s), or an address
+        for fsspec.
 
         Args:
             path: Path or address of the file.
-            trusted: Accept parameters that name code, hosts, files or environments, such as `pythonEnv`, `envVars`, or
-                `modelPath` in a pipeline of Alink. Set it only for files whose author you trust.
+            trusted: Accept parameters that name code, hosts, files or environments, such as
+                `pythonEnv`, `envVars`, or `modelPath` in a pipeline of Alink. Set it only for files
+                whose author you trust.
 
         Raises:
-            ConfigurationError: The file is not a pipeline model, or sets such parameters without `trusted`.
+            ConfigurationError: The file is not a pipeline model, or sets such parameters without
+                `trusted`.
         """
         model = PipelineModel()
         folder = tempfile.mkdtemp(dir=program_folder())
@@ -317,7 +393,11 @@ class PipelineModel(_Stages[_Predictor]):
             model_file = named_by_content(stage["model"], "model")[0] if stage["model"] else None
             if "function" in stage:
                 function = stage["function"]
-                own = {"userFiles": [stage["code"]], "userParams": function["params"], "modelPath": model_file}
+                own = {
+                    "userFiles": [stage["code"]],
+                    "userParams": function["params"],
+                    "modelPath": model_file,
+                }
                 code = os.path.join(stage["code"], function["name"])
                 model._stages.append(Predictor(**stage["params"], **own, predictFn=code))
                 continue
@@ -327,7 +407,8 @@ class PipelineModel(_Stages[_Predictor]):
         return model
 
     def collectLocalPredictor(self, inputSchemaStr: str) -> LocalPredictor:
-        """Return a predictor for rows in this program, see `LocalPredictor`. Jobs that train the models run now, once.
+        """Return a predictor for rows in this program, see `LocalPredictor`. Jobs that train the
+        models run now, once.
 
         Args:
             inputSchemaStr: Columns of the rows to predict: "name type, name type".

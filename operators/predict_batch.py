@@ -1,4 +1,6 @@
-"""Operators that predict the rows of a bounded table with a model of any kind, and their common base."""
+"""Operators that predict the rows of a bounded table with a model of any kind, and their common
+base.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,21 @@ from operators.params.accessors import AnyPredictParams, PredictParams, SavedMod
 from operators.params.checks import read_time
 from operators.params.function_script import FunctionScript
 from operators.params.param import WithParams
-from operators.params.prediction_settings import check_key, columns_of_result, fed_columns, predicted_schema, serving_of
+from operators.params.prediction_settings import (
+    check_key,
+    columns_of_result,
+    fed_columns,
+    predicted_schema,
+    serving_of,
+)
 from operators.prepare.main_script import check_defines
-from operators.prepare.model_file import content_of, model_for_job, packed_rows, placed_model, refuse_other_models
+from operators.prepare.model_file import (
+    content_of,
+    model_for_job,
+    packed_rows,
+    placed_model,
+    refuse_other_models,
+)
 from operators.prepare.plan import MODEL_SCHEMA, shared_path
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted, wanted_in
@@ -61,22 +75,43 @@ class PredictOp(WithParams, Operator[Any]):
 
     def _predict_at_path(self, data: Operator[Any], models: Operator[Any] | None = None) -> None:
         name, values, is_elsewhere = type(self).__name__, self._values_of_all(), _is_remote(data)
-        address, has_keys, is_function = values["modelPath"], values["modelKeyCol"] is not None, self._has_function()
+        address, has_keys, is_function = (
+            values["modelPath"],
+            values["modelKeyCol"] is not None,
+            self._has_function(),
+        )
         if has_keys and models is not None:
-            raise ConfigurationError(f"{name}: modelKeyCol chooses among the models of modelPath: expected no stream of models")
+            raise ConfigurationError(
+                f"{name}: modelKeyCol chooses among the models of modelPath: expected no stream of"
+                " models"
+            )
         if address is None:
             others = ("modelKeyCol", "candidatePath", "modelStreamFilePath")
-            named = next((each for each in others if values.get(each)), "a stream of models" if models else "")
+            named = next(
+                (each for each in others if values.get(each)),
+                "a stream of models" if models else "",
+            )
             if named or not is_function:
-                raise ConfigurationError(f"{name}: {f'{named} needs modelPath' if named else 'set modelPath or predictFn'}")
-        model = "" if address is None else model_for_job(name, "modelPath", address, is_elsewhere, has_keys or is_function)
+                raise ConfigurationError(
+                    f"{name}:"
+                    f" {f'{named} needs modelPath' if named else 'set modelPath or predictFn'}"
+                )
+        model = (
+            ""
+            if address is None
+            else model_for_job(name, "modelPath", address, is_elsewhere, has_keys or is_function)
+        )
         self._predict(data, model, models)
 
     def _has_function(self) -> bool:
         return self._values.get("predictFn") is not None
 
-    def _predict(self, data: Operator[Any], model: str, models: Operator[Any] | None = None) -> None:
-        """Create this operator's table; `model` is a file that travels or a path on hosts, `models` a stream of newer ones."""
+    def _predict(
+        self, data: Operator[Any], model: str, models: Operator[Any] | None = None
+    ) -> None:
+        """Create this operator's table; `model` is a file that travels or a path on hosts, `models`
+        a stream of newer ones.
+        """
         from bridge.serving.model_delivery import deliver_models
         from bridge.serving.prediction import predict_table
 
@@ -84,21 +119,33 @@ class PredictOp(WithParams, Operator[Any]):
         settings = self._settings(data, model, models is not None)
         group = settings.process.group
         self._models = frozenset({group})
-        needs = [need for each in (data, models) if each is not None for need in each._groups.values()]
+        needs = [
+            need for each in (data, models) if each is not None for need in each._groups.values()
+        ]
         try:
             known, files = None, data._readable_files()
             if settings.resumption is not None:
                 known, table = settings.resumption.split(table_env, table, settings.columns, group)
-            self._table = predict_table(table_env, table, settings, files if known is None else None)
+            self._table = predict_table(
+                table_env, table, settings, files if known is None else None
+            )
             self._table = self._table if known is None else known.union_all(self._table)
             if models is not None:
                 check_scheduler(table_env.get_config(), type(self).__name__)
                 slots = max([parallelism_of(table_env), *(need.slots for need in needs)])
-                self._table = deliver_models(table_env, self._table, models.getOutputTable(), settings, slots)
+                self._table = deliver_models(
+                    table_env, self._table, models.getOutputTable(), settings, slots
+                )
         except Exception as error:
             raise readable(error) from None
         visible, limit_s = self._values_of_all()["progress"], settings.process.start_timeout_s
-        self._show({group: Shown(type(self).__name__, predicts=True, visible=visible, start_timeout_s=limit_s)})
+        self._show(
+            {
+                group: Shown(
+                    type(self).__name__, predicts=True, visible=visible, start_timeout_s=limit_s
+                )
+            }
+        )
         self._include(data, *([] if models is None else [models]))
         self._fix()
 
@@ -109,63 +156,113 @@ class PredictOp(WithParams, Operator[Any]):
         name, values, columns = type(self).__name__, self._values_of_all(), data.getColNames()
         fed = fed_columns(self, columns)
         try:
-            input_schema = schema_of(name, (data if fed == columns else data.select(fed)).getOutputTable())
+            input_schema = schema_of(
+                name, (data if fed == columns else data.select(fed)).getOutputTable()
+            )
         except SchemaError as error:
-            raise SchemaError(f"{error}; select the columns that feed the model with selectedCols") from None
+            raise SchemaError(
+                f"{error}; select the columns that feed the model with selectedCols"
+            ) from None
         own = Schema.parse(values["outputSchemaStr"])
         for column in own:
             if column.type.kind is Kind.TIMESTAMP_LTZ:
                 raise ConfigurationError(
-                    f"{name}: outputSchemaStr: column {column.name!r} is TIMESTAMP_LTZ: use TIMESTAMP or BIGINT"
+                    f"{name}: outputSchemaStr: column {column.name!r} is TIMESTAMP_LTZ: use"
+                    " TIMESTAMP or BIGINT"
                 )
-        process, serving = self._process(input_schema, model, _is_remote(data), restarts=not has_models)
+        process, serving = self._process(
+            input_schema, model, _is_remote(data), restarts=not has_models
+        )
         if serving.candidate_path:
             if serving.model_key_col or has_models or serving.model_stream_file_path:
-                raise ConfigurationError(f"{name}: candidatePath: expected no other models next to it")
+                raise ConfigurationError(
+                    f"{name}: candidatePath: expected no other models next to it"
+                )
             if not serving.function:
-                refuse_other_models(name, "candidatePath", values["candidatePath"], _is_remote(data))
+                refuse_other_models(
+                    name, "candidatePath", values["candidatePath"], _is_remote(data)
+                )
         for added in result_columns(serving)[len(own.names) :]:
             if added.name in {*columns, *own.names}:
                 parameter = "modelCol" if added.name == serving.model_col else "candidatePath"
-                raise ConfigurationError(f"{name}: {parameter} {added.name!r} is also another column: rename it")
+                raise ConfigurationError(
+                    f"{name}: {parameter} {added.name!r} is also another column: rename it"
+                )
         output_schema = predicted_schema(serving)
-        result, error_column = tuple(columns_of_result(self, columns, output_schema.names)), values["errorCol"]
+        result, error_column = (
+            tuple(columns_of_result(self, columns, output_schema.names)),
+            values["errorCol"],
+        )
         if error_column in [column for column, _ in result]:
-            raise ConfigurationError(f"{name}: errorCol {error_column!r} is also another column of the result: rename it")
+            raise ConfigurationError(
+                f"{name}: errorCol {error_column!r} is also another column of the result: rename it"
+            )
         gathering = Gathering()
         if "chunkWait" in values:
             gathering = Gathering(rows=values["chunkRows"], wait_s=values["chunkWait"])
         source = placed_model(model) if _is_remote(data) else None
-        settings = PredictionSettings(process, model, input_schema, output_schema, result, error_column, gathering, source)
-        return settings if values.get("resumeDir") is None else replace(settings, resumption=self._resumption(data, settings))
+        settings = PredictionSettings(
+            process, model, input_schema, output_schema, result, error_column, gathering, source
+        )
+        return (
+            settings
+            if values.get("resumeDir") is None
+            else replace(settings, resumption=self._resumption(data, settings))
+        )
 
-    def _resumption(self, data: Operator[BatchOperator], settings: PredictionSettings) -> Resumption:
+    def _resumption(
+        self, data: Operator[BatchOperator], settings: PredictionSettings
+    ) -> Resumption:
         """Settings of a prediction that continues from the files of an earlier run."""
         from bridge.serving.resumption import Resumption
 
-        name, folder, id_column = type(self).__name__, self._values_of_all()["resumeDir"], self._values_of_all()["idCol"]
+        name, folder, id_column = (
+            type(self).__name__,
+            self._values_of_all()["resumeDir"],
+            self._values_of_all()["idCol"],
+        )
         if id_column is None or is_streaming(data._table_env):
-            raise ConfigurationError(f"{name}: resumeDir needs idCol, a column whose values tell rows apart, and a batch job")
+            raise ConfigurationError(
+                f"{name}: resumeDir needs idCol, a column whose values tell rows apart, and a"
+                " batch job"
+            )
         self._check_known("idCol", [id_column], data.getColNames())
         (column,) = schema_of(name, data.select([id_column]).getOutputTable()).all_nullable
         check_key(name, "idCol", [column])
-        others = () if settings.error_column is None else Schema.parse(f"{quoted(settings.error_column)} STRING")
+        others = (
+            ()
+            if settings.error_column is None
+            else Schema.parse(f"{quoted(settings.error_column)} STRING")
+        )
         # Sizes of batches and time limits don't change a result, so a run may continue with other
         # ones.
-        serving = {**json.loads(settings.process.serving), "inferBatchSize": 0, "inferBatchBytes": 0, "inferTimeout": 0}
-        sources = {file.path: hashlib.sha256(file.content).hexdigest() for file in settings.process.user_files}
+        serving = {
+            **json.loads(settings.process.serving),
+            "inferBatchSize": 0,
+            "inferBatchBytes": 0,
+            "inferTimeout": 0,
+        }
+        sources = {
+            file.path: hashlib.sha256(file.content).hexdigest()
+            for file in settings.process.user_files
+        }
         model = json.dumps([serving, sources, content_of(settings.model)])
         schema = Schema((column, *settings.output_schema, *others))
         with refused_at(f"{name}: resumeDir", FileError):
             place = folder if is_remote(folder) else local_path(folder)
         return Resumption(name, place, schema, model)
 
-    def _process(self, inputs: Schema, model: str, elsewhere: bool, restarts: bool = True) -> tuple[ModelSettings, Serving]:
+    def _process(
+        self, inputs: Schema, model: str, elsewhere: bool, restarts: bool = True
+    ) -> tuple[ModelSettings, Serving]:
         """Settings of the process of a model, and of the prediction in it."""
         name, values = type(self).__name__, self._values_of_all()
         changes = not restarts or values.get("modelStreamFilePath")
         if values["inferProcesses"] > 1 and changes:
-            raise ConfigurationError(f"{name}: inferProcesses: another model takes over in one process only: leave it at 1")
+            raise ConfigurationError(
+                f"{name}: inferProcesses: another model takes over in one process only: leave it"
+                " at 1"
+            )
         serving = serving_of(self, inputs)
         if values["inferTimeout"] is None:
             serving.infer_timeout = values["stallTimeout"]
@@ -191,13 +288,21 @@ class PredictOp(WithParams, Operator[Any]):
         return settings, serving
 
     def _complete(self, serving: Serving) -> tuple[tuple[UserFile, ...], Wanted | None]:
-        """Add to the settings what is not the value of a parameter; return the user's files, and requirements in them."""
-        name, values, folder = type(self).__name__, self._values_of_all(), serving.model_stream_file_path
+        """Add to the settings what is not the value of a parameter; return the user's files, and
+        requirements in them.
+        """
+        name, values, folder = (
+            type(self).__name__,
+            self._values_of_all(),
+            serving.model_stream_file_path,
+        )
         with refused_at(f"{name}: candidatePath", FileError):
             if serving.candidate_path and not is_remote(serving.candidate_path):
                 serving.candidate_path = local_path(serving.candidate_path)
         if folder and serving.model_key_col:
-            raise ConfigurationError(f"{name}: expected modelKeyCol or modelStreamFilePath, got both")
+            raise ConfigurationError(
+                f"{name}: expected modelKeyCol or modelStreamFilePath, got both"
+            )
         if folder:
             serving.model_stream_file_path = shared_path(name, "modelStreamFilePath", folder)
             start = values["modelStreamStartTime"]
@@ -207,7 +312,9 @@ class PredictOp(WithParams, Operator[Any]):
             return (), None
         given = values["predictFn"]
         script: str | FunctionScript
-        script, function = (given, given.name) if isinstance(given, FunctionScript) else given.rsplit(":", 1)
+        script, function = (
+            (given, given.name) if isinstance(given, FunctionScript) else given.rsplit(":", 1)
+        )
         files, path = read_files(name, values["userFiles"], script, "predictFn")
         source = next(file.content for file in files if file.path == path)
         if isinstance(script, str):
@@ -221,14 +328,14 @@ class PredictOp(WithParams, Operator[Any]):
         """Refuse a table without the two columns of a model table. Case does not count."""
         if self._values.get("modelKeyCol") is not None:
             raise ConfigurationError(
-                f"{type(self).__name__}: modelKeyCol chooses among models in a folder, and {what} is one model: use a "
-                "TFSavedModel operator with modelPath"
+                f"{type(self).__name__}: modelKeyCol chooses among models in a folder, and {what}"
+                " is one model: use a TFSavedModel operator with modelPath"
             )
         names = [name.lower() for name in model.getColNames()]
         if names != MODEL_SCHEMA.names:
             raise ConfigurationError(
-                f"{type(self).__name__}: {what}: expected a model table with the columns {', '.join(MODEL_SCHEMA.names)}, "
-                f"got {', '.join(names)}"
+                f"{type(self).__name__}: {what}: expected a model table with the columns"
+                f" {', '.join(MODEL_SCHEMA.names)}, got {', '.join(names)}"
             )
 
 
@@ -250,42 +357,56 @@ class TableModelPredictBatchOp(PredictOp, BatchOperator):
 class TFTableModelPredictBatchOp(PredictParams, TableModelPredictBatchOp):
     """Predicts with a model table: `linkFrom(model, data)`.
 
-    Cells have no batch dimension: a number feeds an input of shape [batch], an array one of shape [batch, ...]. Numbers are
-    converted to the dtype of the input. Outputs become the columns of `outputSchemaStr`. The job that computes the model runs
-    when this operator is linked, once for all operators that use the model.
+    Cells have no batch dimension: a number feeds an input of shape [batch], an array one of shape
+    [batch, ...]. Numbers are converted to the dtype of the input. Outputs become the columns of
+    `outputSchemaStr`. The job that computes the model runs when this operator is linked, once for
+    all operators that use the model.
 
     Example:
-        predict = TFTableModelPredictBatchOp(outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predict = TFTableModelPredictBatchOp(
+            outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+        )
         predictions = predict.linkFrom(model, data)
 
     Raises:
         ConfigurationError: A parameter is wrong, or the first input is not a model table.
-        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
+        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs
+            the job.
     """
 
 
 class PredictBatchOp(AnyPredictParams, PredictOp, BatchOperator):
-    """Predicts with a model of any kind: `modelPath`, or a function, `predictFn`, in any framework or in plain numpy.
+    """Predicts with a model of any kind: `modelPath`, or a function, `predictFn`, in any framework
+    or in plain numpy.
 
-    The kind is that of the folder or file at `modelPath`: a SavedModel, a `.keras`, `.onnx` or `.pt2` file, or TorchScript in a
-    `.pt` file. The Python that predicts needs the framework: the extra `tf`, `keras`, `onnxruntime` or `torch` of akdl.
+    The kind is that of the folder or file at `modelPath`: a SavedModel, a `.keras`, `.onnx` or
+    `.pt2` file, or TorchScript in a `.pt` file. The Python that predicts needs the framework: the
+    extra `tf`, `keras`, `onnxruntime` or `torch` of akdl.
 
-    `predictFn` names a function that is called once for each model in the process that predicts on each host, and returns
-    `predict(batch)`. With `modelPath`, its first argument is the path of the model there, and newer models and models of keys
-    are further calls. `predict` takes a dict of numpy arrays, one for each of `selectedCols`, and returns a dict with an array
-    for each column of `outputSchemaStr`; rows are on the first axis of all. It is never called twice at the same time. A batch
-    that it rejects with an exception is halved until the rows at fault are found.
+    `predictFn` names a function that is called once for each model in the process that predicts on
+    each host, and returns `predict(batch)`. With `modelPath`, its first argument is the path of the
+    model there, and newer models and models of keys are further calls. `predict` takes a dict of
+    numpy arrays, one for each of `selectedCols`, and returns a dict with an array for each column
+    of `outputSchemaStr`; rows are on the first axis of all. It is never called twice at the same
+    time. A batch that it rejects with an exception is halved until the rows at fault are found.
 
     Example:
-        predict = PredictBatchOp(modelPath="model.onnx", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predict = PredictBatchOp(
+            modelPath="model.onnx", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+        )
         predictions = data.link(predict)
         # score.py has: def load(): return lambda batch: {"y": 2 * batch["x0"]}
-        score = PredictBatchOp(predictFn="score.py:load", selectedCols=["x0"], outputSchemaStr="y FLOAT")
+        score = PredictBatchOp(
+            predictFn="score.py:load", selectedCols=["x0"], outputSchemaStr="y FLOAT"
+        )
 
     Raises:
-        ConfigurationError: A parameter is wrong, there is no model, or the file does not define the function.
-        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
-        TaskError: The model or function cannot be loaded, or does not return such arrays; raised by that call too.
+        ConfigurationError: A parameter is wrong, there is no model, or the file does not define the
+            function.
+        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs
+            the job.
+        TaskError: The model or function cannot be loaded, or does not return such arrays; raised by
+            that call too.
     """
 
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
@@ -295,13 +416,16 @@ class PredictBatchOp(AnyPredictParams, PredictOp, BatchOperator):
 
 
 class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictBatchOp):
-    """Predicts with a SavedModel: a folder, a zip or tar file, or a model table in an .ak file, at any address.
+    """Predicts with a SavedModel: a folder, a zip or tar file, or a model table in an .ak file, at
+    any address.
 
-    A model that this program can read is shipped with the job; other paths refer to the hosts. Rows, shapes, dtypes and errors
-    are the same as in `TFTableModelPredictBatchOp`.
+    A model that this program can read is shipped with the job; other paths refer to the hosts.
+    Rows, shapes, dtypes and errors are the same as in `TFTableModelPredictBatchOp`.
 
     Example:
-        predict = TFSavedModelPredictBatchOp(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predict = TFSavedModelPredictBatchOp(
+            modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+        )
         predictions = data.link(predict)
     """
 
@@ -311,13 +435,17 @@ def _is_remote(op: Operator[Any]) -> bool:
 
 
 def pack_model_table(model: BatchOperator) -> str:
-    """Run the job of a model table, once, and pack its SavedModel in a file that can be shipped with jobs."""
+    """Run the job of a model table, once, and pack its SavedModel in a file that can be shipped
+    with jobs.
+    """
     if model._packed is None:
         with refused_at(f"model table of {type(model).__name__}", ModelError):
             # A deferred sink may wait for this very model. The joint job that `collectToArrow` runs
             # trains it once for both.
             if BatchOperator._deferred:
-                numbers, texts = (column.to_pylist() for column in model.collectToArrow().columns[:2])
+                numbers, texts = (
+                    column.to_pylist() for column in model.collectToArrow().columns[:2]
+                )
                 model._packed = packed_rows(zip(numbers, texts), model._model_dir)
             else:
                 model._packed = model._run(lambda: packed_rows(_rows(model), model._model_dir))

@@ -25,15 +25,24 @@ def function_settings(
     params: Mapping[str, object],
     is_host: bool = False,
 ) -> PredictionSettings:
-    """Settings of a function of SQL that predicts. The result has the outputs, and then the column of errors.
+    """Settings of a function of SQL that predicts. The result has the outputs, and then the column
+    of errors.
 
     Where this `is_host`, the path of a model has to exist; elsewhere only the hosts may have it.
     """
     from bridge.serving.outputs import PredictionSettings
 
     if params.keys() & {"selectedCols", "reservedCols"}:
-        raise ConfigurationError(f"{name}: expected no selectedCols or reservedCols: the inputs are the arguments")
-    if unknown := params.keys() & {"modelCol", "candidatePath", "resumeDir", "idCol", "inferProcesses"}:
+        raise ConfigurationError(
+            f"{name}: expected no selectedCols or reservedCols: the inputs are the arguments"
+        )
+    if unknown := params.keys() & {
+        "modelCol",
+        "candidatePath",
+        "resumeDir",
+        "idCol",
+        "inferProcesses",
+    }:
         raise ConfigurationError(f"{name}: {min(unknown)!r} is a parameter of operators alone")
     is_function = callable(model) or re.search(r"\.py:\w+$", model) is not None
     given = {"predictFn" if is_function else "modelPath": model, **params}
@@ -47,8 +56,11 @@ def function_settings(
     process = replace(op._process(arguments, path, elsewhere=False)[0], operator=name)
     if any(file.shipped for file in process.user_files):
         raise ConfigurationError(
-            f"{name}: userFiles of more than 1 MB do not travel with a function: name a path in userParams"
+            f"{name}: userFiles of more than 1 MB do not travel with a function: name a path in"
+            " userParams"
         )
     error_column: str | None = op._values_of_all()["errorCol"]
     names = results.names if error_column is None else [*results.names, error_column]
-    return PredictionSettings(process, path, arguments, results, tuple((each, True) for each in names), error_column)
+    return PredictionSettings(
+        process, path, arguments, results, tuple((each, True) for each in names), error_column
+    )

@@ -1,4 +1,6 @@
-"""Operators that predict the rows of a stream with a model, which newer models may replace while the job runs."""
+"""Operators that predict the rows of a stream with a model, which newer models may replace while
+the job runs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,11 @@ from typing import Any
 from bridge.exceptions import ConfigurationError
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_stream
-from operators.params.accessors import AnyPredictStreamParams, PredictStreamParams, SavedModelPredictStreamParams
+from operators.params.accessors import (
+    AnyPredictStreamParams,
+    PredictStreamParams,
+    SavedModelPredictStreamParams,
+)
 from operators.predict_batch import PredictOp, pack_model_table
 from operators.prepare.model_file import packed_model
 from operators.stream_operator import StreamOperator
@@ -15,13 +21,17 @@ from operators.stream_operator import StreamOperator
 
 class _PredictStreamOp(PredictOp, StreamOperator):
     def _prepare(self, ops: tuple[Any, ...]) -> tuple[StreamOperator, StreamOperator | None]:
-        """Check the inputs, adjust their environment to a stream, and return the data and the models."""
+        """Check the inputs, adjust their environment to a stream, and return the data and the
+        models.
+        """
         ops = self._inputs(ops, "the stream to predict, and optionally a stream of models", 1, 2)
         values = self._values_of_all()
         data, models = (*ops, None)[:2]
         table_env = data._table_env
         if models is not None and models._table_env is not table_env:
-            raise ConfigurationError(f"{type(self).__name__}: all inputs must belong to one environment")
+            raise ConfigurationError(
+                f"{type(self).__name__}: all inputs must belong to one environment"
+            )
         prepare_for_stream(table_env, values["chunkWait"])
         return data, models
 
@@ -37,9 +47,10 @@ class TableModelPredictStreamOp(_PredictStreamOp):
         """Predict the rows of a stream.
 
         Args:
-            ops: The stream, and optionally a stream of models: rows of model tables, `model_id BIGINT, model_info STRING`,
-                one model after the other; or in any order with Alink's columns `alinkmodelstreamtimestamp` and
-                `alinkmodelstreamcount`. Each model replaces the previous one when it is complete.
+            ops: The stream, and optionally a stream of models: rows of model tables, `model_id
+                BIGINT, model_info STRING`, one model after the other; or in any order with Alink's
+                columns `alinkmodelstreamtimestamp` and `alinkmodelstreamcount`. Each model replaces
+                the previous one when it is complete.
         """
         name = type(self).__name__
         path = self._values.get("modelFilePath")
@@ -49,7 +60,8 @@ class TableModelPredictStreamOp(_PredictStreamOp):
         if not isinstance(self._model, BatchOperator):
             got = "none" if self._model is None else f"a {type(self._model).__name__}"
             raise ConfigurationError(
-                f"{name}: expected a BatchOperator with the first model, as in {name}(model), or modelFilePath, got {got}"
+                f"{name}: expected a BatchOperator with the first model, as in {name}(model), or"
+                f" modelFilePath, got {got}"
             )
         self._check_model_table(self._model, "the model")
         self._prepare(ops)  # raises errors before the model is trained
@@ -64,15 +76,18 @@ class TableModelPredictStreamOp(_PredictStreamOp):
 class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp):
     """Predicts a stream with a model table.
 
-    The job that computes the model runs when this operator is linked, once for all operators that use the model. Rows, shapes,
-    dtypes and errors are the same as in `TFTableModelPredictBatchOp`. A row waits at most `chunkWait` seconds for its batch.
+    The job that computes the model runs when this operator is linked, once for all operators that
+    use the model. Rows, shapes, dtypes and errors are the same as in `TFTableModelPredictBatchOp`.
+    A row waits at most `chunkWait` seconds for its batch.
 
     Args:
         model: The operator whose table holds the model.
         params: Values of parameters.
 
     Example:
-        predict = TFTableModelPredictStreamOp(model, outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predict = TFTableModelPredictStreamOp(
+            model, outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+        )
         predictions = stream.link(predict)
     """
 
@@ -80,16 +95,21 @@ class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp
 class PredictStreamOp(AnyPredictStreamParams, _PredictStreamOp):
     """Predicts a stream with a model of any kind or a function, the same as for `PredictBatchOp`.
 
-    A row waits at most `chunkWait` seconds for its batch. With `modelStreamFilePath` or a second input, newer models replace
-    the model while the job runs; a function needs a `modelPath` for that, and is called for each of them.
+    A row waits at most `chunkWait` seconds for its batch. With `modelStreamFilePath` or a second
+    input, newer models replace the model while the job runs; a function needs a `modelPath` for
+    that, and is called for each of them.
 
     Example:
-        score = PredictStreamOp(predictFn="score.py:load", selectedCols=["x0"], outputSchemaStr="y FLOAT")
+        score = PredictStreamOp(
+            predictFn="score.py:load", selectedCols=["x0"], outputSchemaStr="y FLOAT"
+        )
         scored = stream.link(score)
     """
 
     def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
-        """Predict the rows of a stream; takes the inputs of `TFTableModelPredictStreamOp.linkFrom`."""
+        """Predict the rows of a stream; takes the inputs of
+        `TFTableModelPredictStreamOp.linkFrom`.
+        """
         self._predict_at_path(*self._prepare(ops))
         return self
 
@@ -97,10 +117,12 @@ class PredictStreamOp(AnyPredictStreamParams, _PredictStreamOp):
 class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, PredictStreamOp):
     """Predicts a stream with a SavedModel: a folder, or a zip or tar file, at any address.
 
-    Rows, shapes, dtypes and errors are the same as in `TFTableModelPredictBatchOp`. With `modelStreamFilePath` or a second
-    input, newer models replace the model while the job runs.
+    Rows, shapes, dtypes and errors are the same as in `TFTableModelPredictBatchOp`. With
+    `modelStreamFilePath` or a second input, newer models replace the model while the job runs.
 
     Example:
-        predict = TFSavedModelPredictStreamOp(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predict = TFSavedModelPredictStreamOp(
+            modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+        )
         predictions = stream.link(predict)
     """

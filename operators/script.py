@@ -58,10 +58,10 @@ class ScriptOp(WithParams, Operator[Any]):
     def stop(self) -> None:
         """Request that the training ends at its next step, successfully and with the model so far.
 
-        The last checkpoint is kept. The Keras and Estimator runners and the functions of `akdl.engine.train` stop within
-        seconds; a custom training loop can check for the file `STOP` in `task_config.checkpoint_dir`. Call this method from
-        a thread other than the one that waits for the job, or in another program on an operator with the same
-        `checkpointDir`.
+        The last checkpoint is kept. The Keras and Estimator runners and the functions of
+        `akdl.engine.train` stop within seconds; a custom training loop can check for the file
+        `STOP` in `task_config.checkpoint_dir`. Call this method from a thread other than the one
+        that waits for the job, or in another program on an operator with the same `checkpointDir`.
 
         Raises:
             ConfigurationError: `checkpointDir` is not set, or cannot be reached.
@@ -69,12 +69,15 @@ class ScriptOp(WithParams, Operator[Any]):
         name, address = type(self).__name__, self._get(CHECKPOINT_DIR)
         if address is None:
             raise ConfigurationError(
-                f"{name}.stop(): the request is a file in the checkpoint folder: set checkpointDir before the job starts"
+                f"{name}.stop(): the request is a file in the checkpoint folder: set checkpointDir"
+                " before the job starts"
             )
         with refused_at(f"{name}.stop(): parameter 'checkpointDir'", FileError, OSError):
             ask_to_stop(address)
 
-    def _link(self, ops: tuple[Any, ...], prepare: Callable[[StreamTableEnvironment], None]) -> None:
+    def _link(
+        self, ops: tuple[Any, ...], prepare: Callable[[StreamTableEnvironment], None]
+    ) -> None:
         """Create this operator's table; `prepare` adjusts the environment to this kind of job.
 
         Args:
@@ -101,9 +104,10 @@ class ScriptOp(WithParams, Operator[Any]):
         files = None if isinstance(values["numWorkers"], tuple) else data._readable_files()
         if files is None and values.get("shuffleParts") is not None:
             raise ConfigurationError(
-                f"{name}: shuffleParts shuffles groups of rows in files: link a source of Parquet, Feather or ORC files, with "
-                "nothing but select(...) of columns between, in an environment without checkpoints, and set one number as "
-                "numWorkers; or remove shuffleParts"
+                f"{name}: shuffleParts shuffles groups of rows in files: link a source of Parquet,"
+                " Feather or ORC files, with nothing but select(...) of columns between, in an"
+                " environment without checkpoints, and set one number as numWorkers; or remove"
+                " shuffleParts"
             )
         elsewhere = runs_elsewhere(table_env)
         settings = plan(
@@ -111,7 +115,10 @@ class ScriptOp(WithParams, Operator[Any]):
             self._kind,
             values,
             schema_of(name, table),
-            [schema_of(f"{name}, extra input {number}", each) for number, each in enumerate(extra, 1)],
+            [
+                schema_of(f"{name}, extra input {number}", each)
+                for number, each in enumerate(extra, 1)
+            ],
             parallelism_of(table_env),
             self._env_variable,
             shows_process_output(),
@@ -138,7 +145,9 @@ class ScriptOp(WithParams, Operator[Any]):
         # logs.
         suffix = secrets.token_hex(4)
         if settings.log_dir is not None:
-            settings = replace(settings, log_dir=f"{settings.log_dir.rstrip('/')}/{run_name(shown_name, suffix)}")
+            settings = replace(
+                settings, log_dir=f"{settings.log_dir.rstrip('/')}/{run_name(shown_name, suffix)}"
+            )
         group = re.sub(r"\W", "_", f"{name}_{suffix}")
         try:
             self._table, resize = run_script(table_env, table, extra, settings, group, files)
@@ -147,8 +156,11 @@ class ScriptOp(WithParams, Operator[Any]):
         self._groups = {group: need}
         if resize is not None and settings.checkpoint_dir is not None:
             numbers = (least, settings.num_workers, settings.num_ps)
-            elastic = Elastic(shown_name, *numbers, values["elasticWait"], settings.checkpoint_dir, resize)
-            resize(elastic.workers_in(free_slots(table_env.get_config())))  # for jobs that plain PyFlink starts
+            elastic = Elastic(
+                shown_name, *numbers, values["elasticWait"], settings.checkpoint_dir, resize
+            )
+            # for jobs that plain PyFlink starts
+            resize(elastic.workers_in(free_slots(table_env.get_config())))
             self._elastic = {group: elastic}
         shows = (settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))
         self._show({group: Shown(shown_name, *shows, start_timeout_s=settings.start_timeout_s)})
@@ -164,15 +176,19 @@ class _ScriptBatchOp(ScriptOp, BatchOperator):
         """Set the inputs of the script. Its files are read now; it runs when a result is requested.
 
         Args:
-            ops: The table whose rows are distributed to the workers, and any number of tables that each process receives in
-                full, see `akdl.runner.extra_inputs`.
+            ops: The table whose rows are distributed to the workers, and any number of tables that
+                each process receives in full, see `akdl.runner.extra_inputs`.
         """
-        self._link(self._inputs(ops, "one BatchOperator and any number of extra inputs", 1, math.inf), prepare_for_batch)
+        self._link(
+            self._inputs(ops, "one BatchOperator and any number of extra inputs", 1, math.inf),
+            prepare_for_batch,
+        )
         return self
 
 
 class TensorFlowBatchOp(ScriptParams, _ScriptBatchOp):
-    """Runs a TensorFlow 1 style script on the rows of a table; the result contains the rows that it writes.
+    """Runs a TensorFlow 1 style script on the rows of a table; the result contains the rows that it
+    writes.
 
     Contract, parameters and errors are the same as in `TensorFlow2BatchOp`.
     The default of `pythonEnv` is the environment variable TF115_PYTHON_ENV_PATH.
@@ -183,24 +199,29 @@ class TensorFlowBatchOp(ScriptParams, _ScriptBatchOp):
 
 
 class TensorFlow2BatchOp(ScriptParams, _ScriptBatchOp):
-    """Runs a TensorFlow 2 script on the rows of a table; the result contains the rows that it writes.
+    """Runs a TensorFlow 2 script on the rows of a table; the result contains the rows that it
+    writes.
 
-    The script defines `main(task_config)`. `task_config.tf_context.batches(n)` yields the rows of this worker as dicts from
-    column name to a tensor of shape [n], and `dataset_file` is a TFRecord file of them.
-    `task_config.output_writer.write_batch` adds rows to the result: one array of shape [rows] per column of
-    `outputSchemaStr`, of that column's dtype.
+    The script defines `main(task_config)`. `task_config.tf_context.batches(n)` yields the rows of
+    this worker as dicts from column name to a tensor of shape [n], and `dataset_file` is a TFRecord
+    file of them. `task_config.output_writer.write_batch` adds rows to the result: one array of
+    shape [rows] per column of `outputSchemaStr`, of that column's dtype.
 
-    The rows of the first input are distributed to the workers; further inputs are sent to all processes. The default of
-    `pythonEnv` is the environment variable TF231_PYTHON_ENV_PATH.
+    The rows of the first input are distributed to the workers; further inputs are sent to all
+    processes. The default of `pythonEnv` is the environment variable TF231_PYTHON_ENV_PATH.
 
     Example:
-        op = TensorFlow2BatchOp(userFiles=["score.py"], mainScriptFile="score.py", outputSchemaStr="id BIGINT, score FLOAT",
-                                numWorkers=2, numPSs=0)
+        op = TensorFlow2BatchOp(
+            userFiles=["score.py"], mainScriptFile="score.py", outputSchemaStr="id BIGINT, score
+            FLOAT", numWorkers=2, numPSs=0
+        )
         scores = BatchOperator.fromTable(table).link(op).collectToDataframe()
 
     Raises:
-        ConfigurationError: A parameter is missing or wrong, a file does not exist, or the script has no `main`.
-        TaskError: The script failed; raised by the call that runs the job, with a traceback of the script.
+        ConfigurationError: A parameter is missing or wrong, a file does not exist, or the script
+            has no `main`.
+        TaskError: The script failed; raised by the call that runs the job, with a traceback of the
+            script.
     """
 
     _kind = "batch"
@@ -221,13 +242,15 @@ class TFTableModelTrainBatchOp(TrainParams, _ScriptBatchOp):
 class TF2TableModelTrainBatchOp(TrainParams, _ScriptBatchOp):
     """Runs a TensorFlow 2 script that exports a SavedModel; the result is its model table.
 
-    The script defines `main(task_config)`, as for `TensorFlow2BatchOp`. The chief exports the model to
-    `task_config.saved_model_dir`, or one folder below; akdl loads it once in a new process to check it. The table has the
-    columns `model_id BIGINT, model_info STRING`. Errors are the same as in `TensorFlow2BatchOp`; an export without a model is a
-    TaskError.
+    The script defines `main(task_config)`, as for `TensorFlow2BatchOp`. The chief exports the model
+    to `task_config.saved_model_dir`, or one folder below; akdl loads it once in a new process to
+    check it. The table has the columns `model_id BIGINT, model_info STRING`. Errors are the same as
+    in `TensorFlow2BatchOp`; an export without a model is a TaskError.
 
     Example:
-        train = TF2TableModelTrainBatchOp(userFiles=["train.py"], mainScriptFile="train.py", numWorkers=1, numPSs=0)
+        train = TF2TableModelTrainBatchOp(
+            userFiles=["train.py"], mainScriptFile="train.py", numWorkers=1, numPSs=0
+        )
         model = BatchOperator.fromTable(table).link(train)
     """
 
@@ -239,7 +262,9 @@ class _ScriptStreamOp(ScriptOp, StreamOperator):
     _kind = "stream"
 
     def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
-        """Set the input of the script. Its files are read now; it runs when a job with this operator runs."""
+        """Set the input of the script. Its files are read now; it runs when a job with this
+        operator runs.
+        """
         ops = self._inputs(ops, "one StreamOperator")
         values = self._values_of_all()
         self._link(ops, lambda table_env: prepare_for_stream(table_env, values["chunkWait"]))
@@ -247,7 +272,8 @@ class _ScriptStreamOp(ScriptOp, StreamOperator):
 
 
 class TensorFlowStreamOp(StreamParams, _ScriptStreamOp):
-    """Runs a TensorFlow 1 style script on a stream; the result is a stream of the rows that it writes.
+    """Runs a TensorFlow 1 style script on a stream; the result is a stream of the rows that it
+    writes.
 
     Contract, parameters and errors are the same as in `TensorFlow2StreamOp`.
     The default of `pythonEnv` is the environment variable TF115_PYTHON_ENV_PATH.
@@ -259,15 +285,19 @@ class TensorFlowStreamOp(StreamParams, _ScriptStreamOp):
 class TensorFlow2StreamOp(StreamParams, _ScriptStreamOp):
     """Runs a TensorFlow 2 script on a stream; the result is a stream of the rows that it writes.
 
-    The script defines `main(task_config)`, which runs as long as the stream. `task_config.tf_context.batches(n)` yields dicts
-    from column name to a tensor of shape [n]. A batch is yielded when it is full, so choose a small n if rows are rare.
-    `dataset_fn()` returns the rows as a dataset of serialized Examples. `output_writer.write_batch` sends rows downstream, one
-    array of shape [rows] per column of `outputSchemaStr`. The default of `pythonEnv` is the environment variable
-    TF231_PYTHON_ENV_PATH. Errors are the same as in `TensorFlow2BatchOp`; `wait()` of a job's handle raises them too.
+    The script defines `main(task_config)`, which runs as long as the stream.
+    `task_config.tf_context.batches(n)` yields dicts from column name to a tensor of shape [n]. A
+    batch is yielded when it is full, so choose a small n if rows are rare. `dataset_fn()` returns
+    the rows as a dataset of serialized Examples. `output_writer.write_batch` sends rows downstream,
+    one array of shape [rows] per column of `outputSchemaStr`. The default of `pythonEnv` is the
+    environment variable TF231_PYTHON_ENV_PATH. Errors are the same as in `TensorFlow2BatchOp`;
+    `wait()` of a job's handle raises them too.
 
     Example:
-        op = TensorFlow2StreamOp(userFiles=["score.py"], mainScriptFile="score.py", outputSchemaStr="id BIGINT, score FLOAT",
-                                 numWorkers=1, numPSs=0)
+        op = TensorFlow2StreamOp(
+            userFiles=["score.py"], mainScriptFile="score.py", outputSchemaStr="id BIGINT, score
+            FLOAT", numWorkers=1, numPSs=0
+        )
         stream.link(op).print()
         StreamOperator.execute()
     """

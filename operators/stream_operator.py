@@ -32,7 +32,9 @@ _SIGNS = {0: "", 1: "-U ", 2: "+U ", 3: "-D "}  # kinds of changes, as Flink pri
 
 
 class StreamOperator(ShapingOperator["StreamOperator"]):
-    """A stream and the operators that can follow it. No job runs until `StreamOperator.execute()`."""
+    """A stream and the operators that can follow it. No job runs until
+    `StreamOperator.execute()`.
+    """
 
     _printed: ClassVar[list[_Printed]] = []
 
@@ -55,7 +57,8 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
         With Flink's checkpoints enabled, rows are printed after the next checkpoint.
 
         Args:
-            n: Number of rows to print; 0 or less for all. The job continues after them. A string is used as the title.
+            n: Number of rows to print; 0 or less for all. The job continues after them. A string is
+                used as the title.
             title: Prefix of each row, for programs that print several streams.
             key: Title if `title` is not given.
             refreshInterval: Ignored: each row is printed when it arrives.
@@ -66,7 +69,9 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
             key, n = n, 0
         if isinstance(n, bool) or not isinstance(n, int):
             raise ConfigurationError(f"print: expected a number of rows, got {n!r}")
-        StreamOperator._printed.append(_Printed(self, max(n, 0), title if title is not None else key))
+        StreamOperator._printed.append(
+            _Printed(self, max(n, 0), title if title is not None else key)
+        )
         return self
 
     def _print_nothing(self, clean_up: Callable[[], object]) -> None:
@@ -75,13 +80,15 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
 
     @staticmethod
     def execute(jobName: str | None = None) -> None:
-        """Run one job that prints all streams on which `print` was called and writes files of sinks; Ctrl-C cancels it.
+        """Run one job that prints all streams on which `print` was called and writes files of
+        sinks; Ctrl-C cancels it.
 
         Args:
             jobName: Name of the job in Flink's web UI.
 
         Raises:
-            ConfigurationError: `print` was not called and no sink linked, or on streams of different environments.
+            ConfigurationError: `print` was not called and no sink linked, or on streams of
+                different environments.
             BridgeError: The job failed.
         """
         with interrupts_later():
@@ -97,14 +104,18 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
         printed, StreamOperator._printed = StreamOperator._printed, []
         if not printed:
             raise ConfigurationError(
-                "StreamOperator.execute() has nothing to run: first call print() on a stream, or link it to a sink. To write a "
-                'stream into a Flink table, call insertInto("table") on it'
+                "StreamOperator.execute() has nothing to run: first call print() on a stream, or"
+                ' link it to a sink. To write a stream into a Flink table, call insertInto("table")'
+                " on it"
             )
         return StreamJob(printed, jobName)
 
 
 StreamOperator._family = StreamOperator
-_NOT_RUN = "print() or a sink was used on a stream but StreamOperator.execute() was never called, so nothing ran"
+_NOT_RUN = (
+    "print() or a sink was used on a stream but StreamOperator.execute() was never called, so"
+    " nothing ran"
+)
 warn_at_exit(lambda: _NOT_RUN if StreamOperator._printed else "")
 
 
@@ -146,14 +157,22 @@ class StreamJob:
         self._error: BaseException | None = None
         self._combined = _combined([each.op for each in printed])
         self._result: TableResult | None = None
-        # Not the thread's join: CPython 3.10 to 3.12 regard a thread as ended when its join was interrupted.
+        # Not the thread's join: CPython 3.10 to 3.12 regard a thread as ended when its join was
+        # interrupted.
         self._ended = threading.Event()
-        # The job starts in the caller's thread, so that its errors are raised there; the other thread only waits for rows.
+        # The job starts in the caller's thread, so that its errors are raised there; the other
+        # thread only waits for rows.
         try:
             with interrupts_later(), ExitStack() as stack:
                 stack.enter_context(running(self._combined))
-                table, job_name = self._combined.getOutputTable(), name or self._combined._job_name()
-                with planning(), job_named(self._combined._table_env, job_name, first=name is not None):
+                table, job_name = (
+                    self._combined.getOutputTable(),
+                    name or self._combined._job_name(),
+                )
+                with (
+                    planning(),
+                    job_named(self._combined._table_env, job_name, first=name is not None),
+                ):
                     self._result = table.execute()
                 self._clean_up = stack.pop_all()
                 threading.Thread(target=self._run, name="akdl-print", daemon=True).start()
@@ -163,7 +182,9 @@ class StreamJob:
             raise
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end of the job, at most `timeout_s` seconds; True if it has ended. A failure is a BridgeError."""
+        """Wait for the end of the job, at most `timeout_s` seconds; True if it has ended. A failure
+        is a BridgeError.
+        """
         ends = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while not self._ended.is_set() and time.monotonic() < ends:
             self._ended.wait(_CTRL_C_S)  # in slices, so that Ctrl-C interrupts it
@@ -226,11 +247,15 @@ def _combined(ops: Sequence[StreamOperator]) -> StreamOperator:
     for number, op in enumerate(ops):
         table = op.getOutputTable()
         if op._table_env is not table_env:
-            raise ConfigurationError("StreamOperator.execute(): all printed streams must belong to one environment")
+            raise ConfigurationError(
+                "StreamOperator.execute(): all printed streams must belong to one environment"
+            )
         view = f"akdl_printed_{secrets.token_hex(4)}"
         table_env.create_temporary_view(view, table)
         # PyFlink cannot read arrays that contain nulls.
-        cells = ", ".join(f"COALESCE(CAST({quoted(name)} AS STRING), 'null')" for name in op.getColNames())
+        cells = ", ".join(
+            f"COALESCE(CAST({quoted(name)} AS STRING), 'null')" for name in op.getColNames()
+        )
         queries.append(f"SELECT {number} AS op, ARRAY[{cells}] AS cells FROM {view}")
     combined = StreamOperator()
     combined._table = table_env.sql_query(" UNION ALL ".join(queries))

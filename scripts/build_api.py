@@ -1,7 +1,8 @@
-"""Write the API reference into docs/api, from docstrings and the parameter catalogue: the build of the pages calls it.
+"""Write the API reference into docs/api, from docstrings and the parameter catalogue: the build of
+the pages calls it.
 
-Nothing of it is committed, so it cannot be out of date. Classes and functions of the TensorFlow side are read as source text,
-since importing them would import TensorFlow.
+Nothing of it is committed, so it cannot be out of date. Classes and functions of the TensorFlow
+side are read as source text, since importing them would import TensorFlow.
 """
 
 from __future__ import annotations
@@ -45,12 +46,23 @@ SCRIPT_MODULES = {
     "akdl.storage.model_archive": "SavedModels as archives",
 }
 # What the page says for types that are private.
-_PRIVATE_TYPES = {"_Family": "Self", "_Op": "Operator", "_Predictor": "Predictor", "_Table": "Predictor"}
+_PRIVATE_TYPES = {
+    "_Family": "Self",
+    "_Op": "Operator",
+    "_Predictor": "Predictor",
+    "_Table": "Predictor",
+}
 # What scripts use of a module; of the others, all.
 _SHOWN = {
     "akdl.runner.extra_inputs": {"ExtraInput"},
     "akdl.runner.user_params": {"plain", "with_text"},
-    "akdl.testing": {"CollectingWriter", "encode_rows", "batch_task_config", "stream_task_config", "train_task_config"},
+    "akdl.testing": {
+        "CollectingWriter",
+        "encode_rows",
+        "batch_task_config",
+        "stream_task_config",
+        "train_task_config",
+    },
 }
 _SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Yields", "Example", "Examples")
 _UNITS = (
@@ -81,21 +93,36 @@ def pages() -> dict[str, str]:
 def _operators_page() -> Iterator[str]:
     import operators
 
-    yield "# Operators\n\n`from operators import *` gives what is on this page. Each parameter has a setter and a getter: "
-    yield "`setNumWorkers(2)`, `getNumWorkers()`. It may also be an argument: `TensorFlow2BatchOp(numWorkers=2)`.\n\n"
-    yield "A value that is not as expected raises `ConfigurationError` when it is set. None makes a parameter unset.\n\n"
+    yield (
+        "# Operators\n\n`from operators import *` gives what is on this page. Each parameter has a"
+        " setter and a getter: "
+    )
+    yield (
+        "`setNumWorkers(2)`, `getNumWorkers()`. It may also be an argument:"
+        " `TensorFlow2BatchOp(numWorkers=2)`.\n\n"
+    )
+    yield (
+        "A value that is not as expected raises `ConfigurationError` when it is set. None makes a"
+        " parameter unset.\n\n"
+    )
     public = {name: getattr(operators, name) for name in operators.__all__}
     functions = {name: value for name, value in public.items() if inspect.isfunction(value)}
     classes = {name: value for name, value in public.items() if inspect.isclass(value)}
     yield "## Functions\n\n"
     for name, function in functions.items():
-        yield f"### {name}\n\n```python\n{name}{_signature(function)}\n```\n\n{_markdown(inspect.getdoc(function))}\n\n"
+        yield (
+            f"### {name}\n\n```python\n{name}{_signature(function)}\n```\n\n{_markdown(inspect.getdoc(function))}\n\n"  # noqa: E501
+        )
     yield "## Classes\n\n"
     for name, cls in classes.items():
         yield f"### {name}\n\n{_markdown(inspect.getdoc(cls))}\n\n"
         yield from _parameters(cls)
         yield from _methods(cls, classes)
-    others = {name: value for name, value in public.items() if name not in functions and name not in classes}
+    others = {
+        name: value
+        for name, value in public.items()
+        if name not in functions and name not in classes
+    }
     if others:
         yield "## Others\n\n" + "".join(f"- `{name}`\n" for name in others)
 
@@ -109,9 +136,19 @@ def _parameters(cls: type) -> Iterator[str]:
     yield "| parameter | type | default | unit | meaning | expected |\n|---|---|---|---|---|---|\n"
     for param in params:
         names = ", ".join(f"`{name}`" for name in param.names)
-        default = "required" if param.default is REQUIRED else "not set" if param.default is None else f"`{param.default!r}`"
+        default = (
+            "required"
+            if param.default is REQUIRED
+            else "not set"
+            if param.default is None
+            else f"`{param.default!r}`"
+        )
         cells = (names, f"`{param.annotation}`", default, unit(param), param.doc, expected(param))
-        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |\n"
+        yield (
+            "| "
+            + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+            + " |\n"
+        )
     yield "\n"
 
 
@@ -123,13 +160,20 @@ def unit(param: Any) -> str:
 
 
 def expected(param: Any) -> str:
-    """Expectation that the error of a wrong value names: an empty value where that is wrong, else another one."""
+    """Expectation that the error of a wrong value names: an empty value where that is wrong, else
+    another one.
+    """
     of_type = {"str": "", "float": 0}.get(param.annotation, [])
     for value in (of_type, object()):
         try:
             param.convert(value)
         except Exception as error:
-            text = re.sub(r"[,;] got .*|; [^;]* is not valid$|[^;]*; (?=expected )", "", str(error), flags=re.DOTALL)
+            text = re.sub(
+                r"[,;] got .*|; [^;]* is not valid$|[^;]*; (?=expected )",
+                "",
+                str(error),
+                flags=re.DOTALL,
+            )
             return re.sub(r"^expected ", "", text)
     return ""
 
@@ -146,7 +190,9 @@ def _methods(cls: type, public: dict[str, type]) -> Iterator[str]:
             continue
         if function.__module__ == "operators.params.param":  # setters and getters
             continue
-        found.append(f"**`{name}{_signature(function)}`**\n\n{_markdown(inspect.getdoc(function))}\n\n")
+        found.append(
+            f"**`{name}{_signature(function)}`**\n\n{_markdown(inspect.getdoc(function))}\n\n"
+        )
     yield from found
 
 
@@ -156,7 +202,10 @@ def _signature(function: Any) -> str:
 
 
 def _scripts_page() -> Iterator[str]:
-    yield "# What scripts import\n\nThese modules are in the Python of scripts. They need no Flink.\n\n"
+    yield (
+        "# What scripts import\n\nThese modules are in the Python of scripts. They need no"
+        " Flink.\n\n"
+    )
     for module, what in SCRIPT_MODULES.items():
         tree = ast.parse((ROOT / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8"))
         yield f"## {module}\n\n{what}. {_markdown(ast.get_docstring(tree) or '')}\n\n"
@@ -188,13 +237,19 @@ def _head(function: ast.FunctionDef) -> str:
         if isinstance(node, ast.arg) and node.annotation is not None:
             node.annotation = _plain(node.annotation, types)
     arguments = re.sub(r"(?<=[\w\]])=(?=\S)", " = ", ast.unparse(function.args))
-    returns = f" -> {ast.unparse(_plain(function.returns, types))}" if function.returns is not None else ""
+    returns = (
+        f" -> {ast.unparse(_plain(function.returns, types))}"
+        if function.returns is not None
+        else ""
+    )
     return f"{function.name}({arguments}){returns}"
 
 
 def _plain(annotation: ast.expr, types: dict[str, str]) -> ast.expr:
     text = ast.unparse(annotation).replace("'", "")
-    return ast.parse(re.sub(r"\b_[A-Z]\w+", lambda found: types[found.group()], text), mode="eval").body
+    return ast.parse(
+        re.sub(r"\b_[A-Z]\w+", lambda found: types[found.group()], text), mode="eval"
+    ).body
 
 
 def _markdown(doc: str | None) -> str:
@@ -225,7 +280,9 @@ def _entries(text: str, section: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return text whose indented parts are code, and whose brackets and stars outside code are plain."""
+    """Return text whose indented parts are code, and whose brackets and stars outside code are
+    plain.
+    """
     lines = []
     blocks = re.split(r"((?:^ {4}.*(?:\n|\Z)|^\s*\n(?= {4}))+)", text, flags=re.MULTILINE)
     for block in blocks:
@@ -233,7 +290,11 @@ def _escaped(text: str) -> str:
             lines.append(f"\n```text\n{inspect.cleandoc(block)}\n```\n")
         else:
             pieces = re.split(r"(`[^`]*`)", block)
-            lines.append("".join(p if p.startswith("`") else re.sub(r"([*<\[\]{}$])", r"\\\1", p) for p in pieces))
+            lines.append(
+                "".join(
+                    p if p.startswith("`") else re.sub(r"([*<\[\]{}$])", r"\\\1", p) for p in pieces
+                )
+            )
     return "".join(lines)
 
 

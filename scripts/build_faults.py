@@ -12,7 +12,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 def page() -> Iterator[str]:
     """Text of the page, in parts."""
-    yield "# Tested faults\n\nTests provoke each of these faults, with real processes, disks, networks and Flink clusters. "
+    yield (
+        "# Tested faults\n\nTests provoke each of these faults, with real processes, disks,"
+        " networks and Flink clusters. "
+    )
     yield "[Reliability](../reliability.md) says what a user sees and can set.\n\n"
     subjects: dict[str, list[str]] = defaultdict(list)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
@@ -25,10 +28,16 @@ def page() -> Iterator[str]:
 def _faults(module: ast.Module) -> Iterator[tuple[str, str]]:
     for test in module.body:
         if isinstance(test, ast.FunctionDef):
-            marks = {ast.unparse(mark.func): mark.args for mark in test.decorator_list if isinstance(mark, ast.Call)}
+            marks = {
+                ast.unparse(mark.func): mark.args
+                for mark in test.decorator_list
+                if isinstance(mark, ast.Call)
+            }
             if "pytest.mark.fault" in marks:
                 subject, *words = map(ast.literal_eval, marks["pytest.mark.fault"])
-                sentence = words[0] if words else test.name[len("test_") :].replace("_", " ").capitalize()
+                sentence = (
+                    words[0] if words else test.name[len("test_") :].replace("_", " ").capitalize()
+                )
                 yield subject, f"{sentence}{_cases(*marks.get('pytest.mark.parametrize', ()))}."
 
 
@@ -36,5 +45,12 @@ def _cases(names: ast.expr | None = None, values: ast.expr | None = None) -> str
     """Values of a parameter `fault`, where these are words."""
     if names is None or not isinstance(values, ast.List) or "'fault'" not in ast.unparse(names):
         return ""
-    cases = [ast.literal_eval(case.elts[0] if isinstance(case, ast.Tuple) else case) for case in values.elts]
-    return ": " + ", ".join(case.replace("_", " ") for case in cases) if all(map(str.isidentifier, cases)) else ""
+    cases = [
+        ast.literal_eval(case.elts[0] if isinstance(case, ast.Tuple) else case)
+        for case in values.elts
+    ]
+    return (
+        ": " + ", ".join(case.replace("_", " ") for case in cases)
+        if all(map(str.isidentifier, cases))
+        else ""
+    )

@@ -1,6 +1,7 @@
 """Write operators/params/accessors.pyi: `python scripts/build_stubs.py`.
 
-The file is not in git, because it repeats the catalogs. `make setup` writes it for mypy and editors, and `setup.py` for wheels.
+The file is not in git, because it repeats the catalogs. `make setup` writes it for mypy and
+editors, and `setup.py` for wheels.
 """
 
 import pathlib
@@ -30,7 +31,13 @@ def build(output: pathlib.Path) -> None:
 
     lines = [HEADER]
     for kind in accessors.ALL:
-        lines += ["", f"class {kind.__name__}(WithParams):", f'    """{kind.__doc__}"""', "", "    def __init__("]
+        lines += [
+            "",
+            f"class {kind.__name__}(WithParams):",
+            f'    """{kind.__doc__}"""',
+            "",
+            "    def __init__(",
+        ]
         lines += ["        self,", "        *,"]
         for param in kind.params:
             lines += [f"        {name}: {param.annotation} = ...," for name in param.names]
@@ -47,7 +54,8 @@ def build(output: pathlib.Path) -> None:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
-    # The parameters need neither Flink nor TensorFlow, which `import operators` would load and a build does not have.
+    # The parameters need neither Flink nor TensorFlow, which `import operators` would load and a
+    # build does not have.
     sys.modules["operators"] = package = types.ModuleType("operators")
     package.__path__ = [str(ROOT / "operators")]
     build(STUB)

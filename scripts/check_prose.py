@@ -19,10 +19,32 @@ from proselint.registry import CheckRegistry
 from proselint.tools import LintFile
 
 ROOT = pathlib.Path(__file__).parents[1]
-DOCUMENTS = ["*.md", ".github/**/*.md", "changes/*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md"]
-CODE = ["akdl/**/*.py", "bridge/**/*.py", "operators/**/*.py", "examples/**/*.py", "benchmarks/*.py", "scripts/build_*.py"]
+DOCUMENTS = [
+    "*.md",
+    ".github/**/*.md",
+    "changes/*.md",
+    "docs/**/*.md",
+    "benchmarks/*.md",
+    "examples/**/*.md",
+]
+CODE = [
+    "akdl/**/*.py",
+    "bridge/**/*.py",
+    "operators/**/*.py",
+    "examples/**/*.py",
+    "benchmarks/*.py",
+    "scripts/build_*.py",
+]
 # Checks of proselint that find mistakes; those that judge style stay off.
-MISTAKES = ("lexical_illusions", "malapropisms", "mondegreens", "needless_variants", "nonwords", "spelling", "uncomparables")
+MISTAKES = (
+    "lexical_illusions",
+    "malapropisms",
+    "mondegreens",
+    "needless_variants",
+    "nonwords",
+    "spelling",
+    "uncomparables",
+)
 
 _MACHINE = (
     r"(?:process(?:es)?|threads?|workers?|members?|groups?|chiefs?|drivers?|bridges?|jobs?|programs?|scripts?|operators?|hosts?"
@@ -46,11 +68,17 @@ RULES = {
     r"by (?:itself|themselves)": "alone, automatically, or nothing",
     r"put(?:s|ting)? off": "defer or delay",
     r"as (?:it was|they were)": "unchanged",
-    r"(?<!there )(?:is|are|was|were) no(?! (?:longer|more|less|fewer|better|worse)\b)": "is not, or has no",
-    r"(?<![\"'`|=(]\s)(?<![\"'`|=(])(?<!there is )(?<!there are )(?<!got )(?<!for )(?-i:none)(?! of\b)": "the thing's name",
+    r"(?<!there )(?:is|are|was|were) no(?! (?:longer|more|less|fewer|better|worse)\b)": (
+        "is not, or has no"
+    ),
+    r"(?<![\"'`|=(]\s)(?<![\"'`|=(])(?<!there is )(?<!there are )(?<!got )(?<!for )(?-i:none)(?! of\b)": (  # noqa: E501
+        "the thing's name"
+    ),
     r"nobody": "the thing's name",
     r"those (?:of|from|in|on|with)": "the thing's name",
-    rf"{_MACHINE} (?:\w+ly )?(?:tells?|hears?|heard|knows?|knew|announces?|wants?)": "reports, receives, stores or has",
+    rf"{_MACHINE} (?:\w+ly )?(?:tells?|hears?|heard|knows?|knew|announces?|wants?)": (
+        "reports, receives, stores or has"
+    ),
     r"(?:is|are|was|were|be|been|being) told(?! apart)": "receives, or is set",
 }
 _SUMMARY = re.compile(r"(?:Returns? )?(?:What|Who|Which|How|Where|Of)\b|Whether\b", re.IGNORECASE)
@@ -63,7 +91,10 @@ Finding = tuple[int, str]
 def findings(text: str) -> Iterator[Finding]:
     """Yield the offset and the advice for each match of a rule."""
     pieces = list(re.finditer(r"\s+|\S", text))
-    flat = "".join("\n" if piece[0].count("\n") > 1 else " " if piece[0].isspace() else piece[0] for piece in pieces)
+    flat = "".join(
+        "\n" if piece[0].count("\n") > 1 else " " if piece[0].isspace() else piece[0]
+        for piece in pieces
+    )
     for pattern, advice in RULES.items():
         for found in re.finditer(rf"\b(?:{pattern})\b", flat, re.IGNORECASE):
             yield pieces[found.start()].start(), f"write {advice}, not {found[0]!r}"
@@ -77,13 +108,22 @@ def summaries(source: str) -> Iterator[Finding]:
             summary = ast.get_docstring(node) or ""
             found = _SUMMARY.match(summary)
             if found:
-                yield starts[node.body[0].lineno - 1], f"begin the summary with a noun or an imperative, not {found[0]!r}"
+                yield (
+                    starts[node.body[0].lineno - 1],
+                    f"begin the summary with a noun or an imperative, not {found[0]!r}",
+                )
 
 
 def prose_of(path: pathlib.Path) -> str:
-    """Return the text of a file with spaces or back-quotes in place of code, so that offsets stay."""
+    """Return the text of a file with spaces or back-quotes in place of code, so that
+    offsets stay.
+    """
     text = path.read_text(encoding="utf-8")
-    text = _comments_and_strings(text) if path.suffix == ".py" else _BLOCK_OF_CODE.sub(lambda found: _blank(found[0]), text)
+    text = (
+        _comments_and_strings(text)
+        if path.suffix == ".py"
+        else _BLOCK_OF_CODE.sub(lambda found: _blank(found[0]), text)
+    )
     return _NAME_IN_CODE.sub(lambda found: "`" * len(found[0]), text)
 
 
@@ -92,7 +132,8 @@ def _comments_and_strings(text: str) -> str:
     lines = [_blank(line) for line in source]
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.COMMENT, tokenize.STRING):
-            sign = token.line.lstrip().startswith("#")  # left out, since a comment's sentence may go over several lines
+            # left out, since a comment's sentence may go over several lines
+            sign = token.line.lstrip().startswith("#")
             _show(lines, source, (token.start[0], token.start[1] + sign), token.end)
     return "".join(lines)
 
@@ -101,7 +142,9 @@ def _blank(text: str) -> str:
     return re.sub(r"\S", " ", text)
 
 
-def _show(lines: list[str], source: list[str], start: tuple[int, int], end: tuple[int, int]) -> None:
+def _show(
+    lines: list[str], source: list[str], start: tuple[int, int], end: tuple[int, int]
+) -> None:
     for number in range(start[0], end[0] + 1):
         first = start[1] if number == start[0] else 0
         last = end[1] if number == end[0] else len(source[number - 1])
@@ -112,7 +155,9 @@ def _show(lines: list[str], source: list[str], start: tuple[int, int], end: tupl
 def checked_files() -> list[pathlib.Path]:
     """Return the files with prose, without those made by scripts."""
     files = sorted({path for pattern in [*DOCUMENTS, *CODE] for path in ROOT.glob(pattern)})
-    return [path for path in files if not path.name.endswith("_pb2.py") and path.parent.name != "api"]
+    return [
+        path for path in files if not path.name.endswith("_pb2.py") and path.parent.name != "api"
+    ]
 
 
 def is_below(path: pathlib.Path, names: list[str]) -> bool:
@@ -138,7 +183,9 @@ def mistakes(path: pathlib.Path) -> Iterator[Finding]:
 
 
 def main(names: list[str]) -> int:
-    """Print the places to rewrite in the given files and folders, or in all files; return 1 if there are any."""
+    """Print the places to rewrite in the given files and folders, or in all files; return 1 if
+    there are any.
+    """
     CheckRegistry().register_many(builtin)
     found = 0
     for path in checked_files():

@@ -1,4 +1,6 @@
-"""Hold the number of `Any` in the annotations of akdl, bridge and operators: `make check` runs it."""
+"""Hold the number of `Any` in the annotations of akdl, bridge and operators: `make check`
+runs it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ MOST = 1101
 def annotations(source: str) -> Iterator[ast.expr]:
     """Yield the annotations of arguments, results and variables."""
     for node in ast.walk(ast.parse(source)):
-        found = node.returns if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else getattr(node, "annotation", None)
+        found = (
+            node.returns
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            else getattr(node, "annotation", None)
+        )
         if found is not None:
             yield found
 
@@ -30,9 +36,18 @@ def count(source: str) -> int:
 def verdict(found: int, most: int) -> tuple[int, str]:
     """Return the exit code and a line about a number."""
     if found > most:
-        return 1, f"{found} `Any` in annotations, at most {most} are allowed: give the new ones a type"
+        return (
+            1,
+            f"{found} `Any` in annotations, at most {most} are allowed: give the new ones a type",
+        )
     if found < most:
-        return 0, f"{found} `Any` in annotations: lower MOST in scripts/count_any.py from {most} to {found}"
+        return (
+            0,
+            (
+                f"{found} `Any` in annotations: lower MOST in scripts/count_any.py from {most} to"
+                f" {found}"
+            ),
+        )
     return 0, f"{found} `Any` in annotations"
 
 

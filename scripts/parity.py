@@ -34,25 +34,41 @@ def table() -> str:
     estimator = parity_estimator.rows({"2.15": sys.executable, "1.15": TF_1.python()})
     others = rows_of_other_frameworks()
     lines = [BEGIN, "|---|---|---|---|"]
-    lines += [f"| Keras callbacks | {row.case} | {row.tensorflow} | {row.difference:.1e} |" for row in keras]
-    lines += [f"| `train_keras_model` | {row.case} | {row.tensorflow} | {row.difference:.1e} |" for row in trained]
-    lines += [f"| four functions | {row.case} | {row.tensorflow} | {row.difference:.1e} |" for row in estimator]
+    lines += [
+        f"| Keras callbacks | {row.case} | {row.tensorflow} | {row.difference:.1e} |"
+        for row in keras
+    ]
+    lines += [
+        f"| `train_keras_model` | {row.case} | {row.tensorflow} | {row.difference:.1e} |"
+        for row in trained
+    ]
+    lines += [
+        f"| four functions | {row.case} | {row.tensorflow} | {row.difference:.1e} |"
+        for row in estimator
+    ]
     lines += [f"| {runner} | {WORKERS} | – | {difference:.1e} |" for runner, difference in others]
     return "\n".join(lines) + "\n"
 
 
 def rows_of_other_frameworks() -> list[tuple[str, float]]:
-    """Return differences between two workers and one process, in the Pythons that AKDL_TEST_TORCH and AKDL_TEST_JAX name."""
+    """Return differences between two workers and one process, in the Pythons that AKDL_TEST_TORCH
+    and AKDL_TEST_JAX name.
+    """
     from operators import useLocalEnv
     from tests.support.frameworks import python_with, trained
 
     useLocalEnv(2)
-    cases = (("torch", "torch_ddp.py", "PyTorch, DistributedDataParallel"), ("jax", "jax_mean.py", "JAX, `process_allgather`"))
+    cases = (
+        ("torch", "torch_ddp.py", "PyTorch, DistributedDataParallel"),
+        ("jax", "jax_mean.py", "JAX, `process_allgather`"),
+    )
     found = []
     with tempfile.TemporaryDirectory(prefix="parity-") as name:
         for framework, script, runner in cases:
             folder, python = pathlib.Path(name) / framework, python_with(framework)
-            one, two = (trained(script, python, workers, folder / str(workers)) for workers in (1, 2))
+            one, two = (
+                trained(script, python, workers, folder / str(workers)) for workers in (1, 2)
+            )
             found.append((runner, float(abs(one - two).max())))
     return found
 

@@ -1,7 +1,9 @@
-"""Weights of the Estimator runner beside those of plain `tf.estimator`: `python scripts/parity_estimator.py`.
+"""Weights of the Estimator runner beside those of plain `tf.estimator`: `python
+scripts/parity_estimator.py`.
 
-Every case trains twice, in processes of its own: with `akdl estimator`, and with `tf.estimator` alone. `rows` returns
-the largest difference between the weights of both; this file run with `--plain` is the process without akdl.
+Every case trains twice, in processes of its own: with `akdl estimator`, and with `tf.estimator`
+alone. `rows` returns the largest difference between the weights of both; this file run with
+`--plain` is the process without akdl.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ import tempfile
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[1]
-LINEAR = ROOT / "tests" / "akdl" / "estimator" / "scripts" / "linear.py"  # the order of its rows has a seed
+# the order of its rows has a seed
+LINEAR = ROOT / "tests" / "akdl" / "estimator" / "scripts" / "linear.py"
 STEPS = 40
 
 
 class Row(NamedTuple):
-    """A line of the table: a case, the TensorFlow that it ran on, and the largest difference between two weights."""
+    """A line of the table: a case, the TensorFlow that it ran on, and the largest difference
+    between two weights.
+    """
 
     case: str
     tensorflow: str
@@ -43,10 +48,23 @@ def rows(pythons: dict[str, str]) -> list[Row]:
             found.append(Row("line, batches of shuffled rows", version, _difference(*shuffled)))
             whole = plain.run("whole", [STEPS])
             resumed = ours.run("resumed", [STEPS // 2, STEPS])
-            found.append(Row("line, interrupted and resumed; plain: not interrupted", version, _difference(resumed, whole)))
-            # Both workers read the same rows, so a step of both is a step of one; of their steps, half are of each.
+            found.append(
+                Row(
+                    "line, interrupted and resumed; plain: not interrupted",
+                    version,
+                    _difference(resumed, whole),
+                )
+            )
+            # Both workers read the same rows, so a step of both is a step of one; of their steps,
+            # half are of each.
             together = ours.run("together", [2 * STEPS], workers=2)
-            found.append(Row("line, two workers in step; plain: one process", version, _difference(together, whole)))
+            found.append(
+                Row(
+                    "line, two workers in step; plain: one process",
+                    version,
+                    _difference(together, whole),
+                )
+            )
     return found
 
 
@@ -56,23 +74,44 @@ class _Training:
     def __init__(self, python: str, folder: pathlib.Path, plain: bool = False) -> None:
         self._python, self._folder, self._plain = python, folder, plain
 
-    def run(self, name: str, max_steps: list[int], params: dict[str, Any] | None = None, workers: int = 1) -> dict[str, Any]:
+    def run(
+        self,
+        name: str,
+        max_steps: list[int],
+        params: dict[str, Any] | None = None,
+        workers: int = 1,
+    ) -> dict[str, Any]:
         """Train up to each of the steps, one run after the other, and return the weights."""
         model_dir, file = self._folder / name, self._folder / f"{name}.json"
         self._folder.mkdir(parents=True, exist_ok=True)
         for steps in max_steps:
-            file.write_text(json.dumps({**(params or {}), "train_max_steps": steps, "save_checkpoints_steps": 1000}))
+            file.write_text(
+                json.dumps(
+                    {**(params or {}), "train_max_steps": steps, "save_checkpoints_steps": 1000}
+                )
+            )
             if self._plain:
                 command = [self._python, __file__, "--plain", str(file), str(model_dir)]
             else:
-                options = ["--module", str(LINEAR), "--path", "none", "--params", str(file), "--model-dir", str(model_dir)]
+                options = [
+                    "--module",
+                    str(LINEAR),
+                    "--path",
+                    "none",
+                    "--params",
+                    str(file),
+                    "--model-dir",
+                    str(model_dir),
+                ]
                 command = [self._python, "-m", "akdl", "estimator", "train", *options]
             run_workers(command, workers)
         return _weights(model_dir)
 
 
 def run_workers(command: list[str], workers: int) -> None:
-    """Run a command in each worker of a group, and raise what one of them printed that did not end well."""
+    """Run a command in each worker of a group, and raise what one of them printed that did not end
+    well.
+    """
     sys.path.insert(0, str(ROOT))
     from tests.support.ports import free_ports
     from tests.support.tf_group import PythonProcess
@@ -86,7 +125,11 @@ def run_workers(command: list[str], workers: int) -> None:
                 task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
                 tf_config = json.dumps(task if workers > 1 else {})
                 python = None if command[0] == sys.executable else command[0]
-                processes.append(PythonProcess(command[1:], {"TF_CONFIG": tf_config}, pathlib.Path(name), log, python))
+                processes.append(
+                    PythonProcess(
+                        command[1:], {"TF_CONFIG": tf_config}, pathlib.Path(name), log, python
+                    )
+                )
             for process, log in zip(processes, logs):
                 process.wait(600)
                 if process.returncode:
@@ -107,9 +150,13 @@ def _train_plain(params_file: str, model_dir: str) -> None:
     functions = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(functions)
     params = json.loads(pathlib.Path(params_file).read_text())
-    config = tf.estimator.RunConfig(model_dir=model_dir, save_checkpoints_steps=params["save_checkpoints_steps"])
+    config = tf.estimator.RunConfig(
+        model_dir=model_dir, save_checkpoints_steps=params["save_checkpoints_steps"]
+    )
     estimator = tf.estimator.Estimator(functions.model_fn, config=config, params=params)
-    estimator.train(lambda: functions.train_input_fn("none", params), max_steps=params["train_max_steps"])
+    estimator.train(
+        lambda: functions.train_input_fn("none", params), max_steps=params["train_max_steps"]
+    )
 
 
 def _weights(model_dir: pathlib.Path) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Weights of the Keras runner beside those of `Model.fit`: see `scripts/parity.py`.
 
-Every case trains the same rows with the same seed: with `akdl keras` or in an operator on a Flink table, and with
-Keras alone, in a process of its own. `rows` returns the largest difference between the weights of both.
+Every case trains the same rows with the same seed: with `akdl keras` or in an operator on a Flink
+table, and with Keras alone, in a process of its own. `rows` returns the largest difference between
+the weights of both.
 """
 
 from __future__ import annotations
@@ -39,23 +40,38 @@ def rows(pythons: dict[str, str]) -> list[Row]:
             for workers in (1, 2, 3):
                 ours = _trained(python, place / f"of-{workers}", workers, [EPOCHS])
                 case = (
-                    "perceptron, one process" if workers == 1 else f"perceptron, {workers} workers in step; plain: one process"
+                    "perceptron, one process"
+                    if workers == 1
+                    else f"perceptron, {workers} workers in step; plain: one process"
                 )
                 found.append(Row(case, version, difference(ours, plain)))
             resumed = _trained(python, place / "resumed", 1, [EPOCHS // 2, EPOCHS])
             found.append(
-                Row("perceptron, interrupted and resumed; plain: not interrupted", version, difference(resumed, plain))
+                Row(
+                    "perceptron, interrupted and resumed; plain: not interrupted",
+                    version,
+                    difference(resumed, plain),
+                )
             )
-            left = _trained(python, place / "left", 2, [EPOCHS // 2]), _trained(python, place / "left", 1, [EPOCHS])
+            left = (
+                _trained(python, place / "left", 2, [EPOCHS // 2]),
+                _trained(python, place / "left", 1, [EPOCHS]),
+            )
             found.append(
-                Row("perceptron, two workers, resumed by one; plain: one process", version, difference(left[1], plain))
+                Row(
+                    "perceptron, two workers, resumed by one; plain: one process",
+                    version,
+                    difference(left[1], plain),
+                )
             )
             found.append(Row(RESCALED, version, rescaled(python, folder, place)))
     return found
 
 
 def rescaled(python: str, data: pathlib.Path, folder: pathlib.Path) -> float:
-    """Return the difference after 2, 3 and 2 workers; the number changes inside a pass, whose steps are epochs here."""
+    """Return the difference after 2, 3 and 2 workers; the number changes inside a pass, whose steps
+    are epochs here.
+    """
     _write_rows(data)
     for workers, steps in ((2, 6), (3, 11), (2, 4 * EPOCHS)):
         ours = _trained(python, folder / "rescaled", workers, [steps], steps_per_epoch=1)
@@ -63,15 +79,28 @@ def rescaled(python: str, data: pathlib.Path, folder: pathlib.Path) -> float:
 
 
 def rows_on_flink(version: str) -> list[Row]:
-    """Return rows of operators on a Flink table, with the TensorFlow of this Python. A step takes all rows, in any order."""
+    """Return rows of operators on a Flink table, with the TensorFlow of this Python. A step takes
+    all rows, in any order.
+    """
     found = []
     with tempfile.TemporaryDirectory(prefix="parity-") as name:
         folder = pathlib.Path(name)
         _write_rows(folder)
         plain = _plain(sys.executable, folder, ROWS)
         for workers in (1, 2):
-            case = f"perceptron, rows of a Flink table, {workers} worker{'s' * (workers > 1)}; plain: rows of a file"
-            found.append(Row(case, version, difference(_trained_on_flink(folder / f"flink-{workers}", folder, workers), plain)))
+            case = (
+                f"perceptron, rows of a Flink table, {workers} worker{'s' * (workers > 1)}; plain:"
+                " rows of a file"
+            )
+            found.append(
+                Row(
+                    case,
+                    version,
+                    difference(
+                        _trained_on_flink(folder / f"flink-{workers}", folder, workers), plain
+                    ),
+                )
+            )
     return found
 
 
@@ -87,7 +116,9 @@ def _write_rows(folder: pathlib.Path) -> None:
     write_csv(folder / "train.csv", ROWS)
 
 
-def _config(folder: pathlib.Path, batch_size: int, epochs: int, data: dict[str, Any]) -> dict[str, Any]:
+def _config(
+    folder: pathlib.Path, batch_size: int, epochs: int, data: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "model_args": MODEL,
         "train_data_args": data,
@@ -101,8 +132,12 @@ def _config(folder: pathlib.Path, batch_size: int, epochs: int, data: dict[str, 
     }
 
 
-def _trained(python: str, folder: pathlib.Path, workers: int, epochs: list[int], **more: int) -> list[Any]:
-    """Train up to each of the epochs, one run after the other, and return the weights of the last checkpoint."""
+def _trained(
+    python: str, folder: pathlib.Path, workers: int, epochs: list[int], **more: int
+) -> list[Any]:
+    """Train up to each of the epochs, one run after the other, and return the weights of the last
+    checkpoint.
+    """
     from tests.akdl.keras.support import weights_in
 
     folder.mkdir(exist_ok=True)
@@ -110,7 +145,9 @@ def _trained(python: str, folder: pathlib.Path, workers: int, epochs: list[int],
         data = {"file": "${DATA_PATH}$/train.csv", "skip_head": True, "dim": 7}
         (folder / "config.json").write_text(json.dumps({**_config(folder, 12, each, data), **more}))
         options = ["--module", str(SCRIPTS / "mlp.py"), "--data-path", str(folder.parent.parent)]
-        run_workers([python, "-m", "akdl", "keras", "train", str(folder / "config.json"), *options], workers)
+        run_workers(
+            [python, "-m", "akdl", "keras", "train", str(folder / "config.json"), *options], workers
+        )
     return weights_in(folder / "checkpoints")
 
 
@@ -121,12 +158,19 @@ def _trained_on_flink(folder: pathlib.Path, data: pathlib.Path, workers: int) ->
     folder.mkdir()
     useLocalEnv(workers)
     lines = [line.split() for line in (data / "train.csv").read_text().splitlines()[1:]]
-    cells = [(number, [float(value) for value in line[1:]], int(line[0])) for number, line in enumerate(lines)]
+    cells = [
+        (number, [float(value) for value in line[1:]], int(line[0]))
+        for number, line in enumerate(lines)
+    ]
     table = MemSourceBatchOp(cells, "id BIGINT, x ARRAY<FLOAT>, label INT")
     files = [str(SCRIPTS / "mlp_rows.py"), str(SCRIPTS / "mlp.py")]
     config = _config(folder, ROWS, EPOCHS, {"file": "${DATASET_FILE}$"})
     op = TF2TableModelTrainBatchOp(
-        userFiles=files, mainScriptFile=files[0], userParams={"config": config}, numWorkers=workers, numPSs=0
+        userFiles=files,
+        mainScriptFile=files[0],
+        userParams={"config": config},
+        numWorkers=workers,
+        numPSs=0,
     )
     table.link(op).collectToDataframe()
     return weights_in(folder / "checkpoints")
@@ -138,7 +182,11 @@ def _plain(python: str, folder: pathlib.Path, batch_size: int) -> list[Any]:
     data = folder / "train.csv"
     if not data.is_file():
         data = folder.parent / "train.csv"
-    subprocess.run([python, __file__, "--plain", str(data), str(batch_size), str(out)], check=True, capture_output=True)
+    subprocess.run(
+        [python, __file__, "--plain", str(data), str(batch_size), str(out)],
+        check=True,
+        capture_output=True,
+    )
     with np.load(out) as arrays:
         return [arrays[f"arr_{number}"] for number in range(len(arrays.files))]
 

@@ -1,7 +1,8 @@
 """Weights of `train_keras_model` beside those of `Model.fit`: see `scripts/parity.py`.
 
-Every case trains the same rows from the same first weights, in processes of its own. `rows` returns the largest difference
-between the weights of both; this file run with `--train` or `--plain` is such a process.
+Every case trains the same rows from the same first weights, in processes of its own. `rows` returns
+the largest difference between the weights of both; this file run with `--train` or `--plain` is
+such a process.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ ROWS, BATCH, EPOCHS = 48, 12, 4
 RESCALED = "perceptron, 2 workers, 3 from step 6 on, 2 from step 18 on; plain: one process"
 TYPES = {"x": "ARRAY<FLOAT>", "y": "FLOAT"}
 INPUT = {
-    "example_config": [{"name": "x", "dtype": "float", "shape": [6]}, {"name": "y", "dtype": "float", "shape": [1]}],
+    "example_config": [
+        {"name": "x", "dtype": "float", "shape": [6]},
+        {"name": "y", "dtype": "float", "shape": [1]},
+    ],
     "label_col": "y",
 }
 
@@ -38,15 +42,30 @@ def rows(pythons: dict[str, str], groups: list[str]) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="parity-") as name:
         for version, python in pythons.items():
             folder = pathlib.Path(name, version)
-            plain = {dropout: _plain(python, folder / f"plain-{dropout}", dropout) for dropout in (0.0, 0.3)}
+            plain = {
+                dropout: _plain(python, folder / f"plain-{dropout}", dropout)
+                for dropout in (0.0, 0.3)
+            }
             seed = {"seed": 3}
             cases: list[tuple[str, float, list[tuple[int, int]], dict[str, Any]]] = [
                 ("perceptron with dropout, one process", 0.3, [(1, EPOCHS)], {}),
-                ("the same, rows still arriving, with a seed and checkpoints", 0.3, [(1, EPOCHS)], {**seed, "arriving": True}),
-                ("perceptron, interrupted and resumed; plain: not interrupted", 0.0, [(1, EPOCHS // 2), (1, EPOCHS)], seed),
+                (
+                    "the same, rows still arriving, with a seed and checkpoints",
+                    0.3,
+                    [(1, EPOCHS)],
+                    {**seed, "arriving": True},
+                ),
+                (
+                    "perceptron, interrupted and resumed; plain: not interrupted",
+                    0.0,
+                    [(1, EPOCHS // 2), (1, EPOCHS)],
+                    seed,
+                ),
             ]
             if version in groups:
-                cases.append(("perceptron, 2 workers in step; plain: one process", 0.0, [(2, EPOCHS)], {}))
+                cases.append(
+                    ("perceptron, 2 workers in step; plain: one process", 0.0, [(2, EPOCHS)], {})
+                )
             for number, (case, dropout, runs, options) in enumerate(cases):
                 ours = _trained(python, folder / str(number), dropout, runs, options)
                 found.append(Row(case, version, difference(ours, plain[dropout])))
@@ -56,15 +75,29 @@ def rows(pythons: dict[str, str], groups: list[str]) -> list[Row]:
 
 
 def rescaled(python: str, folder: pathlib.Path) -> float:
-    """Return the difference after 2, 3 and 2 workers; a group continues with an epoch, and shares are whole batches."""
-    ours = _trained(python, folder / "rescaled", 0.0, [(2, 1), (3, 3), (2, EPOCHS)], {"seed": 3, "rows": 6 * BATCH})
+    """Return the difference after 2, 3 and 2 workers; a group continues with an epoch, and shares
+    are whole batches.
+    """
+    ours = _trained(
+        python,
+        folder / "rescaled",
+        0.0,
+        [(2, 1), (3, 3), (2, EPOCHS)],
+        {"seed": 3, "rows": 6 * BATCH},
+    )
     return difference(ours, _plain(python, folder / "of-whole-batches", 0.0, rows=6 * BATCH))
 
 
 def _trained(
-    python: str, folder: pathlib.Path, dropout: float, runs: list[tuple[int, int]], options: dict[str, Any]
+    python: str,
+    folder: pathlib.Path,
+    dropout: float,
+    runs: list[tuple[int, int]],
+    options: dict[str, Any],
 ) -> list[Any]:
-    """Train with each number of workers up to an epoch, one run after the other, and return the weights."""
+    """Train with each number of workers up to an epoch, one run after the other, and return the
+    weights.
+    """
     folder.mkdir(parents=True)
     for workers, epochs in runs:
         given = {"dropout": dropout, "epochs": epochs, "rows": ROWS, **options}
@@ -74,7 +107,13 @@ def _trained(
 
 def _plain(python: str, folder: pathlib.Path, dropout: float, rows: int = ROWS) -> list[Any]:
     folder.mkdir(parents=True)
-    command = [python, __file__, "--plain", str(folder), json.dumps({"dropout": dropout, "rows": rows})]
+    command = [
+        python,
+        __file__,
+        "--plain",
+        str(folder),
+        json.dumps({"dropout": dropout, "rows": rows}),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     return _read(folder)
 
@@ -133,7 +172,10 @@ def _train(folder: str, given: dict[str, Any]) -> None:
     part = np.concatenate([np.array_split(batch, len(addresses))[index] for batch in batches])
     config = {"batch_size": BATCH, "num_epochs": given["epochs"], "shuffle_factor": 0}
     if "seed" in given:
-        config["seed"], task["checkpoint_dir"] = given["seed"], str(pathlib.Path(folder, "checkpoints"))
+        config["seed"], task["checkpoint_dir"] = (
+            given["seed"],
+            str(pathlib.Path(folder, "checkpoints")),
+        )
     with tempfile.TemporaryDirectory() as work_dir:
         task_config = testing.train_task_config(
             {"x": [row.tolist() for row in x[part]], "y": y[part].tolist()},

@@ -1,6 +1,8 @@
-"""Make a release: its section in CHANGELOG.md from the files of changes/, and its version where files name it.
+"""Make a release: its section in CHANGELOG.md from the files of changes/, and its version where
+files name it.
 
-`make release VERSION=0.2.0` calls it. What is left is to look at the difference, commit it, tag it and run `make dist`.
+`make release VERSION=0.2.0` calls it. What is left is to look at the difference, commit it, tag it
+and run `make dist`.
 """
 
 from __future__ import annotations
@@ -38,12 +40,16 @@ def read_changes(folder: pathlib.Path) -> dict[str, list[str]]:
             continue
         name = re.fullmatch(rf"[a-z0-9-]+\.({'|'.join(KINDS)})\.md", path.name)
         if name is None:
-            raise ValueError(f"changes/{path.name}: expected a name such as csv-quotes.fixed.md, see changes/README.md")
+            raise ValueError(
+                f"changes/{path.name}: expected a name such as csv-quotes.fixed.md, see"
+                " changes/README.md"
+            )
         text = " ".join(path.read_text(encoding="utf-8").split())
         if not re.fullmatch(r"[A-Z`].*\.", text) or len(text) > LONGEST:
             raise ValueError(
-                f"changes/{path.name}: expected sentences of at most {LONGEST} characters, without a bullet or heading "
-                f"in front and with a full stop at the end, found {len(text)} characters: {text[:60]!r}"
+                f"changes/{path.name}: expected sentences of at most {LONGEST} characters, without"
+                f" a bullet or heading in front and with a full stop at the end, found {len(text)}"
+                f" characters: {text[:60]!r}"
             )
         changes.setdefault(name[1], []).append(text)
     return changes
@@ -58,7 +64,9 @@ def add_section(changelog: str, version: str, date: str, changes: dict[str, list
     releases = [found[1] for found in HEADING.finditer(changelog)]
     newest = max(releases, key=_parts)
     if _parts(version) <= _parts(newest):
-        raise ValueError(f"VERSION={version}: expected a version after {newest}, the newest in CHANGELOG.md")
+        raise ValueError(
+            f"VERSION={version}: expected a version after {newest}, the newest in CHANGELOG.md"
+        )
     if not changes:
         raise ValueError("changes/ has no files, so there is nothing to release")
     lines = [f"## {version} - {date}", ""]
@@ -76,12 +84,17 @@ def _parts(version: str) -> tuple[int, ...]:
 def release(root: pathlib.Path, version: str, date: str) -> None:
     """Change the files of a checkout; none where the changes or the version are refused."""
     changelog = root / "CHANGELOG.md"
-    section = add_section(changelog.read_text(encoding="utf-8"), version, date, read_changes(root / "changes"))
+    section = add_section(
+        changelog.read_text(encoding="utf-8"), version, date, read_changes(root / "changes")
+    )
     changelog.write_text(section, encoding="utf-8")
     for places, value in ((VERSIONS, version), (DATES, date)):
         for name, pattern in places.items():
             path = root / name
-            path.write_text(re.sub(pattern, value, path.read_text("utf-8"), flags=re.MULTILINE), encoding="utf-8")
+            path.write_text(
+                re.sub(pattern, value, path.read_text("utf-8"), flags=re.MULTILINE),
+                encoding="utf-8",
+            )
     for path in (root / "changes").glob("*.*.md"):
         path.unlink()
 

@@ -1,6 +1,8 @@
-"""Take the pictures of real runs for docs, with two jobs on this machine and a browser without a window: `make screenshots`.
+"""Take the pictures of real runs for docs, with two jobs on this machine and a browser without a
+window: `make screenshots`.
 
-A training is watched on a terminal, and its record becomes a page. A script fails on another terminal. Rich draws both.
+A training is watched on a terminal, and its record becomes a page. A script fails on another
+terminal. Rich draws both.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ PAGE = (900, 1080)
 
 
 class Screen:
-    """A terminal as far as rich's bars use one: lines that grow, and are left and cleared as wholes."""
+    """A terminal as far as rich's bars use one: lines that grow, and are left and cleared as
+    wholes.
+    """
 
     def __init__(self) -> None:
         self.lines = [""]
@@ -63,13 +67,24 @@ def terminal(arguments: list[str], folder: pathlib.Path, until: str | None) -> s
     Args:
         arguments: Of Python.
         folder: Where it runs.
-        until: Look when this is to be read, a pattern; None for the end. The program goes on to its end in any case.
+        until: Look when this is to be read, a pattern; None for the end. The program goes on to its
+            end in any case.
     """
-    variables = {"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "AKDL_PROGRESS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    variables = {
+        "TERM": "xterm-256color",
+        "COLUMNS": str(COLUMNS),
+        "AKDL_PROGRESS": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    }
     program = pexpect.spawn(
-        "/usr/bin/env", [*(f"{name}={value}" for name, value in variables.items()), sys.executable, *arguments],
-        cwd=str(folder), encoding="utf-8", timeout=SECONDS, dimensions=(40, COLUMNS), searchwindowsize=2000,
-    )  # fmt: skip
+        "/usr/bin/env",
+        [*(f"{name}={value}" for name, value in variables.items()), sys.executable, *arguments],
+        cwd=str(folder),
+        encoding="utf-8",
+        timeout=SECONDS,
+        dimensions=(40, COLUMNS),
+        searchwindowsize=2000,
+    )
     screen = Screen()
     if until is not None:
         program.expect(f"{until}[^\r\n]*")
@@ -93,11 +108,21 @@ def photograph(page: pathlib.Path, picture: pathlib.Path, folder: pathlib.Path) 
     """Write a picture of a page."""
     browser = next((path for path in map(shutil.which, BROWSERS) if path), None)
     if browser is None:
-        sys.exit(f"no browser for {picture.name}: expected one of {', '.join(BROWSERS)} on the PATH")
+        sys.exit(
+            f"no browser for {picture.name}: expected one of {', '.join(BROWSERS)} on the PATH"
+        )
     command = [
-        browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars",
-        f"--user-data-dir={folder}", "--window-size={},{}".format(*PAGE), f"--screenshot={picture}", page.as_uri(),
-    ]  # fmt: skip
+        browser,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--hide-scrollbars",
+        f"--user-data-dir={folder}",
+        "--window-size={},{}".format(*PAGE),
+        f"--screenshot={picture}",
+        page.as_uri(),
+    ]
     subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
 
 
@@ -107,8 +132,12 @@ def main() -> None:
         folder = pathlib.Path(name)
         (folder / "job.py").write_text(JOB, encoding="utf-8")
         script = (ROOT / "examples" / "train_together" / "train.py").read_text(encoding="utf-8")
-        (folder / "train.py").write_text(script.replace('"num_epochs": 20', '"num_epochs": 5'), encoding="utf-8")
-        (FOLDER / "progress.svg").write_text(drawing(terminal(["job.py"], folder, TRAINING), "a training"), encoding="utf-8")
+        (folder / "train.py").write_text(
+            script.replace('"num_epochs": 20', '"num_epochs": 5'), encoding="utf-8"
+        )
+        (FOLDER / "progress.svg").write_text(
+            drawing(terminal(["job.py"], folder, TRAINING), "a training"), encoding="utf-8"
+        )
         (record,) = (folder / "runs").glob("*.jsonl")
         page = folder / "page.html"
         subprocess.run([sys.executable, "-m", "akdl", "report", str(record), str(page)], check=True)
@@ -116,7 +145,9 @@ def main() -> None:
         for path in (ROOT / "examples" / "filter_rows").glob("*.py"):
             text = path.read_text(encoding="utf-8").replace('rows["score"]', 'rows["scor"]', 1)
             (folder / path.name).write_text(text, encoding="utf-8")
-        (FOLDER / "error.svg").write_text(drawing(terminal(["job.py"], folder, None), "an error"), encoding="utf-8")
+        (FOLDER / "error.svg").write_text(
+            drawing(terminal(["job.py"], folder, None), "an error"), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Many jobs in a row in one program, each with a random fault: memory, threads, descriptors and folders must stay as they are.
+"""Many jobs in a row in one program, each with a random fault: memory, threads, descriptors and
+folders must stay as they are.
 
     python scripts/soak.py [--jobs 200] [--seed 0] [--ways raises exits] [--warm-up 40]
 
-A job counts its rows in a script without TensorFlow. Its fault is one of: none, the script raises, it leaves by sys.exit, its
-process is killed, or with it all that watches it, or the job is cancelled; `--ways` names the faults to draw from. During
-and after the warm-up this program is measured four times in as many jobs as the warm-up has.
-Exit code 1 when a job ended otherwise than its fault says, or when something grew. Linux only.
+A job counts its rows in a script without TensorFlow. Its fault is one of: none, the script raises,
+it leaves by sys.exit, its process is killed, or with it all that watches it, or the job is
+cancelled; `--ways` names the faults to draw from. During and after the warm-up this program is
+measured four times in as many jobs as the warm-up has. Exit code 1 when a job ended otherwise than
+its fault says, or when something grew. Linux only.
 """
 
 from __future__ import annotations
@@ -45,12 +47,19 @@ def main(config):
         time.sleep(600)
     config.output_writer.write_batch({"n": [config.dataset_length]})
 """
-EXPECTED = {"raises": "on purpose", "exits": "sys.exit", "killed": "killed by signal 9", "killed with its watcher": "signal 9"}
+EXPECTED = {
+    "raises": "on purpose",
+    "exits": "sys.exit",
+    "killed": "killed by signal 9",
+    "killed with its watcher": "signal 9",
+}
 WAYS = ["none", "none", *EXPECTED, "cancelled"]
 
 
 class Seen(NamedTuple):
-    """What this program uses; of the JVM all that is resident, and what is in use of its heap and for its classes."""
+    """What this program uses; of the JVM all that is resident, and what is in use of its heap and
+    for its classes.
+    """
 
     driver_mb: float
     jvm_mb: float
@@ -74,12 +83,21 @@ def seen(own_temp: str) -> Seen:
     heap, classes = memory.getHeapMemoryUsage().getUsed(), memory.getNonHeapMemoryUsage().getUsed()
     own = psutil.Process()
     jvm = next(child for child in own.children(recursive=True) if "java" in child.name())
-    children = [child for child in own.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+    children = [
+        child for child in own.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE
+    ]
     folders = glob.glob(os.path.join(own_temp, "akdl-*"))
     return Seen(
-        own.memory_info().rss / 1e6, jvm.memory_info().rss / 1e6, heap / 1e6, classes / 1e6, threading.active_count(),
-        own.num_fds(), jvm.num_threads(), len(children), len(folders),
-    )  # fmt: skip
+        own.memory_info().rss / 1e6,
+        jvm.memory_info().rss / 1e6,
+        heap / 1e6,
+        classes / 1e6,
+        threading.active_count(),
+        own.num_fds(),
+        jvm.num_threads(),
+        len(children),
+        len(folders),
+    )
 
 
 def wait_until(condition: Callable[[], Any], what: str) -> Any:
@@ -111,9 +129,13 @@ def run(table_env: Any, script: pathlib.Path, begun: pathlib.Path, way: str) -> 
 
     begun.unlink(missing_ok=True)
     op: Any = TensorFlow2BatchOp(
-        userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr="n BIGINT", numWorkers=1, numPSs=0,
+        userFiles=[str(script)],
+        mainScriptFile=str(script),
+        outputSchemaStr="n BIGINT",
+        numWorkers=1,
+        numPSs=0,
         userParams={"way": way, "begun": str(begun)},
-    )  # fmt: skip
+    )
     counted = op.linkFrom(BatchOperator.fromTable(table_env.from_path("ids")))
     if way == "cancelled":
         client = counted.getOutputTable().execute().get_job_client()
@@ -130,7 +152,9 @@ def run(table_env: Any, script: pathlib.Path, begun: pathlib.Path, way: str) -> 
         except Exception as error:
             text = str(error)
         if (way != "none" and EXPECTED[way] not in text) or (way == "none" and text):
-            raise SystemExit(f"{way}: expected {EXPECTED.get(way, 'no error')!r}, got {text[:2000]}")
+            raise SystemExit(
+                f"{way}: expected {EXPECTED.get(way, 'no error')!r}, got {text[:2000]}"
+            )
         faults.join()
     wait_until(lambda: not script_processes(), f"{way}: no process is left")
 
@@ -141,7 +165,11 @@ def _kill(begun: pathlib.Path, way: str) -> None:
     wait_until(begun.exists, "the script runs")
     victims = script_processes()
     if way == "killed with its watcher":
-        victims += [child for child in psutil.Process().children(recursive=True) if "exec rm -rf" in " ".join(_command(child))]
+        victims += [
+            child
+            for child in psutil.Process().children(recursive=True)
+            if "exec rm -rf" in " ".join(_command(child))
+        ]
     for victim in victims:
         victim.send_signal(signal.SIGKILL)
 
@@ -177,15 +205,16 @@ def main() -> int:
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
     script, begun = folder / "count.py", folder / "begun"
     script.write_text(SCRIPT)
-    # What Java keeps only as long as there is room, among it the classes of ended jobs, would grow until there is none.
+    # What Java keeps only as long as there is room, among it the classes of ended jobs, would grow
+    # until there is none.
     os.environ.setdefault("JVM_ARGS", "-Xmx1g -XX:SoftRefLRUPolicyMSPerMB=0")
     rng, looks, done = random.Random(given.seed), [], collections.Counter()
     from operators import useLocalEnv
 
     table_env = useLocalEnv(1).btenv
     table_env.execute_sql(
-        "CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000000', "
-        f"'number-of-rows' = '{ROWS}')"
+        "CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' ="
+        f" '1000000', 'number-of-rows' = '{ROWS}')"
     )
     started, every = time.monotonic(), max(given.warm_up // 4, 1)
     for number in range(1, given.jobs + 1):

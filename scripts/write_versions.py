@@ -18,8 +18,12 @@ _OF_120 = f"{FLINK_120_PYTHONS[0]} to {FLINK_120_PYTHONS[-1]}"
 PLACES = {
     "README.md": {rf"(?<=Flink ){FLINKS[0]} to [\d.]+\d": _FLINKS},
     "docs/versions.md": {
-        rf"(?<=^\| Flink \| ){FLINKS[0]} .*(?= \|$)": f"{FLINKS[0]} and {FLINKS[1]} to {FLINKS[-1]}",
-        r"(?<=^\| Python of programs and of Flink's workers \| ).*(?= \|$)": f"{_PYTHONS}; with Flink {FLINKS[0]}, {_OF_120}",
+        rf"(?<=^\| Flink \| ){FLINKS[0]} .*(?= \|$)": (
+            f"{FLINKS[0]} and {FLINKS[1]} to {FLINKS[-1]}"
+        ),
+        r"(?<=^\| Python of programs and of Flink's workers \| ).*(?= \|$)": (
+            f"{_PYTHONS}; with Flink {FLINKS[0]}, {_OF_120}"
+        ),
         r"(?<=^\| Python of scripts and models \| ).*(?= \|$)": f"{PYTHONS[0]} to {PYTHONS[-1]}",
     },
     "docs/kubernetes/Dockerfile": {r"(?<=^ARG FLINK=)\d\.\d+": FLINKS[-1]},
@@ -28,7 +32,9 @@ PLACES = {
 
 
 def written(root: pathlib.Path) -> dict[str, str]:
-    """New texts of the files that do not name the versions; ValueError where a file has no place for one."""
+    """New texts of the files that do not name the versions; ValueError where a file has no place
+    for one.
+    """
     changed = {}
     for name, places in PLACES.items():
         before = text = (root / name).read_text(encoding="utf-8")

@@ -46,8 +46,9 @@ def _one_at_a_time(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 if sys.version_info < (3, 13):
-    # Threads share the depth that CPython counts while it makes a syntax tree (python/cpython#106905), and PyFlink makes one for
-    # every cell that it collects: "SystemError: AST constructor recursion depth mismatch".
+    # Threads share the depth that CPython counts while it makes a syntax tree
+    # (python/cpython#106905), and PyFlink makes one for every cell that it collects: "SystemError:
+    # AST constructor recursion depth mismatch".
     ast.parse = _one_at_a_time(ast.parse)
 
 
@@ -67,18 +68,25 @@ def _has_estimator() -> bool:
 
 
 def shuffle(items: list[pytest.Item], seed: str) -> None:
-    """Put files, and the tests inside each, in an order that depends on the seed alone: all processes of xdist need the same."""
+    """Put files, and the tests inside each, in an order that depends on the seed alone: all
+    processes of xdist need the same.
+    """
     draw = random.Random(seed)  # random numbers of tests stay as they are
     given = {item: place for place, item in enumerate(items)}
     files = list(dict.fromkeys(item.path for item in items))
     draw.shuffle(files)
     draw.shuffle(items)
-    items.sort(key=lambda item: (files.index(item.path), given[item] if item.get_closest_marker("in_order") else 0))
+    items.sort(
+        key=lambda item: (
+            files.index(item.path),
+            given[item] if item.get_closest_marker("in_order") else 0,
+        )
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Stretch limits by the time factor. Put files that took long in earlier runs first, so that no process is left with one of
-    them at the end; or shuffle them.
+    """Stretch limits by the time factor. Put files that took long in earlier runs first, so that no
+    process is left with one of them at the end; or shuffle them.
     """
     for item in items:
         own = item.get_closest_marker("timeout")
@@ -88,12 +96,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         shuffle(items, ORDER)
         return
     seconds = durations.seconds_of_files()
-    items.sort(key=lambda item: -seconds.get(item.path.relative_to(ROOT).as_posix(), 0.0))  # the order inside a file stays
+    # the order inside a file stays
+    items.sort(key=lambda item: -seconds.get(item.path.relative_to(ROOT).as_posix(), 0.0))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let jobs have processes that start at once, and local ones share mini clusters, from the first test on that may run one."""
+    """Let jobs have processes that start at once, and local ones share mini clusters, from the
+    first test on that may run one.
+    """
     marks = {mark.name for mark in item.iter_markers()}
     if not marks.isdisjoint({"flink", "cluster"}):
         choose_python("own_processes" not in marks, "tf" in marks)
@@ -107,9 +118,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Skip what fails for want of an Estimator, where TensorFlow has none; the tests are written for 2.15, the last one with it.
+    """Skip what fails for want of an Estimator, where TensorFlow has none; the tests are written
+    for 2.15, the last one with it.
 
-    akdl's own refusals are expected only of tests with the mark `estimator`: elsewhere they may be wrong.
+    akdl's own refusals are expected only of tests with the mark `estimator`: elsewhere they may be
+    wrong.
     """
     yield from _skipped_without_estimator(item)
 
@@ -127,11 +140,15 @@ def _skipped_without_estimator(item: pytest.Item) -> Iterator[None]:
     error = str(failed[1])
     is_refused = _REFUSED.search(error) and item.get_closest_marker("estimator")
     if _NEEDS_ESTIMATOR.search(error) or is_refused:
-        outcome.force_exception(pytest.skip.Exception("this TensorFlow has no Estimator and no Keras 2"))  # type: ignore[attr-defined]
+        outcome.force_exception(
+            pytest.skip.Exception("this TensorFlow has no Estimator and no Keras 2")
+        )  # type: ignore[attr-defined]
 
 
 def pytest_sessionfinish() -> None:
-    """End the shared mini clusters, and save what `make coverage` has measured: xdist kills processes that end slowly."""
+    """End the shared mini clusters, and save what `make coverage` has measured: xdist kills
+    processes that end slowly.
+    """
     if "coverage" in sys.modules:
         from coverage import Coverage
 
@@ -143,7 +160,8 @@ def pytest_sessionfinish() -> None:
         close_mini_clusters()
 
 
-# Names of modules that are no scripts: to look at thousands of modules after each test took a quarter of the units' time.
+# Names of modules that are no scripts: to look at thousands of modules after each test took a
+# quarter of the units' time.
 _kept: set[str] = set()
 
 
@@ -157,7 +175,8 @@ def _forgets_scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         return
     folders = (tmp_path_factory.getbasetemp(), *ROOT.glob("tests/*/scripts"), ROOT / "examples")
     for name in new:
-        file = getattr(sys.modules.get(name), "__dict__", {}).get("__file__")  # asked for itself, a lazy module would load
+        # asked for itself, a lazy module would load
+        file = getattr(sys.modules.get(name), "__dict__", {}).get("__file__")
         if isinstance(file, str) and file.startswith(tuple(f"{folder}/" for folder in folders)):
             sys.modules.pop(name, None)
         else:

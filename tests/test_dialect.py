@@ -7,7 +7,10 @@ import collections
 import pathlib
 
 ROOT = pathlib.Path(__file__).parents[1]
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "tests").rglob("*.py"))}
+TREES = {
+    path: ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "tests").rglob("*.py"))
+}
 
 
 def at(path: pathlib.Path, node: ast.ClassDef | ast.FunctionDef) -> str:
@@ -16,7 +19,13 @@ def at(path: pathlib.Path, node: ast.ClassDef | ast.FunctionDef) -> str:
 
 def is_annotated(function: ast.FunctionDef) -> bool:
     arguments = function.args
-    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    named = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    ]
     bare = [one.arg for one in named if one is not None and one.annotation is None]
     return function.returns is not None and not set(bare) - {"self", "cls"}
 
@@ -44,7 +53,9 @@ def test_every_function_is_annotated() -> None:
 def test_no_test_hides_another_one() -> None:
     twice = {}
     for path, tree in TREES.items():
-        names = collections.Counter(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+        names = collections.Counter(
+            node.name for node in tree.body if isinstance(node, ast.FunctionDef)
+        )
         hidden = [name for name, times in names.items() if times > 1]
         if hidden:
             twice[str(path.relative_to(ROOT))] = hidden

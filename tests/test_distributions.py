@@ -1,4 +1,6 @@
-"""What a release holds: the sources with all that builds and explains them, and one wheel, whichever way it is built."""
+"""What a release holds: the sources with all that builds and explains them, and one wheel,
+whichever way it is built.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ pytestmark = pytest.mark.process
 
 
 def run(*command: str, folder: pathlib.Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10 * DEADLINE_S)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=10 * DEADLINE_S
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
@@ -33,11 +37,18 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     if not (ROOT / ".git").exists():
         pytest.skip("no git knows which files are ours")
     folder = tmp_path_factory.mktemp("release") / "checkout"
-    for name in run("git", "ls-files", "--cached", "--others", "--exclude-standard", folder=ROOT).splitlines():
+    for name in run(
+        "git", "ls-files", "--cached", "--others", "--exclude-standard", folder=ROOT
+    ).splitlines():
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
-    for left in ("docs/api/index.md", "tests/__pycache__/test_x.cpython-311.pyc", "build/docs/index.html", ".venv/pyvenv.cfg"):
+    for left in (
+        "docs/api/index.md",
+        "tests/__pycache__/test_x.cpython-311.pyc",
+        "build/docs/index.html",
+        ".venv/pyvenv.cfg",
+    ):
         (folder / left).parent.mkdir(parents=True, exist_ok=True)
         (folder / left).touch()
     return folder
@@ -46,20 +57,41 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 @pytest.fixture(scope="module")
 def sources(checkout: pathlib.Path) -> pathlib.Path:
     """Make the archive of sources as `make dist` does, without a network."""
-    run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", "../dist", folder=checkout)
+    run(
+        sys.executable,
+        "-m",
+        "build",
+        "--sdist",
+        "--no-isolation",
+        "--outdir",
+        "../dist",
+        folder=checkout,
+    )
     (archive,) = (checkout.parent / "dist").glob("*.tar.gz")
     return archive
 
 
 def wheel_of(folder: pathlib.Path, place: pathlib.Path) -> pathlib.Path:
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(place), folder=folder)
+    run(
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(place),
+        folder=folder,
+    )
     (built,) = place.glob("*.whl")
     return built
 
 
 def test_the_sources_hold_what_git_knows(checkout: pathlib.Path, sources: pathlib.Path) -> None:
-    known = run("git", "ls-files", "--cached", "--others", "--exclude-standard", folder=ROOT).splitlines()
-    known = [name for name in known if not name.startswith(".") and (ROOT / name).is_file()]  # settings of git, CI and editors
+    known = run(
+        "git", "ls-files", "--cached", "--others", "--exclude-standard", folder=ROOT
+    ).splitlines()
+    # settings of git, CI and editors
+    known = [name for name in known if not name.startswith(".") and (ROOT / name).is_file()]
     with tarfile.open(sources) as archive:
         held = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
     assert set(known) - held == set()
@@ -83,15 +115,45 @@ def test_both_ways_to_a_wheel_give_the_same_files(
     with zipfile.ZipFile(wheels[0]) as wheel:
         (name,) = [name for name in one if name.endswith(".dist-info/METADATA")]
         metadata = email.message_from_bytes(wheel.read(name))
-        (commands,) = [wheel.read(name).decode() for name in one if name.endswith("/entry_points.txt")]
-    assert (metadata["Name"], metadata["Version"], metadata["Requires-Python"]) == ("akdl", akdl.__version__, ">=3.7")
-    assert "Apache-2.0" in (metadata["License-Expression"], metadata["License"]) and any("/LICENSE" in name for name in one)
-    extras = {name.replace(".", "-") for name in metadata.get_all("Provides-Extra")}  # as newer setuptools write them
-    assert extras == {"dev", "files", "flink", "flink-1-20", "keras", "onnxruntime", "serve", "tf", "tf-gpu", "tls", "torch"}
+        (commands,) = [
+            wheel.read(name).decode() for name in one if name.endswith("/entry_points.txt")
+        ]
+    assert (metadata["Name"], metadata["Version"], metadata["Requires-Python"]) == (
+        "akdl",
+        akdl.__version__,
+        ">=3.7",
+    )
+    assert "Apache-2.0" in (metadata["License-Expression"], metadata["License"]) and any(
+        "/LICENSE" in name for name in one
+    )
+    # as newer setuptools write them
+    extras = {name.replace(".", "-") for name in metadata.get_all("Provides-Extra")}
+    assert extras == {
+        "dev",
+        "files",
+        "flink",
+        "flink-1-20",
+        "keras",
+        "onnxruntime",
+        "serve",
+        "tf",
+        "tf-gpu",
+        "tls",
+        "torch",
+    }
     assert "Programming Language :: Python :: 3.11" in metadata.get_all("Classifier")
     assert str(metadata.get_payload()).startswith("# akdl: TensorFlow scripts as Flink operators")
     assert commands.count(" = ") == 1 and "akdl = akdl.__main__:main" in commands
     texts = list((ROOT / "bridge").rglob("*.java"))
     assert texts and {path.relative_to(ROOT).as_posix() for path in texts} <= one
     assert STUB in one, "the checkout had none, as a clone has none"
-    run(sys.executable, "-m", "twine", "check", "--strict", str(sources), *map(str, wheels), folder=tmp_path)
+    run(
+        sys.executable,
+        "-m",
+        "twine",
+        "check",
+        "--strict",
+        str(sources),
+        *map(str, wheels),
+        folder=tmp_path,
+    )

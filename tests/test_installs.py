@@ -1,4 +1,6 @@
-"""Each extra in a fresh environment, on each Python here that it allows; `make test-installs`, some minutes and a package index."""
+"""Each extra in a fresh environment, on each Python here that it allows; `make test-installs`, some
+minutes and a package index.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from tests.support.uv import find_uv
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        not os.environ.get("AKDL_TEST_INSTALLS"), reason="takes minutes and a package index: make test-installs"
+        not os.environ.get("AKDL_TEST_INSTALLS"),
+        reason="takes minutes and a package index: make test-installs",
     ),
 ]
 
@@ -49,24 +52,34 @@ PROMISES = {
     "files": (ALL, "import fsspec; fsspec.filesystem('memory')"),
     "tls": (ALL, "from cryptography import x509"),
     "tf": (ALL, TRAINING),
-    "tf,serve": (["3.9", "3.11", "3.12"], "import operators.serve.rest_server, uvicorn, prometheus_client, tensorflow"),
+    "tf,serve": (
+        ["3.9", "3.11", "3.12"],
+        "import operators.serve.rest_server, uvicorn, prometheus_client, tensorflow",
+    ),
     "flink": (FLINK, JOB),
     "flink,tf": (FLINK, JOB + SCRIPT_JOB + TRAINING),
     "flink-1.20": (["3.9", "3.10", "3.11"], JOB),  # its Beam has no packages for Python 3.12
-    "dev": (DEV, "import pytest, sphinx, furo, myst_parser, mypy, grpc_tools, nbclient, twine, build, IPython"),
+    "dev": (
+        DEV,
+        "import pytest, sphinx, furo, myst_parser, mypy, grpc_tools, nbclient, twine, build, IPython",
+    ),
 }
 CASES = [(extra, python) for extra, (pythons, _) in PROMISES.items() for python in pythons]
 
 
 def uv(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([find_uv(), *arguments], capture_output=True, text=True, timeout=30 * DEADLINE_S)
+    return subprocess.run(
+        [find_uv(), *arguments], capture_output=True, text=True, timeout=30 * DEADLINE_S
+    )
 
 
 def interpreter(version: str) -> str:
     """Return an interpreter of a version, or skip."""
     if version == "{}.{}".format(*sys.version_info):
         return sys.executable
-    for path in sorted(pathlib.Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")):
+    for path in sorted(
+        pathlib.Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")
+    ):
         return str(path)
     found = uv("python", "find", "--no-python-downloads", version)
     if found.returncode != 0:
@@ -75,30 +88,49 @@ def interpreter(version: str) -> str:
 
 
 @pytest.mark.parametrize(("extra", "python"), CASES)
-def test_a_fresh_environment_keeps_the_promise(extra: str, python: str, tmp_path: pathlib.Path) -> None:
+def test_a_fresh_environment_keeps_the_promise(
+    extra: str, python: str, tmp_path: pathlib.Path
+) -> None:
     venv, base = tmp_path / "venv", interpreter(python)
-    subprocess.run([base, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=4 * DEADLINE_S)
+    subprocess.run(
+        [base, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=4 * DEADLINE_S
+    )
     fresh = str(venv / "bin" / "python")
-    installed = uv("pip", "install", "--python", fresh, f"{wheel()}[{extra}]" if extra else str(wheel()))
+    installed = uv(
+        "pip", "install", "--python", fresh, f"{wheel()}[{extra}]" if extra else str(wheel())
+    )
     assert installed.returncode == 0, installed.stderr
     fits = uv("pip", "check", "--python", fresh)
     assert fits.returncode == 0, fits.stderr
     hidden = ("PYTHONPATH", "JAVA_HOME")
     environment = {name: value for name, value in ENVIRONMENT.items() if name not in hidden}
     done = subprocess.run(
-        [fresh, "-c", PROMISES[extra][1]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400
+        [fresh, "-c", PROMISES[extra][1]],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     for name, (_, extras, _) in COMMANDS.items():
         needed = set(extras.split(" and "))
         if needed <= set(extra.split(",")) or (extra == "tf" and name == "serve"):
             done = subprocess.run(
-                [venv / "bin" / "akdl", name, "--help"], cwd=tmp_path, env=environment, capture_output=True, text=True
+                [venv / "bin" / "akdl", name, "--help"],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
             )
             if needed <= set(extra.split(",")):
-                assert done.returncode == 0 and done.stdout.startswith(f"usage: akdl {name} "), done.stderr
+                assert done.returncode == 0 and done.stdout.startswith(f"usage: akdl {name} "), (
+                    done.stderr
+                )
             else:
-                assert done.returncode == 1 and "install the extras tf and serve" in done.stderr, done.stderr
+                assert done.returncode == 1 and "install the extras tf and serve" in done.stderr, (
+                    done.stderr
+                )
 
 
 @pytest.mark.parametrize("python", ALL)
@@ -109,15 +141,27 @@ def test_an_extra_resolves_or_says_why_not(extra: str, python: str, tmp_path: pa
     done = uv("pip", "compile", "--no-header", "--python-version", python, str(tmp_path / "in.txt"))
     brings = {line.partition("==")[0] for line in done.stdout.splitlines()}
     if extra == "flink" and python not in FLINK:
-        assert done.returncode != 0 and "apache-flink" in done.stderr, "an extra without what it promises would be worse"
+        assert done.returncode != 0 and "apache-flink" in done.stderr, (
+            "an extra without what it promises would be worse"
+        )
         return
     assert done.returncode == 0, done.stderr
-    assert brings & ({"apache-flink"} if extra == "flink" else {"tensorflow", "tensorflow-cpu", "tensorflow-gpu"})
+    assert brings & (
+        {"apache-flink"} if extra == "flink" else {"tensorflow", "tensorflow-cpu", "tensorflow-gpu"}
+    )
 
 
 @pytest.mark.parametrize("protobuf", ["3.20", "4", "5", "6", "7"])
 def test_messages_on_each_protobuf(protobuf: str, tmp_path: pathlib.Path) -> None:
-    installed = uv("pip", "install", "--python", sys.executable, "--target", str(tmp_path), f"protobuf=={protobuf}.*")
+    installed = uv(
+        "pip",
+        "install",
+        "--python",
+        sys.executable,
+        "--target",
+        str(tmp_path),
+        f"protobuf=={protobuf}.*",
+    )
     assert installed.returncode == 0, installed.stderr
     environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     version = subprocess.run(
@@ -125,21 +169,43 @@ def test_messages_on_each_protobuf(protobuf: str, tmp_path: pathlib.Path) -> Non
         env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert version.stdout.startswith(f"{protobuf}."), version.stderr
-    run_tests(sys.executable, environment, *(f"tests/akdl/wire/test_{name}.py" for name in ("wire", "serialized", "columns")))
+    run_tests(
+        sys.executable,
+        environment,
+        *(f"tests/akdl/wire/test_{name}.py" for name in ("wire", "serialized", "columns")),
+    )
 
 
 def test_workarounds_on_the_newest_beam(tmp_path: pathlib.Path) -> None:
-    """Whatever Beam this Flink asks for: the next one takes a newer Beam, which needs protobuf 6."""
+    """Whatever Beam this Flink asks for: the next one takes a newer Beam, which needs
+    protobuf 6.
+    """
     assert uv("venv", "--python", sys.executable, str(tmp_path / "venv")).returncode == 0
     python = str(tmp_path / "venv" / "bin" / "python")
-    more = ["py4j", "cloudpickle", "ruamel.yaml", "avro", "fastavro", "pandas", "pytest", "pytest-timeout", "pytest-xdist"]
+    more = [
+        "py4j",
+        "cloudpickle",
+        "ruamel.yaml",
+        "avro",
+        "fastavro",
+        "pandas",
+        "pytest",
+        "pytest-timeout",
+        "pytest-xdist",
+    ]
     for wanted in (["apache-beam>=2.70", *more], ["--no-deps", "apache-flink>=2.3,<2.4"]):
         installed = uv("pip", "install", "--python", python, *wanted)
         assert installed.returncode == 0, installed.stderr
-    run_tests(python, {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}, "tests/bridge/workarounds/test_beam_workers.py")
+    run_tests(
+        python,
+        {**ENVIRONMENT, "PYTHONPATH": str(ROOT)},
+        "tests/bridge/workarounds/test_beam_workers.py",
+    )
 
 
 def run_tests(python: str, environment: dict[str, str], *files: str) -> None:
     command = [python, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", *files]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=17 * DEADLINE_S)
+    done = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=17 * DEADLINE_S
+    )
     assert done.returncode == 0, done.stdout[-5000:]

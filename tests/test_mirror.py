@@ -1,4 +1,6 @@
-"""Every room has a folder of tests of its name: what package/room does is tested in tests/package/room."""
+"""Every room has a folder of tests of its name: what package/room does is tested in
+tests/package/room.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ PACKAGES = ["akdl", "bridge", "operators"]
 def modules(package: str) -> list[pathlib.Path]:
     """Return all modules but generated ones."""
     found = (path.relative_to(ROOT) for path in (ROOT / package).rglob("*.py"))
-    return sorted(path for path in found if path.name != "__init__.py" and not path.name.endswith("_pb2.py"))
+    return sorted(
+        path for path in found if path.name != "__init__.py" and not path.name.endswith("_pb2.py")
+    )
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -29,11 +33,23 @@ def test_every_room_has_a_folder_of_tests_of_its_name(package: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_folder_of_tests_is_that_of_a_room(package: str) -> None:
-    tests = {path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests" / package).rglob("test_*.py")}
-    assert not {str(folder) for folder in tests - {module.parent for module in modules(package)}}, "no room has this name"
+    tests = {
+        path.parent.relative_to(ROOT / "tests")
+        for path in (ROOT / "tests" / package).rglob("test_*.py")
+    }
+    assert not {str(folder) for folder in tests - {module.parent for module in modules(package)}}, (
+        "no room has this name"
+    )
 
 
-_WORDS = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
+_WORDS = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+}
 
 
 def tokens(path: pathlib.Path) -> int:
@@ -46,13 +62,17 @@ def tokens(path: pathlib.Path) -> int:
         and ast.get_docstring(node) is not None
     }
     with tokenize.open(path) as file:
-        found = [each for each in tokenize.generate_tokens(file.readline) if each.type not in _WORDS]
+        found = [
+            each for each in tokenize.generate_tokens(file.readline) if each.type not in _WORDS
+        ]
     return sum(not (each.type == tokenize.STRING and each.start[0] in docstrings) for each in found)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_module_is_long(package: str) -> None:
-    """Past some thousand tokens a module has a second subject. Words with reasons in them cost nothing."""
+    """Past some thousand tokens a module has a second subject. Words with reasons in them cost
+    nothing.
+    """
     sizes = {str(module): tokens(ROOT / module) for module in modules(package)}
     assert not {module: size for module, size in sizes.items() if size > 3300}
 
@@ -75,7 +95,9 @@ def test_the_root_of_a_package_holds_what_others_import(package: str) -> None:
 
 @pytest.mark.parametrize("package", ROOTS)
 def test_no_two_modules_of_a_package_share_a_name(package: str) -> None:
-    names = collections.Counter(module.stem for module in modules(package) if module.stem != "__main__")
+    names = collections.Counter(
+        module.stem for module in modules(package) if module.stem != "__main__"
+    )
     assert not [name for name, count in names.items() if count > 1]
 
 

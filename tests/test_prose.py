@@ -57,12 +57,26 @@ def test_plain_english_passes(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "summary", ["What a worker has.", "Return what is left.", "How rows travel.", "Whether it runs.", "Of files."]
+    "summary",
+    [
+        "What a worker has.",
+        "Return what is left.",
+        "How rows travel.",
+        "Whether it runs.",
+        "Of files.",
+    ],
 )
 def test_summaries_are_nouns_or_imperatives(summary: str) -> None:
     source = f'"""A module."""\n\n\ndef rows():\n    """{summary}"""\n'
     assert [source.count("\n", 0, offset) + 1 for offset, _ in check_prose.summaries(source)] == [5]
-    assert list(check_prose.summaries('"""Column spec."""\n\n\ndef left():\n    """Return whether rows are left."""\n')) == []
+    assert (
+        list(
+            check_prose.summaries(
+                '"""Column spec."""\n\n\ndef left():\n    """Return whether rows are left."""\n'
+            )
+        )
+        == []
+    )
 
 
 def test_only_prose_of_code_is_read(tmp_path: pathlib.Path) -> None:

@@ -1,4 +1,6 @@
-"""A release: one version everywhere, and changes that wait as files until `make release` puts them into CHANGELOG.md."""
+"""A release: one version everywhere, and changes that wait as files until `make release` puts them
+into CHANGELOG.md.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def test_waiting_changes_are_well_formed() -> None:
 
 def test_files_that_repeat_the_version_and_its_date_agree() -> None:
     dates = dict(release.HEADING.findall((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")))
-    for places, value in ((release.VERSIONS, akdl.__version__), (release.DATES, dates[akdl.__version__])):
+    for places, value in (
+        (release.VERSIONS, akdl.__version__),
+        (release.DATES, dates[akdl.__version__]),
+    ):
         for name, pattern in places.items():
             found = re.findall(pattern, (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
             assert found and set(found) == {value}, name
@@ -48,7 +53,9 @@ def test_files_that_repeat_the_version_and_its_date_agree() -> None:
         ("start.added.md", f"Scripts start {'much ' * 80}sooner."),
     ],
 )
-def test_a_change_that_is_not_well_formed_is_refused_by_name(name: str, text: str, tmp_path: pathlib.Path) -> None:
+def test_a_change_that_is_not_well_formed_is_refused_by_name(
+    name: str, text: str, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=f"^changes/{re.escape(name)}: expected "):
         release.read_changes(tmp_path)
@@ -62,8 +69,13 @@ def test_a_section_has_its_changes_by_kind() -> None:
     )
 
 
-@pytest.mark.parametrize(("version", "changes"), [("0.1.0", {"fixed": ["A."]}), ("0.0.9", {"fixed": ["A."]}), ("0.2.0", {})])
-def test_an_old_version_or_an_empty_release_is_refused(version: str, changes: dict[str, list[str]]) -> None:
+@pytest.mark.parametrize(
+    ("version", "changes"),
+    [("0.1.0", {"fixed": ["A."]}), ("0.0.9", {"fixed": ["A."]}), ("0.2.0", {})],
+)
+def test_an_old_version_or_an_empty_release_is_refused(
+    version: str, changes: dict[str, list[str]]
+) -> None:
     with pytest.raises(ValueError, match=version if changes else "no files"):
         release.add_section(CHANGELOG, version, "2027-01-02", changes)
 
@@ -76,7 +88,13 @@ def test_a_release_of_this_checkout(tmp_path: pathlib.Path) -> None:
     release.release(tmp_path, "10.20.30", "2030-01-02")
     assert [path.name for path in (tmp_path / "changes").iterdir()] == ["README.md"]
     text = (tmp_path / "CHANGELOG.md").read_text()
-    assert "## 10.20.30 - 2030-01-02\n\n### Changed\n\n- Scripts start sooner, by a second.\n\n## " in text
+    assert (
+        "## 10.20.30 - 2030-01-02\n\n### Changed\n\n- Scripts start sooner, by a second.\n\n## "
+        in text
+    )
     for name in release.VERSIONS:
-        assert "10.20.30" in (tmp_path / name).read_text() and f"{akdl.__version__}\n" not in (tmp_path / name).read_text()
+        assert (
+            "10.20.30" in (tmp_path / name).read_text()
+            and f"{akdl.__version__}\n" not in (tmp_path / name).read_text()
+        )
     assert "date-released: 2030-01-02\n" in (tmp_path / "CITATION.cff").read_text()

@@ -31,4 +31,6 @@ stop_if_higher_hook = _hooks.stop_if_higher_hook
 stop_if_lower_hook = _hooks.stop_if_lower_hook
 stop_if_no_increase_hook = _hooks.stop_if_no_increase_hook
 stop_if_no_decrease_hook = _hooks.stop_if_no_decrease_hook
-read_eval_metrics = import_module("tensorflow_estimator.python.estimator.early_stopping").read_eval_metrics
+read_eval_metrics = import_module(
+    "tensorflow_estimator.python.estimator.early_stopping"
+).read_eval_metrics

@@ -5,8 +5,8 @@ functions in `akdl.estimator`. It has the checks after which a training counts a
 TensorFlow ends many trainings without rows as if they had succeeded.
 
 An Estimator under MultiWorkerMirroredStrategy fails inside TensorFlow when one worker runs out of
-rows before another. So the workers agree on the largest number of steps, through TensorFlow, as only
-their scripts have the number of rows that they read.
+rows before another. So the workers agree on the largest number of steps, through TensorFlow, as
+only their scripts have the number of rows that they read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def is_chief(config: Any) -> bool:
     if not is_group(config):
         return True
     # Without a chief in the cluster, worker 0 is the chief.
-    return read_task(os.environ) == ("chief" if "chief" in read_cluster(os.environ) else "worker", 0)
+    return read_task(os.environ) == (
+        "chief" if "chief" in read_cluster(os.environ) else "worker",
+        0,
+    )
 
 
 def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
@@ -53,7 +56,9 @@ def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
     """
     config = estimator.config
     if config.task_type == "evaluator" and train_spec.max_steps is None:
-        raise ValueError("the evaluator would never end: set max_steps, the last step of the training, got None")
+        raise ValueError(
+            "the evaluator would never end: set max_steps, the last step of the training, got None"
+        )
     if config.num_ps_replicas and config.task_type == "worker":
         train_spec = train_spec._replace(hooks=(_WaitForChief(config), *train_spec.hooks))
     if config.task_type == "evaluator":
@@ -73,7 +78,11 @@ def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
 def last_step(estimator: Any) -> int:
     """Read the global step of the newest checkpoint; 0 without a checkpoint."""
     checkpoint = estimator.latest_checkpoint()
-    return 0 if checkpoint is None else int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
+    return (
+        0
+        if checkpoint is None
+        else int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
+    )
 
 
 def require_steps(estimator: Any, before: int, max_steps: int | None) -> None:
@@ -85,8 +94,9 @@ def require_steps(estimator: Any, before: int, max_steps: int | None) -> None:
     step = last_step(estimator)
     if step == before and (max_steps is None or step < max_steps):
         raise TrainingFailed(
-            f"the training made no step, the global step is still {step}: the input function of training gives no batch, or "
-            "the train_op of the model function does not increment the global step"
+            f"the training made no step, the global step is still {step}: the input function of"
+            " training gives no batch, or the train_op of the model function does not increment"
+            " the global step"
         )
 
 
@@ -101,16 +111,23 @@ class RequireBatches(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
     def end(self, session: Any) -> None:
         if not self._batches:
-            raise TrainingFailed("the input function of evaluation gives no batch, so nothing was exported")
+            raise TrainingFailed(
+                "the input function of evaluation gives no batch, so nothing was exported"
+            )
 
 
 def require_number(metrics: Mapping[str, Any]) -> None:
     """Refuse an evaluation whose loss is NaN: TensorFlow checks the loss of training steps only."""
     if math.isnan(metrics["loss"]):
-        raise TrainingFailed(f"the loss of the evaluation at step {metrics['global_step']} is NaN, so nothing was exported")
+        raise TrainingFailed(
+            f"the loss of the evaluation at step {metrics['global_step']} is NaN, so nothing was"
+            " exported"
+        )
 
 
-def train_spec(input_fn: Any, max_steps: int | None, hooks: Sequence[object], listeners: Sequence[object]) -> Any:
+def train_spec(
+    input_fn: Any, max_steps: int | None, hooks: Sequence[object], listeners: Sequence[object]
+) -> Any:
     """Return a `tf.estimator.TrainSpec`.
 
     TensorFlow 1 has no parameter for listeners, so they are left out there.
@@ -155,7 +172,9 @@ class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     def begin(self) -> None:
         missing = tf.compat.v1.report_uninitialized_variables(tf.compat.v1.global_variables())
         while True:
-            with tf.compat.v1.Session(self._config.master, config=self._config.session_config) as session:
+            with tf.compat.v1.Session(
+                self._config.master, config=self._config.session_config
+            ) as session:
                 if not len(session.run(missing)):
                     return
             time.sleep(0.2)
@@ -199,7 +218,11 @@ class CommonSteps(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         self._left = int(max(session.run(self._of_all)))
-        logger.info("this worker has rows for %d steps, the largest share for %d: all make so many", self._steps, self._left)
+        logger.info(
+            "this worker has rows for %d steps, the largest share for %d: all make so many",
+            self._steps,
+            self._left,
+        )
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         self._left -= 1
@@ -215,6 +238,11 @@ def count_rows(raw_dataset_fn: Callable[[], Any]) -> int | None:
     """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = raw_dataset_fn()
-        if session.run(tf.data.experimental.cardinality(dataset)) == tf.data.experimental.INFINITE_CARDINALITY:
+        if (
+            session.run(tf.data.experimental.cardinality(dataset))
+            == tf.data.experimental.INFINITE_CARDINALITY
+        ):
             return None
-        return int(session.run(dataset.reduce(tf.constant(0, tf.int64), lambda number, _: number + 1)))
+        return int(
+            session.run(dataset.reduce(tf.constant(0, tf.int64), lambda number, _: number + 1))
+        )

@@ -66,8 +66,8 @@ class EstimatorWatch:
             self._folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
             if self._folder.is_remote and config.num_ps_replicas:
                 raise ValueError(
-                    "checkpointDir: expected a folder that all hosts share, got a remote address: parameter servers write "
-                    "their own parts of an Estimator's checkpoints"
+                    "checkpointDir: expected a folder that all hosts share, got a remote address:"
+                    " parameter servers write their own parts of an Estimator's checkpoints"
                 )
             self._folder.fetch()
             if is_chief(config):
@@ -75,12 +75,18 @@ class EstimatorWatch:
             # Scripts make their Estimators with a folder that only this attempt has, and TensorFlow
             # has no public way to move an Estimator. A restart would begin at step 0 in an empty
             # folder.
-            vars(estimator).update(_model_dir=self._folder.path, _config=config.replace(model_dir=self._folder.path))
+            vars(estimator).update(
+                _model_dir=self._folder.path, _config=config.replace(model_dir=self._folder.path)
+            )
         best = best_checkpoints(train_config, estimator.model_dir, "loss")
         if best is not None and (eval_spec is None or in_step):
             raise ValueError(
                 "train_config: keep_best_checkpoints needs "
-                + ("valid_raw_dataset_fn, to evaluate on" if eval_spec is None else "a group that does not train in step")
+                + (
+                    "valid_raw_dataset_fn, to evaluate on"
+                    if eval_spec is None
+                    else "a group that does not train in step"
+                )
             )
         watch = TrainingWatch(task_config, None if in_step else self._folder)
         watch.total_steps = train_config.get("max_steps")
@@ -88,14 +94,18 @@ class EstimatorWatch:
         self._hooks = [StepHook(watch, replicas, lines, every_steps)]
         is_evaluated = best is not None or (receivers is not None and not is_group(config))
         receive_all = [*([] if best is None else [best.offer]), *(receivers or [])]
-        self._evaluations = None if eval_spec is None else _Evaluations(estimator, eval_spec, receive_all)
+        self._evaluations = (
+            None if eval_spec is None else _Evaluations(estimator, eval_spec, receive_all)
+        )
         self._listeners: list[Any] = []
         if is_chief(config):
             # The evaluation comes first, so that an address receives the best checkpoints as well.
             self._listeners += [self._evaluations] if is_evaluated and eval_spec is not None else []
             self._listeners += [] if self._folder is None else [_Publisher(self._folder)]
 
-    def train(self, input_fn: InputFn, max_steps: int | None, hooks: Sequence[Any], skips: bool = False) -> None:
+    def train(
+        self, input_fn: InputFn, max_steps: int | None, hooks: Sequence[Any], skips: bool = False
+    ) -> None:
         """Train in the role of this process, alone or in the group of TF_CONFIG.
 
         With `skips`, a process alone skips the batches that were read before the last checkpoint.
@@ -130,14 +140,19 @@ class EstimatorWatch:
 
 
 class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Passes the steps on to a watch, and writes a line with loss and speed every `every_steps` steps.
+    """Passes the steps on to a watch, and writes a line with loss and speed every `every_steps`
+    steps.
 
     The loss is read from the device, which takes time, so it is requested only for steps with a
     report or a line.
     """
 
     def __init__(
-        self, watch: TrainingWatch, replicas: int = 1, lines: Report | None = None, every_steps: int | None = None
+        self,
+        watch: TrainingWatch,
+        replicas: int = 1,
+        lines: Report | None = None,
+        every_steps: int | None = None,
     ) -> None:
         self._watch, self._replicas, self._lines, self._every = watch, replicas, lines, every_steps
         self._own_steps, self._last = 0, 0.0
@@ -154,7 +169,9 @@ class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
             self._fetches["loss"] = losses[-1] / replicas
 
     def before_run(self, run_context: Any) -> Any:
-        self._has_line = bool(self._every and (self._own_steps == 0 or (self._own_steps + 1) % self._every == 0))
+        self._has_line = bool(
+            self._every and (self._own_steps == 0 or (self._own_steps + 1) % self._every == 0)
+        )
         is_due = self._has_line or self._watch.is_report_due()
         return tf.compat.v1.train.SessionRunArgs(self._fetches) if is_due else None
 
@@ -167,9 +184,17 @@ class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
             if self._has_line and self._lines is not None and self._every:
                 # The first line comes after a single step, so there is no interval whose speed it
                 # could report.
-                speed = "" if self._own_steps == 1 else f"  {self._every / max(now - self._last, 1e-9):.1f} steps/s"
+                speed = (
+                    ""
+                    if self._own_steps == 1
+                    else f"  {self._every / max(now - self._last, 1e-9):.1f} steps/s"
+                )
                 self._last = now
-                self._lines(f"step {step}" + "".join(f"  loss {loss:.6g}" for loss in found.values()) + speed)
+                self._lines(
+                    f"step {step}"
+                    + "".join(f"  loss {loss:.6g}" for loss in found.values())
+                    + speed
+                )
         self._watch.look()
         if self._watch.stop:
             run_context.request_stop()
@@ -177,7 +202,10 @@ class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     def end(self, session: Any) -> None:
         self._watch.report(int(session.run(self._step)), {})
         if self._lines is not None and not self._own_steps:
-            self._lines("this process made no step: its train_input_fn gives no batch, or other workers made all steps")
+            self._lines(
+                "this process made no step: its train_input_fn gives no batch, or other workers"
+                " made all steps"
+            )
 
 
 class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
@@ -209,7 +237,9 @@ class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[
         checkpoint = self._estimator.latest_checkpoint()
         if checkpoint != self._evaluated:
             spec = self._spec
-            self._metrics = self._estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, checkpoint)
+            self._metrics = self._estimator.evaluate(
+                spec.input_fn, spec.steps, spec.hooks, checkpoint
+            )
             self._evaluated = checkpoint
             for receive in self._receivers:
                 receive(checkpoint, self._metrics)

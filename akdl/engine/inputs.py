@@ -29,7 +29,9 @@ dtype_str_map = {
     "boolean": tf.bool,
     "string": tf.string,
 }
-"""Names of dtypes in example and placeholder configs; as in Alink, "int" is int64 and "double" is float32."""
+"""Names of dtypes in example and placeholder configs; as in Alink, "int" is int64 and "double" is
+float32.
+"""
 
 Parser = Callable[[Any], Tuple[Any, ...]]
 ColumnsParser = Callable[[Mapping[str, Any]], Tuple[Any, ...]]
@@ -61,7 +63,9 @@ def parse_feature_specs(example_config: Sequence[Config]) -> dict[str, Any]:
     return {_required(entry, "name"): _feature(entry) for entry in example_config}
 
 
-def get_example_parser(feature_specs: Mapping[str, Any], label_col: str, weight_col: str | None = None) -> Parser:
+def get_example_parser(
+    feature_specs: Mapping[str, Any], label_col: str, weight_col: str | None = None
+) -> Parser:
     """Return a function from serialized rows to (features, label), or (features, label, weight).
 
     It takes a string tensor of shape [n], or [] for one row, and returns the features by name and
@@ -81,7 +85,9 @@ def get_example_parser(feature_specs: Mapping[str, Any], label_col: str, weight_
     in_examples = {name: _in_example(spec) for name, spec in feature_specs.items()}
 
     def parse(serialized: Any) -> tuple[Any, ...]:
-        parse_all = tf.io.parse_single_example if serialized.shape.ndims == 0 else tf.io.parse_example
+        parse_all = (
+            tf.io.parse_single_example if serialized.shape.ndims == 0 else tf.io.parse_example
+        )
         parsed = parse_all(serialized, in_examples)
         return _split(parsed, feature_specs, label_col, weight_col, tf.shape(serialized))
 
@@ -114,7 +120,9 @@ def get_columns_parser(
     """
     _check_roles(feature_specs, label_col, weight_col)
     # An exact DOUBLE is a string of bytes in rows, and a number in columns.
-    types = feature_spec([each for each in columns if not (exact_doubles and type_of(each).kind is Kind.DOUBLE)])
+    types = feature_spec(
+        [each for each in columns if not (exact_doubles and type_of(each).kind is Kind.DOUBLE)]
+    )
 
     def is_column(name: str, spec: Any) -> bool:
         column = types.get(name)
@@ -123,7 +131,11 @@ def get_columns_parser(
         is_list = isinstance(column, tf.io.VarLenFeature)
         if isinstance(spec, tf.io.VarLenFeature):
             return is_list
-        return isinstance(spec, tf.io.FixedLenFeature) and spec.default_value is None and (is_list or set(spec.shape) <= {1})
+        return (
+            isinstance(spec, tf.io.FixedLenFeature)
+            and spec.default_value is None
+            and (is_list or set(spec.shape) <= {1})
+        )
 
     if not all(is_column(name, spec) for name, spec in feature_specs.items()):
         return None
@@ -155,7 +167,9 @@ def get_feature_placeholders(
     """
     _warn_of(ignored, "get_feature_placeholders")
     shapes = {
-        _required(entry, "name"): ([None] if export_batch_dim else []) + list(_required(entry, "shape"))
+        _required(entry, "name"): (
+            ([None] if export_batch_dim else []) + list(_required(entry, "shape"))
+        )
         for entry in placeholders_config
     }
     dtypes = {entry["name"]: _dtype(entry) for entry in placeholders_config}
@@ -165,8 +179,14 @@ def get_feature_placeholders(
     with graph.as_default():
         # Names of columns may have characters that TensorFlow does not allow in names of
         # operations. The keys keep the columns' names, and an export uses the keys.
-        operations = {name: re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name)) for name in shapes}
-        return {name: tf.compat.v1.placeholder(dtypes[name], shapes[name], name=operations[name]) for name in shapes}
+        operations = {
+            name: re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name))
+            for name in shapes
+        }
+        return {
+            name: tf.compat.v1.placeholder(dtypes[name], shapes[name], name=operations[name])
+            for name in shapes
+        }
 
 
 def get_dataset(
@@ -210,7 +230,9 @@ def get_dataset(
     parse = example_parser
     if parse is None:
         if feature_specs is None or label_col is None:
-            raise ValueError("get_dataset: expected feature_specs and label_col, or an example_parser")
+            raise ValueError(
+                "get_dataset: expected feature_specs and label_col, or an example_parser"
+            )
         parse = get_example_parser(feature_specs, label_col, weight_col)
     dataset = raw_dataset_fn()
     # The user's function takes single rows. They are still parsed as batches, and cut into rows
@@ -225,7 +247,9 @@ def get_dataset(
     dataset = dataset.repeat(num_epochs).batch(batch_size)
     if post_process_dataset is None:
         dataset = dataset.map(parse, num_parallel_calls=num_parallel_calls)
-    return unsharded(dataset if prefetch_buffer_size is None else dataset.prefetch(prefetch_buffer_size))
+    return unsharded(
+        dataset if prefetch_buffer_size is None else dataset.prefetch(prefetch_buffer_size)
+    )
 
 
 def get_dataset_fn(**dataset_args: Any) -> Callable[[], Any]:
@@ -245,18 +269,29 @@ def _warn_of(ignored: Mapping[str, Any], function: str) -> None:
 def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: str | None) -> None:
     for what, name in (("label", label_col), ("weight", weight_col)):
         if name is not None and name not in feature_specs:
-            raise ValueError(f"the {what} {name!r} is not among the features {', '.join(feature_specs)}: add it to them")
+            raise ValueError(
+                f"the {what} {name!r} is not among the features {', '.join(feature_specs)}: add it"
+                " to them"
+            )
 
 
 def _split(
-    tensors: Mapping[str, Any], feature_specs: Mapping[str, Any], label_col: str, weight_col: str | None, shape: Any
+    tensors: Mapping[str, Any],
+    feature_specs: Mapping[str, Any],
+    label_col: str,
+    weight_col: str | None,
+    shape: Any,
 ) -> tuple[Any, ...]:
     """Return (features, label) or (features, label, weight) from the tensors of rows.
 
     `shape` is the shape of the weight.
     """
     features = {
-        name: tensor if tensor.dtype == feature_specs[name].dtype else tf.cast(tensor, feature_specs[name].dtype)
+        name: (
+            tensor
+            if tensor.dtype == feature_specs[name].dtype
+            else tf.cast(tensor, feature_specs[name].dtype)
+        )
         for name, tensor in tensors.items()
     }
     label = features.pop(label_col)
@@ -278,12 +313,19 @@ def _shaped(cells: Any, name: str, spec: Any) -> Any:
     size = 1
     for each in spec.shape:
         size *= each
-    message = f"the feature {name!r} of shape {list(spec.shape)} takes {size} values of each row, the longest row has"
-    fits = tf.debugging.assert_equal(cells.dense_shape[1], tf.constant(size, tf.int64), message=message)
+    message = (
+        f"the feature {name!r} of shape {list(spec.shape)} takes {size} values of each row, the"
+        " longest row has"
+    )
+    fits = tf.debugging.assert_equal(
+        cells.dense_shape[1], tf.constant(size, tf.int64), message=message
+    )
     with tf.control_dependencies([fits]):
         # The comparison above sees the longest row only. A shorter row leaves too few values, and
         # this reshape fails.
-        dense = tf.reshape(cells.values, tf.concat([cells.dense_shape[:1], tf.constant(spec.shape, tf.int64)], 0))
+        dense = tf.reshape(
+            cells.values, tf.concat([cells.dense_shape[:1], tf.constant(spec.shape, tf.int64)], 0)
+        )
     dense.set_shape([None, *spec.shape])
     return dense
 
@@ -299,7 +341,10 @@ def _feature(entry: Config) -> Any:
     if kind == "FixedLenSequenceFeature":
         return tf.io.FixedLenSequenceFeature(shape, dtype, allow_missing=True)
     known = ["FixedLenFeature", "FixedLenSequenceFeature", "VarLenFeature"]
-    raise ValueError(f"feature {entry['name']!r}: unknown feature_type {kind!r}, expected one of {', '.join(known)}")
+    raise ValueError(
+        f"feature {entry['name']!r}: unknown feature_type {kind!r}, expected one of"
+        f" {', '.join(known)}"
+    )
 
 
 def _dtype(entry: Config) -> Any:
@@ -310,12 +355,16 @@ def _dtype(entry: Config) -> Any:
         return tf.as_dtype(name)
     except TypeError as error:
         known = ", ".join(dtype_str_map)
-        raise ValueError(f"feature {entry['name']!r}: unknown dtype {name!r}, expected one of {known}") from error
+        raise ValueError(
+            f"feature {entry['name']!r}: unknown dtype {name!r}, expected one of {known}"
+        ) from error
 
 
 def _required(entry: Config, key: str) -> Any:
     if key not in entry:
-        raise ValueError(f"a feature needs the keys name, dtype and shape, got {dict(entry)}: add {key!r}")
+        raise ValueError(
+            f"a feature needs the keys name, dtype and shape, got {dict(entry)}: add {key!r}"
+        )
     return entry[key]
 
 

@@ -66,8 +66,8 @@ def generate_run_config(
         if in_step and save_checkpoints_secs is not None:
             # TensorFlow would ignore the seconds and save every 1000 steps instead.
             raise ValueError(
-                f"workers in step save checkpoints by steps, got save_checkpoints_secs {save_checkpoints_secs}: set "
-                "save_checkpoints_steps instead"
+                "workers in step save checkpoints by steps, got save_checkpoints_secs"
+                f" {save_checkpoints_secs}: set save_checkpoints_steps instead"
             )
         if in_step and is_tensorflow_2():
             # In eager mode the strategy starts a server at once, and then the Estimator a second
@@ -114,7 +114,11 @@ def _choose_gpus(devices: str | Sequence[int | str]) -> list[str]:
     The numbers are in the order of the PCI bus, as nvidia-smi shows them. CUDA's own order begins
     with the fastest GPU.
     """
-    chosen = [part.strip() for part in devices.split(",")] if isinstance(devices, str) else [str(part) for part in devices]
+    chosen = (
+        [part.strip() for part in devices.split(",")]
+        if isinstance(devices, str)
+        else [str(part) for part in devices]
+    )
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
     os.environ.pop("TF_CONFIG", None)

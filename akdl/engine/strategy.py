@@ -47,8 +47,8 @@ def choose_strategy(task_config: TaskConfig) -> Any:
     if not cluster.get("worker"):
         roles = ", ".join(f"{len(addresses)} {role}" for role, addresses in cluster.items())
         raise ValueError(
-            f"ParameterServerStrategy needs a worker besides the chief, which only hands out work; the cluster has {roles}: "
-            "set numWorkers to 2 or more, or numPSs to 0"
+            "ParameterServerStrategy needs a worker besides the chief, which only hands out work;"
+            f" the cluster has {roles}: set numWorkers to 2 or more, or numPSs to 0"
         )
     _require((2, 4), "ParameterServerStrategy")
     # From TensorFlow's guide: calls to a process that has died fail, instead of waiting for it to
@@ -65,7 +65,9 @@ def require_keras_for(strategy: Any) -> None:
 
     The error of Keras itself is about types of tensors and does not name the reason.
     """
-    if is_keras_3() and (is_parameter_server_strategy(strategy) or sum_over_workers(strategy) is not None):
+    if is_keras_3() and (
+        is_parameter_server_strategy(strategy) or sum_over_workers(strategy) is not None
+    ):
         raise ValueError(NO_GROUP_OF_KERAS_3)
 
 
@@ -91,12 +93,16 @@ def _serve(resolver: Any, role: str, num_workers: int) -> None:
     )
     logger.info("%s %d serves at %s", resolver.task_type, resolver.task_id, server.target)
     server.join()
-    raise RuntimeError(f"the TensorFlow server of {resolver.task_type} {resolver.task_id} ended before it was stopped")
+    raise RuntimeError(
+        f"the TensorFlow server of {resolver.task_type} {resolver.task_id} ended before it was"
+        " stopped"
+    )
 
 
 def _require(version: Any, strategy: str) -> None:
     if not is_tensorflow_2() or tf_version() < version:
         wanted = ".".join(map(str, version))
         raise RuntimeError(
-            f"{strategy} needs TensorFlow {wanted} or newer, found {tf.__version__}: choose an environment with pythonEnv"
+            f"{strategy} needs TensorFlow {wanted} or newer, found {tf.__version__}: choose an"
+            " environment with pythonEnv"
         )

@@ -36,7 +36,9 @@ def sync_optimizer(optimizer: Any, task_config: TaskConfig) -> tuple[Any, Any]:
         task_config: The argument of `main`: the number of workers, and the role of this process.
     """
     replicas = task_config.num_workers
-    wrapped = tf.compat.v1.train.SyncReplicasOptimizer(optimizer, replicas_to_aggregate=replicas, total_num_replicas=replicas)
+    wrapped = tf.compat.v1.train.SyncReplicasOptimizer(
+        optimizer, replicas_to_aggregate=replicas, total_num_replicas=replicas
+    )
     return wrapped, _SyncHook(wrapped, task_config.task_type == "chief")
 
 
@@ -56,15 +58,22 @@ class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         runner = self._optimizer.get_chief_queue_runner()
         self._steps, self._close_tokens = runner.enqueue_ops, runner.close_op
         self._missing = self._optimizer.ready_for_local_init_op
-        self._init = self._optimizer.chief_init_op if self._is_chief else self._optimizer.local_step_init_op
+        self._init = (
+            self._optimizer.chief_init_op if self._is_chief else self._optimizer.local_step_init_op
+        )
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         missing = session.run(self._missing)
         if len(missing):
-            raise RuntimeError(f"expected all variables to be initialized, these are not: {b', '.join(missing).decode()}")
+            raise RuntimeError(
+                "expected all variables to be initialized, these are not:"
+                f" {b', '.join(missing).decode()}"
+            )
         session.run(self._init)
         if self._is_chief:
-            threading.Thread(target=self._make_steps, args=(session, coord), name="akdl-sync", daemon=True).start()
+            threading.Thread(
+                target=self._make_steps, args=(session, coord), name="akdl-sync", daemon=True
+            ).start()
 
     def end(self, session: Any) -> None:
         self._release(session)

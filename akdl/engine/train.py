@@ -2,16 +2,19 @@
 
 The configs are mappings with the keys of Alink's documentation:
 
-- `input_config`: `example_config` (see `akdl.engine.inputs.parse_feature_specs`) and `label_col`; or `example_parser`; or
-  `columns_parser` and `columns`. `columns_parser` is a function from batches of `tf_context.batches` to (features, label);
-  `columns` names its columns. With `columns_parser`, and with an `example_config` whose features are columns of the same
-  type, no row is parsed. Keras also takes `weight_col`, the column with the weight of each row. An Estimator takes a weight
-  from the features.
-- `train_config`: the arguments of `akdl.engine.inputs.get_dataset` (`raw_dataset_fn` defaults to the rows of this worker),
-  the arguments of `akdl.engine.run_config.generate_run_config`, and `valid_raw_dataset_fn`, a function that returns a
-  dataset of serialized rows for validation. Without it there is no evaluation: metrics of the training rows would mislead.
-- `export_config`: `placeholders_config` and `export_batch_dim`, see `akdl.engine.inputs.get_feature_placeholders`; and
-  `saved_model_dir`, the folder of exports in place of `task_config.saved_model_dir`.
+- `input_config`: `example_config` (see `akdl.engine.inputs.parse_feature_specs`) and `label_col`;
+  or `example_parser`; or `columns_parser` and `columns`. `columns_parser` is a function from
+  batches of `tf_context.batches` to (features, label); `columns` names its columns. With
+  `columns_parser`, and with an `example_config` whose features are columns of the same type, no row
+  is parsed. Keras also takes `weight_col`, the column with the weight of each row. An Estimator
+  takes a weight from the features.
+- `train_config`: the arguments of `akdl.engine.inputs.get_dataset` (`raw_dataset_fn` defaults to
+  the rows of this worker), the arguments of `akdl.engine.run_config.generate_run_config`, and
+  `valid_raw_dataset_fn`, a function that returns a dataset of serialized rows for validation.
+  Without it there is no evaluation: metrics of the training rows would mislead.
+- `export_config`: `placeholders_config` and `export_batch_dim`, see
+  `akdl.engine.inputs.get_feature_placeholders`; and `saved_model_dir`, the folder of exports in
+  place of `task_config.saved_model_dir`.
 """
 
 from __future__ import annotations
@@ -47,27 +50,41 @@ logger = logging.getLogger(__name__)
 
 _DATASET_KEYS = set(inspect.signature(inputs.get_dataset).parameters) - {"ignored"}
 _RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
-_OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch", "max_steps", "hooks"}
+_OWN_KEYS = {
+    "valid_raw_dataset_fn",
+    "early_stopping_patience_steps",
+    "steps_per_epoch",
+    "max_steps",
+    "hooks",
+}
 _OWN_KEYS |= BEST_KEYS | keras_fit.KEYS
 
 
 def train_estimator(
-    estimator: Any, input_config: Config, train_config: Config, export_config: Config, task_config: TaskConfig
+    estimator: Any,
+    input_config: Config,
+    train_config: Config,
+    export_config: Config,
+    task_config: TaskConfig,
 ) -> dict[str, Any] | None:
-    """Train an Estimator on this worker's rows, alone or in the group of TF_CONFIG, and export it on the chief.
+    """Train an Estimator on this worker's rows, alone or in the group of TF_CONFIG, and export it
+    on the chief.
 
-    A parameter server serves until its process is stopped. Without parameter servers all workers of a group make the number of
-    steps of the largest share; smaller shares start again.
+    A parameter server serves until its process is stopped. Without parameter servers all workers of
+    a group make the number of steps of the largest share; smaller shares start again.
 
     Args:
         estimator: A `tf.estimator.Estimator` whose config is from `generate_run_config`.
         input_config: See above, as for `export_config`.
-        train_config: See above. `max_steps` ends the training of the whole group at this global step; `hooks` are hooks for
-            training, such as the hook of `akdl.engine.sync.sync_optimizer`.
-        task_config: The SavedModel is written to a folder below its `saved_model_dir` that is named by the time.
+        train_config: See above. `max_steps` ends the training of the whole group at this global
+            step; `hooks` are hooks for training, such as the hook of
+            `akdl.engine.sync.sync_optimizer`.
+        task_config: The SavedModel is written to a folder below its `saved_model_dir` that is named
+            by the time.
 
     Returns:
-        The metrics of the last evaluation; None in other roles than the chief, and without `valid_raw_dataset_fn`.
+        The metrics of the last evaluation; None in other roles than the chief, and without
+        `valid_raw_dataset_fn`.
 
     Raises:
         ValueError: A config is wrong.
@@ -78,9 +95,14 @@ def train_estimator(
         # In step, TensorFlow fails on all workers when the first one has no more rows.
         train_config = _in_common_steps(train_config, task_config)
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
-    serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
+    serving_fn, export_dir = (
+        _serving_fn(module, export_config),
+        _export_dir(export_config, task_config),
+    )
     watch = EstimatorWatch(estimator, task_config, train_config, _eval_spec(module, valid_fn))
-    watch.train(input_fn, train_config.get("max_steps"), train_config.get("hooks") or [], skips=True)
+    watch.train(
+        input_fn, train_config.get("max_steps"), train_config.get("hooks") or [], skips=True
+    )
     if not _exports(task_config):
         return None
     metrics = watch.end()
@@ -89,83 +111,117 @@ def train_estimator(
 
 
 def train_estimator_one_worker(
-    estimator: Any, input_config: Config, train_config: Config, export_config: Config, task_config: TaskConfig
+    estimator: Any,
+    input_config: Config,
+    train_config: Config,
+    export_config: Config,
+    task_config: TaskConfig,
 ) -> dict[str, Any] | None:
-    """Train an Estimator in this process alone, evaluate it at every checkpoint, and export the last or the best one.
+    """Train an Estimator in this process alone, evaluate it at every checkpoint, and export the
+    last or the best one.
 
     Arguments as in `train_estimator`, with further keys:
 
-    - `train_config`: `early_stopping_patience_steps`, to end when the metric has not improved for so many steps.
-    - `export_config`: `exporter_type`, "latest" (default) or "best"; `best_exporter_metric` ("loss"), the metric for early
-      stopping and "best"; `metric_bigger` (False), True if larger is better.
+    - `train_config`: `early_stopping_patience_steps`, to end when the metric has not improved for
+      so many steps.
+    - `export_config`: `exporter_type`, "latest" (default) or "best"; `best_exporter_metric`
+      ("loss"), the metric for early stopping and "best"; `metric_bigger` (False), True if larger is
+      better.
 
     Returns:
         The metrics of the last evaluation; None without `valid_raw_dataset_fn`.
 
     Raises:
-        ValueError: A config is wrong, such as early stopping or "best" without `valid_raw_dataset_fn`.
+        ValueError: A config is wrong, such as early stopping or "best" without
+            `valid_raw_dataset_fn`.
         RuntimeError: This TensorFlow has no Estimator.
     """
     module = require_estimator("train_estimator_one_worker")
     if estimator.config.cluster_spec.jobs:
         roles = ", ".join(estimator.config.cluster_spec.jobs)
         raise ValueError(
-            f"train_estimator_one_worker trains in one process, but the estimator's config has a cluster of {roles}: use "
-            "train_estimator for a group, or generate_run_config for the config of a chief alone"
+            "train_estimator_one_worker trains in one process, but the estimator's config has a"
+            f" cluster of {roles}: use train_estimator for a group, or generate_run_config for the"
+            " config of a chief alone"
         )
     kind = export_config.get("exporter_type") or "latest"
     if kind not in ("latest", "best"):
         raise ValueError(f"export_config has exporter_type {kind!r}, expected 'latest' or 'best'")
     best = bool(kind == "best")
-    metric, bigger = export_config.get("best_exporter_metric") or "loss", bool(export_config.get("metric_bigger", False))
+    metric, bigger = (
+        export_config.get("best_exporter_metric") or "loss",
+        bool(export_config.get("metric_bigger", False)),
+    )
     patience = train_config.get("early_stopping_patience_steps")
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
-    serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
+    serving_fn, export_dir = (
+        _serving_fn(module, export_config),
+        _export_dir(export_config, task_config),
+    )
     if valid_fn is None and (best or patience is not None):
         what = "early_stopping_patience_steps" if patience is not None else "exporter_type 'best'"
-        raise ValueError(f"{what} needs rows to evaluate on: set valid_raw_dataset_fn in train_config")
+        raise ValueError(
+            f"{what} needs rows to evaluate on: set valid_raw_dataset_fn in train_config"
+        )
     if best:
         # The best checkpoint is exported, and kept for that, as by the keys of train_config.
         chosen = {"best_checkpoint_metric": metric, "best_checkpoint_bigger": bigger}
         train_config = {"keep_best_checkpoints": 1, **train_config, **chosen}
     watch = EstimatorWatch(estimator, task_config, train_config, _eval_spec(module, valid_fn), [])
-    hooks = [] if patience is None else [_patience_hook(module, estimator, metric, bigger, int(patience))]
+    hooks = (
+        []
+        if patience is None
+        else [_patience_hook(module, estimator, metric, bigger, int(patience))]
+    )
     watch.train(input_fn, None, hooks, skips=True)
     found = watch.end()
     checkpoint = latest(os.path.join(estimator.model_dir, BEST)) if best else None
-    served_by_default(estimator).export_saved_model(export_dir, serving_fn, checkpoint_path=checkpoint)
+    served_by_default(estimator).export_saved_model(
+        export_dir, serving_fn, checkpoint_path=checkpoint
+    )
     return found
 
 
 def train_keras_model(
-    model: Any, input_config: Config, train_config: Config, task_config: TaskConfig, export_config: Config | None = None
+    model: Any,
+    input_config: Config,
+    train_config: Config,
+    task_config: TaskConfig,
+    export_config: Config | None = None,
 ) -> Any:
-    """Fit a compiled Keras model on the rows of this worker or group and export it as a SavedModel on the chief.
+    """Fit a compiled Keras model on the rows of this worker or group and export it as a SavedModel
+    on the chief.
 
-    In a group, build and compile the model under `akdl.engine.strategy.choose_strategy(task_config)`:
+    In a group, build and compile the model under
+    `akdl.engine.strategy.choose_strategy(task_config)`:
 
-    - Workers in step (`MultiWorkerMirroredStrategy`): each worker calls this. `batch_size` is the number of rows in a step of
-      all workers together. An epoch ends with the largest share; workers that end earlier take part with empty batches.
-    - Parameter servers (`ParameterServerStrategy`): only the chief reaches this call. Each worker shuffles and repeats its own
-      share; an epoch is the number of steps of `batch_size` rows in all shares, each made by the next free worker.
+    - Workers in step (`MultiWorkerMirroredStrategy`): each worker calls this. `batch_size` is the
+      number of rows in a step of all workers together. An epoch ends with the largest share;
+      workers that end earlier take part with empty batches.
+    - Parameter servers (`ParameterServerStrategy`): only the chief reaches this call. Each worker
+      shuffles and repeats its own share; an epoch is the number of steps of `batch_size` rows in
+      all shares, each made by the next free worker.
 
-    A row of weight 0 (`weight_col`) adds nothing to the loss, but the mean of a batch is still over all its rows. Metrics use
-    the weight if the model was compiled with them as `weighted_metrics`.
+    A row of weight 0 (`weight_col`) adds nothing to the loss, but the mean of a batch is still over
+    all its rows. Metrics use the weight if the model was compiled with them as `weighted_metrics`.
 
     Args:
         model: A compiled `tf.keras.Model` that takes the features by name.
         input_config: See above.
-        train_config: See above; `num_epochs` are passes over the rows, each followed by an evaluation with
-            `valid_raw_dataset_fn`; `steps_per_epoch` is the number of steps of an epoch over repeated rows.
-        task_config: The SavedModel is written to a folder below its `saved_model_dir` that is named by the time.
-        export_config: Of it, `saved_model_dir`, needed if `task_config` has no such folder, and `save_fn`, a function of the
-            model and a folder that writes the SavedModel.
+        train_config: See above; `num_epochs` are passes over the rows, each followed by an
+            evaluation with `valid_raw_dataset_fn`; `steps_per_epoch` is the number of steps of an
+            epoch over repeated rows.
+        task_config: The SavedModel is written to a folder below its `saved_model_dir` that is named
+            by the time.
+        export_config: Of it, `saved_model_dir`, needed if `task_config` has no such folder, and
+            `save_fn`, a function of the model and a folder that writes the SavedModel.
 
     Returns:
         The `History` of `model.fit`.
 
     Raises:
-        ValueError: A config is wrong, a worker with parameter servers has no rows, or Keras 3 trains in a group.
+        ValueError: A config is wrong, a worker with parameter servers has no rows, or Keras 3
+            trains in a group.
     """
     strategy = getattr(model, "distribute_strategy", None)
     require_keras_for(strategy)
@@ -180,9 +236,17 @@ def train_keras_model(
         input_fn, valid_fn = (lambda seed: data), None
     else:
         repeat, rows = 1 if steps is None else None, task_config.tf_context.rows
-        if steps is None and steps_per_execution(model) != 1 and not (rows.is_once or rows.is_stream):
-            rows.length()  # waits for the last row: Keras makes several steps in one call only of rows that it can count
-        input_fn, valid_fn = _input_fns(input_config, dict(train_config, num_epochs=repeat), task_config)
+        if (
+            steps is None
+            and steps_per_execution(model) != 1
+            and not (rows.is_once or rows.is_stream)
+        ):
+            # waits for the last row: Keras makes several steps in one call only of rows that it can
+            # count
+            rows.length()
+        input_fn, valid_fn = _input_fns(
+            input_config, dict(train_config, num_epochs=repeat), task_config
+        )
     history = fit(model, Plan(input_fn, valid_fn, epochs, steps, train_config), task_config)
     if by_servers or _exports(task_config):
         save(model, os.path.join(export_dir, str(int(time.time()))))
@@ -193,25 +257,40 @@ def train_keras_model(
     return history
 
 
-def _input_by_workers(input_config: Config, train_config: Config, task_config: TaskConfig) -> tuple[Any, int]:
-    """Return the data for `fit` under parameter servers, read on each worker from its own share, and the steps of an epoch."""
+def _input_by_workers(
+    input_config: Config, train_config: Config, task_config: TaskConfig
+) -> tuple[Any, int]:
+    """Return the data for `fit` under parameter servers, read on each worker from its own share,
+    and the steps of an epoch.
+    """
     if train_config.get("valid_raw_dataset_fn") is not None:
         raise ValueError(
-            "valid_raw_dataset_fn cannot be used with parameter servers, whose workers would each evaluate on other rows: call "
-            "model.evaluate in another process, on the exported model"
+            "valid_raw_dataset_fn cannot be used with parameter servers, whose workers would each"
+            " evaluate on other rows: call model.evaluate in another process, on the exported model"
         )
-    workers, batch_size = len(task_config.cluster["worker"]), int(_required(train_config, "batch_size"))
+    workers, batch_size = (
+        len(task_config.cluster["worker"]),
+        int(_required(train_config, "batch_size")),
+    )
     steps, raw_dataset_fn = train_config.get("steps_per_epoch"), train_config.get("raw_dataset_fn")
     paths: list[str] = []
     if raw_dataset_fn is None:
         shares = task_config.tf_context.shares()
-        empty = [worker for worker in range(workers) if not any(share.rows for share in shares[worker::workers])]
+        empty = [
+            worker
+            for worker in range(workers)
+            if not any(share.rows for share in shares[worker::workers])
+        ]
         if empty:
-            raise ValueError(f"worker {empty[0]} got no rows to train on: feed more rows or set fewer workers")
+            raise ValueError(
+                f"worker {empty[0]} got no rows to train on: feed more rows or set fewer workers"
+            )
         paths = [share.path for share in shares]
         steps = steps or -(-sum(share.rows for share in shares) // batch_size)
     elif steps is None:
-        raise ValueError("with parameter servers, raw_dataset_fn needs the key 'steps_per_epoch' in train_config")
+        raise ValueError(
+            "with parameter servers, raw_dataset_fn needs the key 'steps_per_epoch' in train_config"
+        )
 
     def own_rows(worker: Any) -> Any:
         # The chief traces this function once for all workers, so the number of the worker is a
@@ -235,13 +314,18 @@ def _worker_number(input_context: Any) -> Any:
     return input_context.input_pipeline_id if number is None else number()
 
 
-def _input_fns(input_config: Config, train_config: Config, task_config: TaskConfig) -> tuple[InputFn, InputFn | None]:
+def _input_fns(
+    input_config: Config, train_config: Config, task_config: TaskConfig
+) -> tuple[InputFn, InputFn | None]:
     unknown = sorted(set(train_config) - _DATASET_KEYS - _RUN_CONFIG_KEYS - _OWN_KEYS)
     if unknown:
         logger.warning("train_config: unknown keys are ignored: %s", ", ".join(unknown))
     for key in ("batch_size", "num_epochs"):
         _required(train_config, key)
-    context, arguments = task_config.tf_context, {key: value for key, value in train_config.items() if key in _DATASET_KEYS}
+    context, arguments = (
+        task_config.tf_context,
+        {key: value for key, value in train_config.items() if key in _DATASET_KEYS},
+    )
     raw, valid_raw = arguments.pop("raw_dataset_fn", None), train_config.get("valid_raw_dataset_fn")
     # The first epoch reads rows while they arrive. Later epochs read the file that holds them by
     # then.
@@ -249,12 +333,20 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
     input_fn = inputs.get_dataset_fn(**of_rows, raw_dataset_fn=raw or context.flink_stream_dataset)
     valid_fn = None
     if valid_raw is not None:
-        valid_fn = inputs.get_dataset_fn(**dict(of_rows, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0))
-    takes_rows = (input_config.get("example_parser"), arguments.get("example_parser"), arguments.get("post_process_dataset"))
+        valid_fn = inputs.get_dataset_fn(
+            **dict(of_rows, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0)
+        )
+    takes_rows = (
+        input_config.get("example_parser"),
+        arguments.get("example_parser"),
+        arguments.get("post_process_dataset"),
+    )
     # Columns become batches without parsing any row. A function of the user's that takes serialized
     # rows rules this out.
     if raw is None and all(one is None for one in takes_rows):
-        parser, columns = _columns_parsing(input_config, of_rows["feature_specs"], arguments.get("weight_col"), context)
+        parser, columns = _columns_parsing(
+            input_config, of_rows["feature_specs"], arguments.get("weight_col"), context
+        )
         if parser is not None:
             batches_fn = functools.partial(context.batches, columns=columns)
             return functools.partial(_dataset_of_columns, batches_fn, parser, **arguments), valid_fn
@@ -262,11 +354,17 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
 
 
 def _dataset_of_columns(
-    batches_fn: InputFn, parser: inputs.ColumnsParser, batch_size: int, num_epochs: int | None, **arguments: Any
+    batches_fn: InputFn,
+    parser: inputs.ColumnsParser,
+    batch_size: int,
+    num_epochs: int | None,
+    **arguments: Any,
 ) -> Any:
     """Return the dataset of `get_dataset`, from rows that need no parsing."""
     shuffle_rows = batch_size * arguments.get("shuffle_factor", 10)
-    dataset = batches_fn(batch_size, shuffle_rows=shuffle_rows, num_epochs=num_epochs, seed=arguments.get("seed"))
+    dataset = batches_fn(
+        batch_size, shuffle_rows=shuffle_rows, num_epochs=num_epochs, seed=arguments.get("seed")
+    )
     dataset = dataset.map(parser, num_parallel_calls=arguments.get("num_parallel_calls", 8))
     prefetched = arguments.get("prefetch_buffer_size")
     return dataset if prefetched is None else dataset.prefetch(prefetched)
@@ -279,14 +377,19 @@ def _row_parsing(input_config: Config, context: TFContext) -> dict[str, Any]:
     elif input_config.get("columns_parser") is not None:
         columns = [column for column in context.columns if column.name in input_config["columns"]]
         parser = input_config["columns_parser"]
-        parsing["example_parser"] = lambda rows: parser(parse_examples(rows, columns, context.exact_doubles))
+        parsing["example_parser"] = lambda rows: parser(
+            parse_examples(rows, columns, context.exact_doubles)
+        )
     elif "example_config" in input_config:
         parsing["feature_specs"] = inputs.parse_feature_specs(input_config["example_config"])
     return parsing
 
 
 def _columns_parsing(
-    input_config: Config, specs: Mapping[str, object] | None, weight_col: str | None, context: TFContext
+    input_config: Config,
+    specs: Mapping[str, object] | None,
+    weight_col: str | None,
+    context: TFContext,
 ) -> tuple[inputs.ColumnsParser | None, list[str]]:
     """Return the function from columns to (features, label), and their names.
 
@@ -297,19 +400,26 @@ def _columns_parsing(
     label = input_config.get("label_col")
     if specs is None or label is None:
         return None, []
-    return inputs.get_columns_parser(specs, label, weight_col, context.columns, context.exact_doubles), list(specs)
+    return inputs.get_columns_parser(
+        specs, label, weight_col, context.columns, context.exact_doubles
+    ), list(specs)
 
 
 def _required(train_config: Config, key: str) -> Any:
     if key not in train_config:
-        raise ValueError(f"train_config needs the key {key!r}, got {', '.join(sorted(train_config)) or 'no keys'}")
+        raise ValueError(
+            f"train_config needs the key {key!r}, got"
+            f" {', '.join(sorted(train_config)) or 'no keys'}"
+        )
     return train_config[key]
 
 
 def _export_dir(export_config: Config, task_config: TaskConfig) -> str:
     folder = export_config.get("saved_model_dir") or getattr(task_config, "saved_model_dir", None)
     if folder is None:
-        raise ValueError(f"a {type(task_config).__name__} has no saved_model_dir: set one in export_config")
+        raise ValueError(
+            f"a {type(task_config).__name__} has no saved_model_dir: set one in export_config"
+        )
     return str(folder)
 
 
@@ -318,16 +428,24 @@ def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
 
     Smaller shares are repeated.
     """
-    epochs, batch_size = _required(train_config, "num_epochs"), _required(train_config, "batch_size")
+    epochs, batch_size = (
+        _required(train_config, "num_epochs"),
+        _required(train_config, "batch_size"),
+    )
     if epochs is None:
         return train_config
     raw_dataset_fn = train_config.get("raw_dataset_fn")
-    rows = task_config.tf_context.rows.length() if raw_dataset_fn is None else count_rows(raw_dataset_fn)
+    rows = (
+        task_config.tf_context.rows.length()
+        if raw_dataset_fn is None
+        else count_rows(raw_dataset_fn)
+    )
     if rows is None:
         return train_config
     if not rows:
         raise ValueError(
-            f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
+            f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more"
+            " rows or set fewer workers"
         )
     worker = 0 if task_config.task_type == "chief" else task_config.task_index + 1
     hook = CommonSteps(-(-rows * epochs // batch_size), worker, task_config.num_workers)
@@ -336,7 +454,9 @@ def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
 
 def _exports(task_config: TaskConfig) -> bool:
     """Test for the one process of a group that exports."""
-    return task_config.task_type == "chief" or (task_config.num_workers == 1 and task_config.task_type != "ps")
+    return task_config.task_type == "chief" or (
+        task_config.num_workers == 1 and task_config.task_type != "ps"
+    )
 
 
 def _patience_hook(module: Any, estimator: Any, metric: str, bigger: bool, patience: int) -> Any:
@@ -349,16 +469,24 @@ def _patience_hook(module: Any, estimator: Any, metric: str, bigger: bool, patie
 
 
 def _eval_spec(module: Any, valid_fn: InputFn | None) -> Any:
-    """Return the spec of evaluations on all validation rows, at every checkpoint; None without rows.
+    """Return the spec of evaluations on all validation rows, at every checkpoint; None without
+    rows.
 
     TensorFlow's default is 100 batches every ten minutes.
     """
-    return None if valid_fn is None else module.EvalSpec(valid_fn, steps=None, start_delay_secs=0, throttle_secs=0)
+    return (
+        None
+        if valid_fn is None
+        else module.EvalSpec(valid_fn, steps=None, start_delay_secs=0, throttle_secs=0)
+    )
 
 
 def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
     if "placeholders_config" not in export_config:
-        raise ValueError(f"export_config needs the key 'placeholders_config', got {', '.join(export_config) or 'no keys'}")
+        raise ValueError(
+            "export_config needs the key 'placeholders_config', got"
+            f" {', '.join(export_config) or 'no keys'}"
+        )
     batch_dim = bool(export_config.get("export_batch_dim", False))
     placeholders = inputs.get_feature_placeholders(export_config["placeholders_config"], batch_dim)
     serving_fn: Callable[[], Any] = module.export.build_raw_serving_input_receiver_fn(placeholders)

@@ -17,23 +17,34 @@ from akdl.wire import Failure
 MESSAGE_CHARACTERS = 8_000
 TRACEBACK_CHARACTERS = 20_000
 _NODE = re.compile(r"\{\{function_node [^{}]*\}\} *")  # TensorFlow's prefix: the node of its graph
-_OWN = (os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""), "<frozen importlib")
+_OWN = (
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""),
+    "<frozen importlib",
+)
 
 
 def failure_of(error: BaseException, message: Optional[str] = None) -> Failure:
     """Convert an exception to data; its text may be of any length, hold any characters, or raise.
 
-    The traceback begins and ends outside akdl, because the frames of akdl around a script say nothing about the script.
-    It omits TensorFlow's graph nodes. AKDL_TRACEBACK=full keeps everything.
+    The traceback begins and ends outside akdl, because the frames of akdl around a script say
+    nothing about the script. It omits TensorFlow's graph nodes. AKDL_TRACEBACK=full keeps
+    everything.
     """
     # TracebackException holds texts and no frames, so it does not keep the script's variables
     # alive.
     captured = traceback.TracebackException.from_exception(error)
-    text, trace_text = (_text(error) if message is None else message) + missing_keras(error, os.environ), ""
+    text, trace_text = (
+        (_text(error) if message is None else message) + missing_keras(error, os.environ),
+        "",
+    )
     if os.environ.get("AKDL_TRACEBACK") == "full":
         trace_text = "".join(captured.format())
     else:
-        foreign = [index for index, frame in enumerate(captured.stack) if not frame.filename.startswith(_OWN)]
+        foreign = [
+            index
+            for index, frame in enumerate(captured.stack)
+            if not frame.filename.startswith(_OWN)
+        ]
         if foreign:
             captured.stack[:] = captured.stack[foreign[0] : foreign[-1] + 1]
         text, trace_text = _NODE.sub("", text), _NODE.sub("", "".join(captured.format()))
@@ -56,7 +67,9 @@ def _limited(text: str, most: int) -> str:
     if len(text) > most:
         begin = most * 2 // 5
         left_out = len(text) - most
-        text = f"{text[:begin]}\n... ({left_out} characters left out) ...\n{text[left_out + begin :]}"
+        text = (
+            f"{text[:begin]}\n... ({left_out} characters left out) ...\n{text[left_out + begin :]}"
+        )
     return _plain(text)
 
 

@@ -19,9 +19,15 @@ from akdl.tf_version import NO_GROUP_OF_KERAS_3
 _SHOWN = 20
 _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _OF_A_SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt"}
-_NO_FILE = re.compile(r"No (such )?file or directory|SavedModel file does not exist|File not found: filepath=")
-_IN_A_GROUP = re.compile(r"PerReplica[\s\S]*unsupported type|ClusterCoordinator\.create_per_worker_dataset")
-_MISSING_FEATURE = re.compile(r"Feature: (\S+) \(data type: [^)]*\) is required but could not be found")
+_NO_FILE = re.compile(
+    r"No (such )?file or directory|SavedModel file does not exist|File not found: filepath="
+)
+_IN_A_GROUP = re.compile(
+    r"PerReplica[\s\S]*unsupported type|ClusterCoordinator\.create_per_worker_dataset"
+)
+_MISSING_FEATURE = re.compile(
+    r"Feature: (\S+) \(data type: [^)]*\) is required but could not be found"
+)
 
 
 def missing_column(error: BaseException, columns: Sequence[str]) -> str:
@@ -42,27 +48,43 @@ def missing_column(error: BaseException, columns: Sequence[str]) -> str:
     if name is None:
         return ""
     question = f"did you mean {close!r}? " if close is not None else ""
-    listed = ", ".join(map(repr, columns[:_SHOWN])) + (f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else "")
+    listed = ", ".join(map(repr, columns[:_SHOWN])) + (
+        f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
+    )
     return f" ({question}the rows have {listed})"
 
 
 def missing_file(error: BaseException) -> str:
-    """Hint for a file that is not in the script's work folder; "" for other errors, and for absolute paths and addresses."""
+    """Hint for a file that is not in the script's work folder; "" for other errors, and for
+    absolute paths and addresses.
+    """
     text = str(error)
-    if not (isinstance(error, FileNotFoundError) or _NO_FILE.search(text)) or re.search(r"(^|[\s'\"`:=])/|://", text):
+    if not (isinstance(error, FileNotFoundError) or _NO_FILE.search(text)) or re.search(
+        r"(^|[\s'\"`:=])/|://", text
+    ):
         return ""
-    return " (the script's folder has its userFiles only: add the file to them, or use an absolute path that all hosts have)"
+    return (
+        " (the script's folder has its userFiles only: add the file to them, or use an absolute"
+        " path that all hosts have)"
+    )
 
 
 def missing_tensorflow(error: BaseException) -> str:
-    """Hint for a Python without TensorFlow, with the call of akdl that needs it; "" for other errors."""
+    """Hint for a Python without TensorFlow, with the call of akdl that needs it; "" for other
+    errors.
+    """
     if not isinstance(error, ModuleNotFoundError) or error.name != "tensorflow":
         return ""
     codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
-    calls = [code.co_name for before, code in zip(codes, codes[1:]) if _is_own(code) and not _is_own(before)]
+    calls = [
+        code.co_name
+        for before, code in zip(codes, codes[1:])
+        if _is_own(code) and not _is_own(before)
+    ]
     return (
-        f" ({calls[0] if calls else 'this'} needs TensorFlow: install it with {shlex.quote(sys.executable)} -m pip install "
-        "tensorflow, or choose another environment with pythonEnv. Scripts of other frameworks read task_config.context.arrays)"
+        f" ({calls[0] if calls else 'this'} needs TensorFlow: install it with"
+        f" {shlex.quote(sys.executable)} -m pip install tensorflow, or choose another environment"
+        " with pythonEnv. Scripts of other frameworks read task_config.context.arrays)"
     )
 
 
@@ -71,14 +93,22 @@ def _is_own(code: CodeType) -> bool:
 
 
 def no_group(error: BaseException) -> str:
-    """Sentence in front of an error of Keras 3 in a group, whose own text is about tensor types; "" for other errors."""
+    """Sentence in front of an error of Keras 3 in a group, whose own text is about tensor types; ""
+    for other errors.
+    """
     keras = sys.modules.get("keras")
     is_keras_3 = str(getattr(keras, "__version__", "")).startswith("3.")
-    return f"{NO_GROUP_OF_KERAS_3}. Keras reports: " if is_keras_3 and _IN_A_GROUP.search(str(error)) else ""
+    return (
+        f"{NO_GROUP_OF_KERAS_3}. Keras reports: "
+        if is_keras_3 and _IN_A_GROUP.search(str(error))
+        else ""
+    )
 
 
 def missing_export(folder: str, work_dir: str) -> str:
-    """Error text for a training without a SavedModel in its folder; "" where the folder has content."""
+    """Error text for a training without a SavedModel in its folder; "" where the folder has
+    content.
+    """
     if os.path.isdir(folder) and os.listdir(folder):
         return ""
     # A common mistake is an export to another folder, so the error names a SavedModel that is
@@ -90,6 +120,6 @@ def missing_export(folder: str, work_dir: str) -> str:
             elsewhere = f"; the one in {os.path.relpath(place, work_dir)} is ignored"
             break
     return (
-        "the script exported no SavedModel to task_config.saved_model_dir: export the trained model, for example with "
-        f"model.export(task_config.saved_model_dir){elsewhere}"
+        "the script exported no SavedModel to task_config.saved_model_dir: export the trained"
+        f" model, for example with model.export(task_config.saved_model_dir){elsewhere}"
     )

@@ -39,27 +39,39 @@ class ScriptWarnings:
         self._known = {*os.listdir(self._folder), *kept}
 
     def sentences(self) -> List[str]:
-        result = [f"an error in a thread of the script did not reach main: {text}" for text in self._raised[:_SHOWN]]
+        result = [
+            f"an error in a thread of the script did not reach main: {text}"
+            for text in self._raised[:_SHOWN]
+        ]
         if len(self._raised) > _SHOWN:
             result.append(f"{len(self._raised) - _SHOWN} more threads of the script failed")
         left = self._left()
         if left:
             more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
             result.append(
-                f"the script wrote {', '.join(left[:_SHOWN])}{more} to a relative path in its work folder, which is removed "
-                "now: use an absolute path to keep files, and saved_model_dir for models"
+                f"the script wrote {', '.join(left[:_SHOWN])}{more} to a relative path in its work"
+                " folder, which is removed now: use an absolute path to keep files, and"
+                " saved_model_dir for models"
             )
         return result
 
     def _left(self) -> List[str]:
-        """New entries of the work folder, unless the script mentions that folder or uses our models, which write there."""
+        """New entries of the work folder, unless the script mentions that folder or uses our
+        models, which write there.
+        """
         # The script may have removed its work folder.
         if self._known is None or not os.path.isdir(self._folder):
             return []
-        new = sorted(name for name in set(os.listdir(self._folder)) - self._known if not name.startswith((".", "__")))
+        new = sorted(
+            name
+            for name in set(os.listdir(self._folder)) - self._known
+            if not name.startswith((".", "__"))
+        )
         if not new or self._mentions("work_dir", "akdl.models"):
             return []
-        return [name + "/" if os.path.isdir(os.path.join(self._folder, name)) else name for name in new]
+        return [
+            name + "/" if os.path.isdir(os.path.join(self._folder, name)) else name for name in new
+        ]
 
     def _mentions(self, *words: str) -> bool:
         looked_at = 0
@@ -67,7 +79,9 @@ class ScriptWarnings:
             for name in names:
                 if name.endswith(".py") and "/." not in place and looked_at < _LOOKED_AT:
                     looked_at += 1
-                    with open(os.path.join(place, name), encoding="utf-8", errors="replace") as file:
+                    with open(
+                        os.path.join(place, name), encoding="utf-8", errors="replace"
+                    ) as file:
                         text = file.read()
                     if any(word in text for word in words):
                         return True
@@ -76,7 +90,9 @@ class ScriptWarnings:
 
 def _described(arguments: Any) -> str:
     frames = traceback.extract_tb(arguments.exc_traceback)
-    where = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    where = (
+        f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    )
     name = arguments.thread.name if arguments.thread is not None else "unknown"
     text = str(arguments.exc_value)[:300]
     return f"{name}: {arguments.exc_type.__name__}: {text}{where}"

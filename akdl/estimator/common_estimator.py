@@ -9,8 +9,8 @@
 
 Train it with its `train`, or with `akdl.estimator.group.train_and_evaluate`.
 
-An Estimator builds a graph for each purpose, and the variables of a model and an optimizer belong to
-one graph, so both are made again. An Estimator also refuses the optimizers that Keras has since
+An Estimator builds a graph for each purpose, and the variables of a model and an optimizer belong
+to one graph, so both are made again. An Estimator also refuses the optimizers that Keras has since
 TensorFlow 2.11; they are translated.
 """
 
@@ -91,7 +91,11 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
             )
 
         super().__init__(
-            model_fn=model_fn, model_dir=model_dir, config=config, params=dict(params or {}), warm_start_from=warm_start_from
+            model_fn=model_fn,
+            model_dir=model_dir,
+            config=config,
+            params=dict(params or {}),
+            warm_start_from=warm_start_from,
         )
 
 
@@ -105,7 +109,10 @@ def _model_maker(model: Any) -> Callable[[], Any]:
     keras = ("keras", "tensorflow", "tensorflow_core")
     if not isinstance(model, tf.keras.Model):
         if not callable(model):
-            raise TypeError(f"model: expected a tf.keras.Model or a function that makes one, got a {kind.__name__}")
+            raise TypeError(
+                "model: expected a tf.keras.Model or a function that makes one, got a"
+                f" {kind.__name__}"
+            )
         make: Callable[[], Any] = model
         return make
     # The model is functional or a Sequential, and Keras can clone it.
@@ -113,10 +120,15 @@ def _model_maker(model: Any) -> Callable[[], Any]:
         return lambda: tf.keras.models.clone_model(model)
     # Keras has a `get_config` for all classes, but it leaves out arguments that are not plain
     # values. So only one that the user has written counts.
-    if not any("get_config" in vars(each) for each in kind.__mro__ if each.__module__.split(".")[0] not in keras):
+    if not any(
+        "get_config" in vars(each)
+        for each in kind.__mro__
+        if each.__module__.split(".")[0] not in keras
+    ):
         raise TypeError(
-            f"{kind.__name__} needs get_config with the arguments of __init__, because an Estimator makes the model again in "
-            "each of its graphs: define it, or pass a function that makes the model"
+            f"{kind.__name__} needs get_config with the arguments of __init__, because an Estimator"
+            " makes the model again in each of its graphs: define it, or pass a function that"
+            " makes the model"
         )
     config = model.get_config()
     return lambda: kind.from_config(config)
@@ -137,7 +149,8 @@ def maker(optimizer: Any) -> Callable[[], Any]:
         return _by_name(optimizer, legacy)
     if not isinstance(optimizer, (tf.keras.optimizers.Optimizer, legacy.Optimizer)):
         raise TypeError(
-            f"optimizer: expected an optimizer of Keras, its name, or an optimizer of tf.compat.v1.train, got {optimizer!r}"
+            "optimizer: expected an optimizer of Keras, its name, or an optimizer of"
+            f" tf.compat.v1.train, got {optimizer!r}"
         )
     kind = type(optimizer)
     try:
@@ -145,20 +158,29 @@ def maker(optimizer: Any) -> Callable[[], Any]:
     # The newer optimizers make eager variables in `__init__`, which they cannot read in graph mode.
     except NotImplementedError as error:
         raise ValueError(
-            f"an Estimator cannot use this {kind.__name__} in graph mode: choose tf.keras.optimizers.legacy.{kind.__name__}"
+            f"an Estimator cannot use this {kind.__name__} in graph mode: choose"
+            f" tf.keras.optimizers.legacy.{kind.__name__}"
         ) from error
     if isinstance(optimizer, legacy.Optimizer):
         return lambda: kind.from_config(config)
     older = getattr(legacy, kind.__name__, None)
     if older is None:
-        raise ValueError(f"an Estimator cannot use {kind.__name__}: choose an optimizer of tf.keras.optimizers.legacy")
-    known = {*inspect.signature(older.__init__).parameters, "clipnorm", "clipvalue", "global_clipnorm"}
+        raise ValueError(
+            f"an Estimator cannot use {kind.__name__}: choose an optimizer of"
+            " tf.keras.optimizers.legacy"
+        )
+    known = {
+        *inspect.signature(older.__init__).parameters,
+        "clipnorm",
+        "clipvalue",
+        "global_clipnorm",
+    }
     left_out = _settings(config, kind, known)
     if left_out:
         names = ", ".join(f"{name}={value!r}" for name, value in left_out.items())
         raise ValueError(
-            f"an Estimator cannot use {kind.__name__} with {names}: tf.keras.optimizers.legacy.{kind.__name__} has no such "
-            "setting"
+            f"an Estimator cannot use {kind.__name__} with {names}:"
+            f" tf.keras.optimizers.legacy.{kind.__name__} has no such setting"
         )
     kept = {name: value for name, value in config.items() if name in known and value is not None}
     return lambda: older.from_config(kept)
@@ -168,10 +190,14 @@ def _by_name(optimizer: Any, legacy: Any) -> Callable[[], Any]:
     """Return a maker for a name such as "adam" or a config of Keras."""
     given: Any = {"class_name": optimizer} if isinstance(optimizer, str) else optimizer
     name, config = given.get("class_name"), given.get("config") or {}
-    kinds = {key: getattr(legacy, key) for key in dir(legacy) if key[0].isupper() and key != "Optimizer"}
+    kinds = {
+        key: getattr(legacy, key) for key in dir(legacy) if key[0].isupper() and key != "Optimizer"
+    }
     kind = next((kind for key, kind in kinds.items() if key.lower() == str(name).lower()), None)
     if kind is None:
-        raise ValueError(f"an Estimator cannot use the optimizer {name!r}; it can use {', '.join(sorted(kinds))}")
+        raise ValueError(
+            f"an Estimator cannot use the optimizer {name!r}; it can use {', '.join(sorted(kinds))}"
+        )
     # This call is a trial, so that a wrong config fails at once.
     kind.from_config(dict(config))
     return lambda: kind.from_config(dict(config))
@@ -184,11 +210,16 @@ def is_keras(optimizer: Any) -> bool:
 
 def _settings(config: dict[str, Any], kind: Any, known: Any) -> dict[str, Any]:
     """Return the settings that differ from their defaults and that an older class lacks."""
-    defaults = {name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()}
+    defaults = {
+        name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()
+    }
     # These settings have no effect on the mathematics.
     ignored = {"jit_compile", "is_legacy_optimizer"}
     return {
         name: value
         for name, value in config.items()
-        if name not in known and name not in ignored and value is not None and value != defaults.get(name)
+        if name not in known
+        and name not in ignored
+        and value is not None
+        and value != defaults.get(name)
     }

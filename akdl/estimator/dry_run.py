@@ -1,8 +1,8 @@
 """Checks before hours of training with four functions.
 
 Folders, the export's graph, the input and the graph of evaluation are tried by the chief, because
-TensorFlow uses them only after the training. Each graph is dropped afterwards. A hook then checks the
-graph of the training, before its first step.
+TensorFlow uses them only after the training. Each graph is dropped afterwards. A hook then checks
+the graph of the training, before its first step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ class Serving(NamedTuple):
 def try_folders(folders: Mapping[str, str]) -> None:
     """Refuse folders that cannot be written; keys are their purposes, for the message."""
     reasons = {purpose: try_folder(folder) for purpose, folder in folders.items()}
-    mistakes = [f"{purpose}: cannot write into {folders[purpose]}: {reason}" for purpose, reason in reasons.items() if reason]
+    mistakes = [
+        f"{purpose}: cannot write into {folders[purpose]}: {reason}"
+        for purpose, reason in reasons.items()
+        if reason
+    ]
     if mistakes:
         raise ConfigError("Estimator", mistakes)
 
@@ -45,19 +49,26 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
         receiver = functions.receive()
-        spec = functions.checked_model(receiver.features, None, tf.estimator.ModeKeys.PREDICT, config)
+        spec = functions.checked_model(
+            receiver.features, None, tf.estimator.ModeKeys.PREDICT, config
+        )
         heads: dict[str, Any] = dict(spec.export_outputs)
         # TensorFlow takes a single head as the default.
         if _DEFAULT not in heads:
             heads[_DEFAULT] = next(iter(heads.values()))
-        left_out = {key: reason for key, reason in ((key, _unservable(heads[key], receiver)) for key in heads) if reason}
+        left_out = {
+            key: reason
+            for key, reason in ((key, _unservable(heads[key], receiver)) for key in heads)
+            if reason
+        }
         predict_is_default = _DEFAULT in left_out and _PREDICT in heads and _PREDICT not in left_out
         if _DEFAULT in left_out and not predict_is_default:
             inputs = ", ".join(sorted(receiver.receiver_tensors))
             raise UserModuleError(
-                f"model_fn in {functions.file} cannot be served: its head {_DEFAULT!r} is a {type(heads[_DEFAULT]).__name__}, "
-                f"which takes serialized Examples, and serving_input_receiver_fn takes {inputs} ({left_out[_DEFAULT]}). Make "
-                "the head a PredictOutput, or return build_parsing_serving_input_receiver_fn(...)"
+                f"model_fn in {functions.file} cannot be served: its head {_DEFAULT!r} is a"
+                f" {type(heads[_DEFAULT]).__name__}, which takes serialized Examples, and"
+                f" serving_input_receiver_fn takes {inputs} ({left_out[_DEFAULT]}). Make the head a"
+                " PredictOutput, or return build_parsing_serving_input_receiver_fn(...)"
             )
         for key, reason in left_out.items():
             how = "has the head 'predict' as" if key == _DEFAULT else "leaves out the head"
@@ -100,7 +111,8 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], object], config:
                 session.run(tf.nest.flatten(found, expand_composites=True))
             except tf.errors.OutOfRangeError:
                 raise UserModuleError(
-                    f"eval_input_fn in {functions.file} gives no batch: check its path, and its batch size if it drops the last"
+                    f"eval_input_fn in {functions.file} gives no batch: check its path, and its"
+                    " batch size if it drops the last"
                 ) from None
 
 
@@ -114,7 +126,9 @@ def variables_in_checkpoint() -> dict[str, list[int] | None]:
         # A part of a partitioned variable is saved under the name of the whole.
         part = getattr(variable, "_save_slice_info", None)
         name = variable.name.split(":")[0] if part is None else part.full_name
-        found[name] = None if part is not None or variable.shape.rank is None else variable.shape.as_list()
+        found[name] = (
+            None if part is not None or variable.shape.rank is None else variable.shape.as_list()
+        )
     return found
 
 
@@ -129,11 +143,22 @@ def _unservable(head: Any, receiver: Any) -> str | None:
     tensors = list(receiver.receiver_tensors.values())
     if len(tensors) != 1:
         return f"{len(tensors)} inputs instead of one"
-    return None if tensors[0].dtype == tf.string else f"its type is {tensors[0].dtype.name} instead of string"
+    return (
+        None
+        if tensors[0].dtype == tf.string
+        else f"its type is {tensors[0].dtype.name} instead of string"
+    )
 
 
 # Operations that read the global step. A consumer of another type may change it.
-_READS = ("ReadVariableOp", "Identity", "VarIsInitializedOp", "IsVariableInitialized", "Switch", "RefSwitch")
+_READS = (
+    "ReadVariableOp",
+    "Identity",
+    "VarIsInitializedOp",
+    "IsVariableInitialized",
+    "Switch",
+    "RefSwitch",
+)
 
 
 class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
@@ -151,25 +176,30 @@ class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         # `values` has the replicas' copies of the step under a strategy.
         if not any(_is_changed(one) for one in getattr(step, "values", None) or [step]):
             raise UserModuleError(
-                f"the train_op of model_fn in {self._file} does not increment the global step, so training would not end: use "
-                "optimizer.minimize(loss, global_step=tf.compat.v1.train.get_global_step())"
+                f"the train_op of model_fn in {self._file} does not increment the global step, so"
+                " training would not end: use optimizer.minimize(loss,"
+                " global_step=tf.compat.v1.train.get_global_step())"
             )
         trained = variables_in_checkpoint()
         missing = [name for name in self._exported if name not in trained]
         if missing:
             raise UserModuleError(
-                f"model_fn in {self._file} makes variables in mode PREDICT that it does not make in mode TRAIN: "
-                f"{', '.join(missing)}. The export would have no values for them: create them in all modes"
+                f"model_fn in {self._file} makes variables in mode PREDICT that it does not make in"
+                f" mode TRAIN: {', '.join(missing)}. The export would have no values for them:"
+                " create them in all modes"
             )
         for name, shape in self._exported.items():
             if shape is not None and trained[name] not in (None, shape):
                 raise UserModuleError(
-                    f"model_fn in {self._file} makes the variable {name} with shape {shape} in mode PREDICT and with "
-                    f"{trained[name]} in mode TRAIN"
+                    f"model_fn in {self._file} makes the variable {name} with shape {shape} in mode"
+                    f" PREDICT and with {trained[name]} in mode TRAIN"
                 )
 
 
 def _is_changed(variable: Any) -> bool:
     """Test for an operation that may change a variable, apart from the variable's own ones."""
     own = variable.op.name + "/"
-    return any(op.type not in _READS and not op.name.startswith(own) for op in variable.op.outputs[0].consumers())
+    return any(
+        op.type not in _READS and not op.name.startswith(own)
+        for op in variable.op.outputs[0].consumers()
+    )

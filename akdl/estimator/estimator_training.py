@@ -100,8 +100,14 @@ def train(
             **_saving(settings),
         ),
     )
-    distributed, chief = estimator_group.is_group(estimator.config), estimator_group.is_chief(estimator.config)
-    inputs = [functions.input_fn(name, distributed, own_rows) for name in ("train_input_fn", "eval_input_fn")]
+    distributed, chief = (
+        estimator_group.is_group(estimator.config),
+        estimator_group.is_chief(estimator.config),
+    )
+    inputs = [
+        functions.input_fn(name, distributed, own_rows)
+        for name in ("train_input_fn", "eval_input_fn")
+    ]
     eval_spec = module_of_estimators.EvalSpec(
         inputs[1],
         settings["eval_steps"],
@@ -112,7 +118,9 @@ def train(
 
     # The watch may move the Estimator to the operator's folder, so its folder is read afterwards.
     receivers = [functools.partial(_report_evaluation, report)]
-    watch = EstimatorWatch(estimator, task_config, {}, eval_spec, receivers, report, settings["log_step_count_steps"])
+    watch = EstimatorWatch(
+        estimator, task_config, {}, eval_spec, receivers, report, settings["log_step_count_steps"]
+    )
     config, model_dir = estimator.config, estimator.model_dir
     export_dir = export_dir or os.path.join(model_dir, "export")
     serving = Serving({}, False)
@@ -128,22 +136,31 @@ def train(
     except tf.compat.v1.train.NanLossDuringTrainingError as error:
         kept = estimator.latest_checkpoint()
         raise TrainingFailed(
-            f"the loss became NaN, so nothing was exported. The last checkpoint is {kept}; it may contain NaN too. Train from "
-            "an earlier checkpoint or from the start, for example with a smaller learning rate"
+            f"the loss became NaN, so nothing was exported. The last checkpoint is {kept}; it may"
+            " contain NaN too. Train from an earlier checkpoint or from the start, for example"
+            " with a smaller learning rate"
         ) from error
     # Only the chief evaluates and exports. The others end here, and their processes with them.
     if not chief:
         return None
     estimator_group.require_steps(estimator, before, max_steps)
-    served = estimator_group.served_by_default(estimator) if serving.predict_is_default else estimator
+    served = (
+        estimator_group.served_by_default(estimator) if serving.predict_is_default else estimator
+    )
     return _finish(served, functions, watch, export_dir, report)
 
 
-_RUN_CONFIG_KEYS = ("save_checkpoints_steps", "save_checkpoints_secs", "keep_checkpoint_max", "log_step_count_steps")
+_RUN_CONFIG_KEYS = (
+    "save_checkpoints_steps",
+    "save_checkpoints_secs",
+    "keep_checkpoint_max",
+    "log_step_count_steps",
+)
 
 
 def _saving(settings: Config) -> dict[str, Any]:
-    """Return the settings of the RunConfig; without checkpoints, TensorFlow still saves at both ends.
+    """Return the settings of the RunConfig; without checkpoints, TensorFlow still saves at both
+    ends.
 
     Evaluation and export read the weights from a checkpoint, so there has to be one. TensorFlow
     saves before the first step and after the last, and between them never for so many steps.
@@ -154,7 +171,9 @@ def _saving(settings: Config) -> dict[str, Any]:
     return kept
 
 
-def _max_steps(train_max_steps: int | None, config: Any, workers: int, report: Report) -> int | None:
+def _max_steps(
+    train_max_steps: int | None, config: Any, workers: int, report: Report
+) -> int | None:
     """Return the global step that ends the training.
 
     A step of all workers in step together counts as one.
@@ -165,18 +184,25 @@ def _max_steps(train_max_steps: int | None, config: Any, workers: int, report: R
     if train_max_steps is None or replicas == 1:
         return train_max_steps
     steps = math.ceil(train_max_steps / replicas)
-    report(f"{replicas} devices train in step: train_max_steps {train_max_steps} is {steps} steps of each")
+    report(
+        f"{replicas} devices train in step: train_max_steps {train_max_steps} is {steps} steps of"
+        " each"
+    )
     return steps
 
 
 def _report_evaluation(report: Report, checkpoint: str, metrics: Mapping[str, Any]) -> None:
-    values = "  ".join(f"{name} {value:.6g}" for name, value in sorted(metrics.items()) if name != "global_step")
+    values = "  ".join(
+        f"{name} {value:.6g}" for name, value in sorted(metrics.items()) if name != "global_step"
+    )
     report(f"evaluation at step {metrics['global_step']}  {values}")
     # TensorFlow checks the loss of training steps only.
     estimator_group.require_number(metrics)
 
 
-def _finish(estimator: Any, functions: Functions, watch: EstimatorWatch, export_dir: str, report: Report) -> Result:
+def _finish(
+    estimator: Any, functions: Functions, watch: EstimatorWatch, export_dir: str, report: Report
+) -> Result:
     """Evaluate the last checkpoint, export it, and return the result.
 
     Errors name the checkpoint: the training is not lost, since a second run exports without a step.
@@ -189,8 +215,9 @@ def _finish(estimator: Any, functions: Functions, watch: EstimatorWatch, export_
         raise
     except Exception as error:
         raise TrainingFailed(
-            f"the model is trained, but it cannot be evaluated or exported: {type(error).__name__}: {error}. Its checkpoint is "
-            f"{checkpoint}: fix the cause and run again with this model dir, which exports without further steps"
+            f"the model is trained, but it cannot be evaluated or exported: {type(error).__name__}:"
+            f" {error}. Its checkpoint is {checkpoint}: fix the cause and run again with this model"
+            " dir, which exports without further steps"
         ) from error
     report(f"exported to {exported}")
     return Result(int(metrics["global_step"]), metrics, exported)

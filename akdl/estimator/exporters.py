@@ -24,24 +24,34 @@ def model_final_exporter(model_name: str, feature_spec: Mapping[str, object]) ->
 
     `feature_spec` maps names to features of `tf.io`.
     """
-    return _estimator.FinalExporter(name=model_name, serving_input_receiver_fn=_receiver(feature_spec))
+    return _estimator.FinalExporter(
+        name=model_name, serving_input_receiver_fn=_receiver(feature_spec)
+    )
 
 
-def model_best_exporter(model_name: str, feature_spec: Mapping[str, object], metric: str = "auc", bigger: bool = True) -> Any:
+def model_best_exporter(
+    model_name: str, feature_spec: Mapping[str, object], metric: str = "auc", bigger: bool = True
+) -> Any:
     """Return an exporter that writes a model if its evaluation is the best so far.
 
     Earlier runs count as well.
     """
-    return _BestExporter(model_latest_exporter(model_name, feature_spec, exports_to_keep=1), metric, bigger)
+    return _BestExporter(
+        model_latest_exporter(model_name, feature_spec, exports_to_keep=1), metric, bigger
+    )
 
 
-def model_latest_exporter(model_name: str, feature_spec: Mapping[str, object], exports_to_keep: int = 3) -> Any:
+def model_latest_exporter(
+    model_name: str, feature_spec: Mapping[str, object], exports_to_keep: int = 3
+) -> Any:
     """Return an exporter that writes a model at each evaluation.
 
     It keeps the newest `exports_to_keep`.
     """
     return _estimator.LatestExporter(
-        name=model_name, serving_input_receiver_fn=_receiver(feature_spec), exports_to_keep=exports_to_keep
+        name=model_name,
+        serving_input_receiver_fn=_receiver(feature_spec),
+        exports_to_keep=exports_to_keep,
     )
 
 
@@ -62,12 +72,17 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
         return str(self._exporter.name)
 
     def export(
-        self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Any, is_the_final_export: bool
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Any,
+        is_the_final_export: bool,
     ) -> Any:
         if self._metric not in eval_result:
             raise ValueError(
-                f"the best export is chosen by {self._metric!r}, but the evaluation has only {', '.join(sorted(eval_result))}: "
-                "choose one of these metrics"
+                f"the best export is chosen by {self._metric!r}, but the evaluation has only"
+                f" {', '.join(sorted(eval_result))}: choose one of these metrics"
             )
         kept, value = os.path.join(export_path, "best.json"), float(eval_result[self._metric])
         if tf.io.gfile.exists(kept):
@@ -76,7 +91,9 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
             # A NaN is never better, and compares as false.
             if best is not None and not self._sign * value < self._sign * best:
                 return None
-        exported = self._exporter.export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+        exported = self._exporter.export(
+            estimator, export_path, checkpoint_path, eval_result, is_the_final_export
+        )
         # The model is exported before its evaluation is recorded, and the record appears by a
         # rename. A process killed in between exports one model too many, but never misses a better
         # one.
@@ -88,5 +105,7 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
 
 def _receiver(feature_spec: Mapping[str, object]) -> Callable[[], Any]:
     """Return the receiver of serialized Examples, in the form that exporters call."""
-    make: Callable[[], Any] = _estimator.export.build_parsing_serving_input_receiver_fn(dict(feature_spec))
+    make: Callable[[], Any] = _estimator.export.build_parsing_serving_input_receiver_fn(
+        dict(feature_spec)
+    )
     return make

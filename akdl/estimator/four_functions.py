@@ -32,10 +32,13 @@ class Functions:
     def __init__(self, module: Any, path: str, params: Config) -> None:
         mistakes = signature_mistakes(module)
         if mistakes:
-            needed = "\n".join(f"    def {name}({', '.join(names)})" for name, names in ARGUMENTS.items())
+            needed = "\n".join(
+                f"    def {name}({', '.join(names)})" for name, names in ARGUMENTS.items()
+            )
             listed = "\n".join(f"- {one}" for one in mistakes)
             raise UserModuleError(
-                f"{file_of(module)} does not define the four functions of an Estimator:\n{listed}\nexpected are\n{needed}"
+                f"{file_of(module)} does not define the four functions of an"
+                f" Estimator:\n{listed}\nexpected are\n{needed}"
             )
         self._module = module
         self.file = file_of(module)
@@ -57,12 +60,18 @@ class Functions:
         try:
             spec = self.model(features, labels, mode, config)
         except Exception as error:
-            raise UserModuleError(f"model_fn in {self.file} failed in mode {mode}: {type(error).__name__}: {error}") from error
+            raise UserModuleError(
+                f"model_fn in {self.file} failed in mode {mode}: {type(error).__name__}: {error}"
+            ) from error
         if not isinstance(spec, require_estimator("model_fn").EstimatorSpec):
-            raise UserModuleError(f"model_fn in {self.file}, mode {mode}: expected an EstimatorSpec, got {_kind(spec)}")
+            raise UserModuleError(
+                f"model_fn in {self.file}, mode {mode}: expected an EstimatorSpec, got"
+                f" {_kind(spec)}"
+            )
         if spec.mode != mode:
             raise UserModuleError(
-                f"model_fn in {self.file}, mode {mode}: got an EstimatorSpec of mode {spec.mode}; pass the argument mode on"
+                f"model_fn in {self.file}, mode {mode}: got an EstimatorSpec of mode {spec.mode};"
+                " pass the argument mode on"
             )
         return spec
 
@@ -85,11 +94,13 @@ class Functions:
                 return unsharded(found) if own_rows else found
             if not isinstance(found, tuple) or len(found) != 2:
                 raise UserModuleError(
-                    f"{name} in {self.file}: expected a tf.data.Dataset or (features, labels), got {_kind(found)}"
+                    f"{name} in {self.file}: expected a tf.data.Dataset or (features, labels), got"
+                    f" {_kind(found)}"
                 )
             if distributed:
                 raise UserModuleError(
-                    f"{name} in {self.file}: got a tuple; if several processes train it has to return a tf.data.Dataset"
+                    f"{name} in {self.file}: got a tuple; if several processes train it has to"
+                    " return a tf.data.Dataset"
                 )
             return found
 
@@ -113,9 +124,9 @@ class Functions:
         if isinstance(found, (export.ServingInputReceiver, export.TensorServingInputReceiver)):
             return found
         raise UserModuleError(
-            f"serving_input_receiver_fn in {self.file}: expected a ServingInputReceiver, a TensorServingInputReceiver, or the "
-            "result of build_parsing_serving_input_receiver_fn or build_raw_serving_input_receiver_fn of tf.estimator.export, "
-            f"got {_kind(found)}"
+            f"serving_input_receiver_fn in {self.file}: expected a ServingInputReceiver, a"
+            " TensorServingInputReceiver, or the result of build_parsing_serving_input_receiver_fn"
+            f" or build_raw_serving_input_receiver_fn of tf.estimator.export, got {_kind(found)}"
         )
 
     def _copy(self) -> dict[str, Any]:

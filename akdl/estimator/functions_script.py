@@ -74,7 +74,8 @@ def _rows(task_config: Any) -> str:
         return ""
     if task_config.dataset_length == 0:
         raise ValueError(
-            f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
+            f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more"
+            " rows or set fewer workers"
         )
     path: str = task_config.dataset_file
     return path

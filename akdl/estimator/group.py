@@ -37,16 +37,24 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> dict[
         The last evaluation; None in other roles than the chief. In a parameter server, this call
         does not return.
     """
-    distributed, chief = estimator_group.is_group(estimator.config), estimator_group.is_chief(estimator.config)
+    distributed, chief = (
+        estimator_group.is_group(estimator.config),
+        estimator_group.is_chief(estimator.config),
+    )
     folders = ExportFolders(estimator)
     eval_spec = eval_spec._replace(
         hooks=(*eval_spec.hooks, estimator_group.RequireBatches()),
-        exporters=[_CheckedExporter(exporter, folders if distributed else None) for exporter in eval_spec.exporters],
+        exporters=[
+            _CheckedExporter(exporter, folders if distributed else None)
+            for exporter in eval_spec.exporters
+        ],
     )
     # A training without rows ends without an error, so the steps before and after it are compared.
     before = estimator_group.last_step(estimator) if chief else 0
     if not distributed:
-        metrics: dict[str, Any] | None = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)[0]
+        metrics: dict[str, Any] | None = _estimator.train_and_evaluate(
+            estimator, train_spec, eval_spec
+        )[0]
         estimator_group.require_steps(estimator, before, train_spec.max_steps)
         return _finish(estimator, eval_spec) if metrics is None else metrics
     if chief:
@@ -59,7 +67,9 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> dict[
     if not folders.claim():
         # An evaluator exports. The evaluation of the chief gets another name, since both would
         # write events into one folder.
-        eval_spec = eval_spec._replace(name=f"{eval_spec.name}_chief" if eval_spec.name else "chief")
+        eval_spec = eval_spec._replace(
+            name=f"{eval_spec.name}_chief" if eval_spec.name else "chief"
+        )
     return _finish(estimator, eval_spec)
 
 
@@ -105,7 +115,9 @@ class ExportFolders:
                 with tf.io.gfile.GFile(self._file, "w") as file:
                     file.write(self._role)
         else:
-            with contextlib.suppress(FileExistsError), open(self._file, "x", encoding="utf-8") as file:
+            with contextlib.suppress(FileExistsError), open(
+                self._file, "x", encoding="utf-8"
+            ) as file:
                 file.write(self._role)
         try:
             with tf.io.gfile.GFile(self._file) as file:
@@ -127,10 +139,17 @@ class _CheckedExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
         return str(self._exporter.name)
 
     def export(
-        self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Any, is_the_final_export: bool
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Any,
+        is_the_final_export: bool,
     ) -> Any:
         estimator_group.require_number(eval_result)
         if self._folders is not None and not self._folders.claim():
             logger.info("%s: another process of the group exports", self.name)
             return None
-        return self._exporter.export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+        return self._exporter.export(
+            estimator, export_path, checkpoint_path, eval_result, is_the_final_export
+        )

@@ -58,10 +58,15 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         scaffold: Any = None,
     ) -> None:
         if task_type not in (CLASSIFICATION, REGRESSION):
-            raise ValueError(f"task_type: expected {CLASSIFICATION!r} or {REGRESSION!r}, got {task_type!r}")
+            raise ValueError(
+                f"task_type: expected {CLASSIFICATION!r} or {REGRESSION!r}, got {task_type!r}"
+            )
         self._task_type = task_type
-        # These two differ in loss and metrics. The labels of a classification have to be from 0 to 1.
-        own_head = _estimator.BinaryClassHead if task_type == CLASSIFICATION else _estimator.RegressionHead
+        # These two differ in loss and metrics. The labels of a classification have to be from 0 to
+        # 1.
+        own_head = (
+            _estimator.BinaryClassHead if task_type == CLASSIFICATION else _estimator.RegressionHead
+        )
         self._own_head = own_head(loss_reduction=self.loss_reduction)
         self._training_hooks = training_hooks
         self._training_chief_hooks = training_chief_hooks
@@ -112,10 +117,15 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
             two_class_logits = tf.concat([tf.zeros_like(logits), logits], axis=-1)
             found[PredictionKeys.LOGISTIC] = tf.sigmoid(logits)
             found[PredictionKeys.PROBABILITIES] = tf.nn.softmax(two_class_logits)
-            found[PredictionKeys.CLASS_IDS] = tf.expand_dims(tf.argmax(two_class_logits, axis=-1), axis=-1)
+            found[PredictionKeys.CLASS_IDS] = tf.expand_dims(
+                tf.argmax(two_class_logits, axis=-1), axis=-1
+            )
         unknown = [key for key in keys or () if key not in found]
         if unknown:
-            raise ValueError(f"keys: expected some of {', '.join(found)} for {self._task_type}, got {', '.join(unknown)}")
+            raise ValueError(
+                f"keys: expected some of {', '.join(found)} for {self._task_type}, got"
+                f" {', '.join(unknown)}"
+            )
         return found if keys is None else {key: found[key] for key in keys}
 
     def metrics(self, regularization_losses: Sequence[Any] | None = None) -> dict[str, Any]:
@@ -139,7 +149,11 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         """Add a batch to the result of `metrics` and return it."""
         return dict(
             self._own_head.update_metrics(
-                eval_metrics, features, logits, labels, regularization_losses=regularization_losses or None
+                eval_metrics,
+                features,
+                logits,
+                labels,
+                regularization_losses=regularization_losses or None,
             )
         )
 
@@ -157,19 +171,24 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
     ) -> Any:
         """Return the `tf.estimator.EstimatorSpec` of a mode.
 
-        To train, pass an `optimizer`, see `akdl.estimator.common_estimator.maker`, or a `train_op_fn`, a
-        function from a loss to an operation that trains. `update_ops` are further operations of a
-        step, such as the updates of batch normalization.
+        To train, pass an `optimizer`, see `akdl.estimator.common_estimator.maker`, or a
+        `train_op_fn`, a function from a loss to an operation that trains. `update_ops` are further
+        operations of a step, such as the updates of batch normalization.
         """
         keys = tf.estimator.ModeKeys
         predictions = self.predictions(logits)
         spec = functools.partial(tf.estimator.EstimatorSpec, mode=mode, predictions=predictions)
         if mode == keys.PREDICT:
-            return spec(export_outputs=self._export_outputs(predictions), prediction_hooks=self._prediction_hooks)
+            return spec(
+                export_outputs=self._export_outputs(predictions),
+                prediction_hooks=self._prediction_hooks,
+            )
         loss = self.loss(labels, logits, features, mode, regularization_losses)
         if mode == keys.EVAL:
             metrics = self.metrics(regularization_losses)
-            updates = self.update_metrics(metrics, features, logits, labels, mode, regularization_losses)
+            updates = self.update_metrics(
+                metrics, features, logits, labels, mode, regularization_losses
+            )
             return spec(loss=loss, eval_metric_ops=updates, evaluation_hooks=self._evaluation_hooks)
         return spec(
             loss=loss,
@@ -207,7 +226,9 @@ def _train_op(
         ValueError: Neither an optimizer nor a `train_op_fn`, or both.
     """
     if (optimizer is None) == (train_op_fn is None):
-        raise ValueError("create_estimator_spec in mode TRAIN: pass either an optimizer or a train_op_fn")
+        raise ValueError(
+            "create_estimator_spec in mode TRAIN: pass either an optimizer or a train_op_fn"
+        )
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     # The gradients of replicas are added up, so each of them takes its part of the mean.
     if replicas > 1:

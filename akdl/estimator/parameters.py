@@ -63,14 +63,17 @@ def with_defaults(*layers: Mapping[str, object] | None, in_step: bool = False) -
     params = dict(DEFAULTS, **given)
     mistakes = _near_names(given) + _wrong_values(params)
     if in_step and given.get(_SECS) is not None:
-        mistakes.append(f"{_SECS}: workers in step save by steps, got {named(given[_SECS])}; set {_STEPS} instead")
+        mistakes.append(
+            f"{_SECS}: workers in step save by steps, got {named(given[_SECS])}; set {_STEPS}"
+            " instead"
+        )
     elif in_step and _SECS not in given and given.get(_STEPS) is None:
         params.update({_STEPS: _STEPS_IN_STEP, _SECS: None})
     if given.get(_STEPS) is not None:
         if given.get(_SECS) is not None:
             mistakes.append(
-                f"{_STEPS}, {_SECS}: expected one of the two, got {named(params[_STEPS])} and {named(params[_SECS])}; remove "
-                "one or set it to null"
+                f"{_STEPS}, {_SECS}: expected one of the two, got {named(params[_STEPS])} and"
+                f" {named(params[_SECS])}; remove one or set it to null"
             )
         params[_SECS] = None
     if mistakes:
@@ -84,7 +87,10 @@ def _near_names(given: Config) -> list[str]:
     for key in given:
         if key not in DEFAULTS:
             meant = near(key, DEFAULTS, likeness=_NEAR)
-            found += [f"{key}: unknown parameter; did you mean {name}? Otherwise choose another name" for name in meant]
+            found += [
+                f"{key}: unknown parameter; did you mean {name}? Otherwise choose another name"
+                for name in meant
+            ]
     return found
 
 

@@ -47,7 +47,7 @@ def no_room(error: OSError, folder: str, wanted: int) -> OSError:
     sizes = f"holds {held / 1e6:.1f} MB, {free_bytes(folder) / 1e6:.1f} MB are free"
     return OSError(
         error.errno,
-        f"{error.strerror}: {folder} {sizes}, and the next rows need {wanted / 1e6:.1f} MB. Free some space there, "
-        "or set Flink's io.tmp.dirs (else TMPDIR) to folders on larger disks; dataset_file takes about four times the "
-        "bytes of what batches() reads",
+        f"{error.strerror}: {folder} {sizes}, and the next rows need {wanted / 1e6:.1f} MB. Free"
+        " some space there, or set Flink's io.tmp.dirs (else TMPDIR) to folders on larger disks;"
+        " dataset_file takes about four times the bytes of what batches() reads",
     )

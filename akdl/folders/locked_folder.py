@@ -1,12 +1,15 @@
-"""Folders that are used as long as a process holds their lock, and removed once no process does, however the processes ended.
+"""Folders that are used as long as a process holds their lock, and removed once no process does,
+however the processes ended.
 
-There is one lifetime for all of them: work folders, unpacked environments, folders of model processes, and caches. The lock is
-a file in the folder, which a process holds alone or shares with others. The kernel releases it when the process ends, also by
-SIGKILL. So a folder whose lock is free can be removed: by its last user, by a small process that waits for the lock
-(`bridge.folders.remover`), or by `sweep` when the next process starts. A folder is renamed before it is removed, because
-another process may create it again at any moment.
+There is one lifetime for all of them: work folders, unpacked environments, folders of model
+processes, and caches. The lock is a file in the folder, which a process holds alone or shares with
+others. The kernel releases it when the process ends, also by SIGKILL. So a folder whose lock is
+free can be removed: by its last user, by a small process that waits for the lock
+(`bridge.folders.remover`), or by `sweep` when the next process starts. A folder is renamed before
+it is removed, because another process may create it again at any moment.
 
-A lock counts only on the host whose name is in it, because file systems that hosts share may not propagate locks.
+A lock counts only on the host whose name is in it, because file systems that hosts share may not
+propagate locks.
 """
 
 import atexit
@@ -58,7 +61,8 @@ class OwnedFolder:
 
 
 def hold(folder: str, shared: bool = True) -> int:
-    """Create a folder if needed, and lock it until the returned descriptor and its copies in other processes are closed.
+    """Create a folder if needed, and lock it until the returned descriptor and its copies in other
+    processes are closed.
 
     Raises:
         PermissionError: Other users can read the folder, or it belongs to one of them.
@@ -107,7 +111,9 @@ def sweep(place: str, prefix: Union[str, Tuple[str, ...]] = PREFIXES) -> None:
             remove_unused(os.path.join(place, name))
 
 
-def remove_unused(folder: str, waits: bool = False, is_used: Callable[[], bool] = lambda: False) -> None:
+def remove_unused(
+    folder: str, waits: bool = False, is_used: Callable[[], bool] = lambda: False
+) -> None:
     """Remove a folder of this user and host, if it exists and its lock is free.
 
     Args:
@@ -137,8 +143,8 @@ def remove_unused(folder: str, waits: bool = False, is_used: Callable[[], bool] 
 def remove(folder: str) -> None:
     """Remove a folder that this process holds alone, if it exists.
 
-    It is renamed first: a thread that writes a file meanwhile, such as the last status, would keep the folder from being
-    removed when the lock is gone already.
+    It is renamed first: a thread that writes a file meanwhile, such as the last status, would keep
+    the folder from being removed when the lock is gone already.
     """
     removed = f"{folder}-{uuid.uuid4().hex[:12]}"
     with contextlib.suppress(OSError):
@@ -147,7 +153,9 @@ def remove(folder: str) -> None:
 
 
 def _is_at(lock: int, path: str) -> bool:
-    """Test if an open lock file still has its path: the folder may have been removed while we waited for the lock."""
+    """Test if an open lock file still has its path: the folder may have been removed while we
+    waited for the lock.
+    """
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(lock), os.stat(path))
     return False

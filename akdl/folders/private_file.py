@@ -25,7 +25,10 @@ def is_private_folder(path: str) -> bool:
 
 
 def not_private(path: str) -> str:
-    return f"is not a folder that only this user can access: it {_openness(path)}. Remove it, or ask an administrator to"
+    return (
+        f"is not a folder that only this user can access: it {_openness(path)}. Remove it, or ask"
+        " an administrator to"
+    )
 
 
 def _openness(path: str) -> str:
@@ -37,4 +40,8 @@ def _openness(path: str) -> str:
         return f"belongs to user {name}"
     if not stat.S_ISDIR(status.st_mode):
         return "is a link" if stat.S_ISLNK(status.st_mode) else "is a file"
-    return f"has the mode {stat.S_IMODE(status.st_mode):04o}, expected 0700" if status.st_mode & 0o077 else ""
+    return (
+        f"has the mode {stat.S_IMODE(status.st_mode):04o}, expected 0700"
+        if status.st_mode & 0o077
+        else ""
+    )

@@ -19,7 +19,13 @@ from typing import Any, Dict, Mapping, NamedTuple, Sequence
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.steps.objects import ObjectError, find, learning_rate, name_and_args, set_learning_rate
+from akdl.keras.steps.objects import (
+    ObjectError,
+    find,
+    learning_rate,
+    name_and_args,
+    set_learning_rate,
+)
 from akdl.keras.steps.workers import Group
 from akdl.user_code.config_file import Config
 
@@ -33,8 +39,16 @@ class Training:
     trains.
     """
 
-    def __init__(self, group: Group, model: Any, optimizers: Sequence[Any], user: Any, epochs: int) -> None:
-        self.group, self.model, self.optimizers, self.user, self.epochs = group, model, list(optimizers), user, epochs
+    def __init__(
+        self, group: Group, model: Any, optimizers: Sequence[Any], user: Any, epochs: int
+    ) -> None:
+        self.group, self.model, self.optimizers, self.user, self.epochs = (
+            group,
+            model,
+            list(optimizers),
+            user,
+            epochs,
+        )
         self.steps = 0
         self.stop = False
 
@@ -106,7 +120,9 @@ class _Monitor(Callback):
 
     def _improved(self, logs: Logs) -> bool:
         if self._monitor not in logs:
-            raise ObjectError(f"callbacks: monitor: expected one of {', '.join(logs)}, got {self._monitor!r}")
+            raise ObjectError(
+                f"callbacks: monitor: expected one of {', '.join(logs)}, got {self._monitor!r}"
+            )
         value = self._sign * logs[self._monitor]
         # A NaN is never an improvement, and compares as false with all later values.
         if not np.isnan(value) and (self.best is None or value < self.best - self._delta):
@@ -178,7 +194,9 @@ class ReduceLROnPlateau(_Monitor):
         if not self._improved(logs) and self.waited >= self._patience:
             for optimizer in training.optimizers:
                 # An optimizer with a schedule has no rate here, and `set_learning_rate` refuses it.
-                set_learning_rate(optimizer, max(self._least, self._factor * (learning_rate(optimizer) or 0.0)))
+                set_learning_rate(
+                    optimizer, max(self._least, self._factor * (learning_rate(optimizer) or 0.0))
+                )
             self.waited = 0
 
 
@@ -189,15 +207,24 @@ class LearningRateSchedule(Callback):
     """
 
     def __init__(
-        self, rates: Mapping[str, float] | None = None, function: str | None = None, optimizer: int | None = None
+        self,
+        rates: Mapping[str, float] | None = None,
+        function: str | None = None,
+        optimizer: int | None = None,
     ) -> None:
         if (rates is None) == (function is None):
-            raise ObjectError("callbacks: learning_rate_schedule: expected either rates or function")
+            raise ObjectError(
+                "callbacks: learning_rate_schedule: expected either rates or function"
+            )
         self._rates = {int(epoch): rate for epoch, rate in (rates or {}).items()}
         self._function, self._optimizer = function, optimizer
 
     def epoch_begin(self, training: Training, epoch: int) -> None:
-        chosen = training.optimizers if self._optimizer is None else [training.optimizers[self._optimizer]]
+        chosen = (
+            training.optimizers
+            if self._optimizer is None
+            else [training.optimizers[self._optimizer]]
+        )
         # A rate holds until the next epoch that has one.
         past = [start for start in self._rates if start <= epoch]
         for optimizer in chosen:
@@ -220,7 +247,10 @@ class TensorBoard(Callback):
 
     def begin(self, training: Training) -> None:
         if training.group.is_chief:
-            self._writers = {name: tf.summary.create_file_writer(f"{self.log_dir}/{name}") for name in ("train", "validation")}
+            self._writers = {
+                name: tf.summary.create_file_writer(f"{self.log_dir}/{name}")
+                for name in ("train", "validation")
+            }
 
     def step_end(self, training: Training, loss: Any) -> None:
         # Only the chief has writers; all workers have the same metrics.
@@ -233,7 +263,11 @@ class TensorBoard(Callback):
             with writer.as_default():
                 for name, value in logs.items():
                     if name.startswith("val_") == (part == "validation"):
-                        _write_scalar("epoch_" + (name[len("val_") :] if part == "validation" else name), value, epoch)
+                        _write_scalar(
+                            "epoch_" + (name[len("val_") :] if part == "validation" else name),
+                            value,
+                            epoch,
+                        )
             # TensorBoard shows a training while it runs.
             writer.flush()
 
@@ -332,7 +366,10 @@ def make_callbacks(specs: Sequence[Any], user: Any) -> list[Callback]:
             continue
         # Its files have no position in the data, so a training could not resume from them.
         if plain == "modelcheckpoint":
-            raise ObjectError("callbacks: use checkpoint in place of ModelCheckpoint, because training can resume from it")
+            raise ObjectError(
+                "callbacks: use checkpoint in place of ModelCheckpoint, because training can resume"
+                " from it"
+            )
         if plain in _OWN and not hasattr(user, name):
             made.append(_with(name, _OWN[plain], args))
             continue
@@ -349,7 +386,10 @@ def checkpoint_settings(specs: Sequence[Any]) -> CheckpointSettings | None:
         if name == "checkpoint":
             settings: CheckpointSettings = _with(name, CheckpointSettings, args)
             if min(settings.every_epochs, settings.keep, settings.every_steps or 1) < 1:
-                raise ObjectError("callbacks: every_epochs, every_steps and keep of checkpoint: expected 1 or more")
+                raise ObjectError(
+                    "callbacks: every_epochs, every_steps and keep of checkpoint: expected 1 or"
+                    " more"
+                )
             return settings
     return None
 
@@ -368,5 +408,7 @@ def _with(name: str, kind: Any, args: Config) -> Any:
     try:
         return kind(**args)
     except TypeError as error:
-        known = ", ".join(one for one in inspect.signature(kind).parameters if one not in ("self", "kwargs"))
+        known = ", ".join(
+            one for one in inspect.signature(kind).parameters if one not in ("self", "kwargs")
+        )
         raise ObjectError(f"callback {name}: {error}; its arguments are {known}") from error

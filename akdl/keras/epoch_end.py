@@ -31,7 +31,9 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
         single: End the call after one epoch even if the length of the data is known.
     """
 
-    def __init__(self, data: Any, task_config: TaskConfig, total: Total | None = None, single: bool = False) -> None:
+    def __init__(
+        self, data: Any, task_config: TaskConfig, total: Total | None = None, single: bool = False
+    ) -> None:
         super().__init__()
         # Otherwise Keras converts the logs for this callback, which reads all metrics from the
         # device after each step.
@@ -94,13 +96,19 @@ def _one_ahead(data: Any, note: Callable[[object], object]) -> Any:
 
     def pair(numbers: Any, elements: Any) -> Any:
         """Zip a window's numbers, as one batch, with its elements; the first one is used."""
-        element = elements if isinstance(elements, tf.data.Dataset) else tf.data.Dataset.zip(elements)
+        element = (
+            elements if isinstance(elements, tf.data.Dataset) else tf.data.Dataset.zip(elements)
+        )
         return tf.data.Dataset.zip((numbers.batch(2), element))
 
     def first(numbers: Any, element: Any) -> Any:
         """Return a window's first element; report its number if there is no second one."""
         is_last = tf.equal(tf.size(numbers), 1)
-        tf.cond(is_last, lambda: tf.numpy_function(note, [numbers[0]], tf.int64), lambda: tf.constant(0, tf.int64))
+        tf.cond(
+            is_last,
+            lambda: tf.numpy_function(note, [numbers[0]], tf.int64),
+            lambda: tf.constant(0, tf.int64),
+        )
         return element
 
     return data.enumerate(1).window(2, shift=1).flat_map(pair).map(first)

@@ -1,7 +1,7 @@
 """Metrics of models: of several ones on test datasets, and of one after each epoch of its training.
 
-The datasets of a validation are made and tried before the first epoch, because labels that do not fit
-the model would otherwise fail after it, which may take hours.
+The datasets of a validation are made and tried before the first epoch, because labels that do not
+fit the model would otherwise fail after it, which may take hours.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ def evaluate(
     group = Group()
     output = checked.get("output", {})
     # The files are tried before the models are loaded, so that a wrong path is an error at once.
-    require_targets(EVALUATE, group, [one for key, path in output.items() for one in wrong_file(f"output.{key}", path)])
+    require_targets(
+        EVALUATE,
+        group,
+        [one for key, path in output.items() for one in wrong_file(f"output.{key}", path)],
+    )
     require_models(user, checked["models"])
     source = DatasetSource(user, "awf_create_test_dataset_fn", checked, group, own=worker_datasets)
     datasets = source.datasets()
@@ -70,7 +74,9 @@ def evaluate(
     for named in checked["models"]:
         with group.strategy.scope():
             model = load_model(user, named["path"], named["name"])
-        outputs = call_on_sample(group, model, sample, f"model {named['name']} on {source.where(key)}")
+        outputs = call_on_sample(
+            group, model, sample, f"model {named['name']} on {source.where(key)}"
+        )
         metrics = Metrics(checked, user.module, Heads(model, outputs), sample.label, outputs)
         evaluation = Evaluation(group, model, metrics)
         evaluation.try_on(sample, outputs, source.where(key))
@@ -80,7 +86,9 @@ def evaluate(
             row.update({label_of(name, key): values[name] for key, values in found.items()})
         rows.append(row)
         if group.is_chief:
-            (report or logger.info)("  ".join(f"{key} {_text(value)}" for key, value in row.items()))
+            (report or logger.info)(
+                "  ".join(f"{key} {_text(value)}" for key, value in row.items())
+            )
     if group.is_chief:
         # The results are sums over the group, so every worker has them, and one writes.
         _write(rows, output)
@@ -94,7 +102,8 @@ def as_table(rows: Sequence[Mapping[str, object]]) -> str:
     widths = [max(len(line[number]) for line in lines) for number in range(len(names))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if number == 0 else cell.rjust(width) for number, (cell, width) in enumerate(zip(line, widths))
+            cell.ljust(width) if number == 0 else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(line, widths))
         )
         for line in lines
     )
@@ -137,7 +146,9 @@ class Validation:
             own = "val" in config.get("worker_datasets", [])
             self._source = DatasetSource(user, _CALLBACK, config, group, own=own)
             self._datasets = self._source.datasets()
-        self._samples = {key: self._source.sample(dataset, key) for key, dataset in self._datasets.items()}
+        self._samples = {
+            key: self._source.sample(dataset, key) for key, dataset in self._datasets.items()
+        }
 
     def prepare(self, model: Any, heads: Heads, objective: Objective) -> None:
         """Try model, loss and metrics on a sample of each dataset; all workers call this.

@@ -82,7 +82,9 @@ def count_metrics_once(model: Any) -> None:
             logs, names = step(data), {metric.name for metric in model.metrics}
             # Only metrics are divided. Other values of a user's own step may be the replica's share
             # of a sum.
-            return {name: value / replicas if name in names else value for name, value in logs.items()}
+            return {
+                name: value / replicas if name in names else value for name, value in logs.items()
+            }
 
         return run
 
@@ -119,7 +121,10 @@ class _Fit:
         self._folder: CheckpointFolder | None = None
         if task_config.checkpoint_dir is not None:
             if not tf.executing_eagerly():
-                raise ValueError("checkpointDir: train_keras_model keeps checkpoints only in TensorFlow 2, in eager mode")
+                raise ValueError(
+                    "checkpointDir: train_keras_model keeps checkpoints only in TensorFlow 2, in"
+                    " eager mode"
+                )
             self._folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
         self._seed: int | None = plan.train_config.get("seed")
         self._best = best_checkpoints(
@@ -132,8 +137,8 @@ class _Fit:
         progress, model = _Progress(), self._model
         if self._folder is not None:
             self._folder.fetch()
-            # Keras 3 makes an optimizer's variables at the first step, and only variables that exist
-            # are restored.
+            # Keras 3 makes an optimizer's variables at the first step, and only variables that
+            # exist are restored.
             if is_keras_3():
                 model.optimizer.build(model.trainable_variables)
             if self._is_chief:
@@ -141,22 +146,34 @@ class _Fit:
             found = restore(self._folder.path, self._total, **self._saved())
             if found is not None:
                 vars(progress).update(found[1])
-                logger.info("resumed from %s: %d epochs, %d steps", found[0], progress.epoch, progress.step)
+                logger.info(
+                    "resumed from %s: %d epochs, %d steps", found[0], progress.epoch, progress.step
+                )
         if not self._is_alone:
             progress.batch = 0
         watch = TrainingWatch(self._task_config, self._folder, self._is_chief, self._total)
         if self._plan.steps is not None:
             watch.total_steps = self._plan.epochs * self._plan.steps
         kind = _EpochCallback if self._by_servers else _StepCallback
-        callback = kind(progress, watch, functools.partial(self._save, progress), self._plan, self._is_alone)
+        callback = kind(
+            progress, watch, functools.partial(self._save, progress), self._plan, self._is_alone
+        )
         count_metrics_once(self._model)
         history = tf.keras.callbacks.History()
         history.set_model(self._model)
         valid_fn = self._plan.valid_fn
         if progress.epoch >= self._plan.epochs:
-            logger.info("nothing is left to train: the checkpoint has %d of %d epochs", progress.epoch, self._plan.epochs)
+            logger.info(
+                "nothing is left to train: the checkpoint has %d of %d epochs",
+                progress.epoch,
+                self._plan.epochs,
+            )
         while progress.epoch < self._plan.epochs and not watch.stop:
-            if progress.batch and self._plan.steps is None and next(iter(self._next_call(progress)[0]), None) is None:
+            if (
+                progress.batch
+                and self._plan.steps is None
+                and next(iter(self._next_call(progress)[0]), None) is None
+            ):
                 # The checkpoint is of the last batch of its epoch, so there is nothing left to
                 # resume.
                 progress.next_epoch()
@@ -220,7 +237,9 @@ class _Fit:
         data = self._plan.input_fn(seed=None if self._seed is None else self._seed + epoch)
         # With a seed each epoch has a dataset of its own, and so a call of its own.
         is_single = self._seed is not None or batch > 0
-        end = EpochEnd(data.skip(batch) if batch else data, self._task_config, self._total, is_single)
+        end = EpochEnd(
+            data.skip(batch) if batch else data, self._task_config, self._total, is_single
+        )
         return end.data, epochs, None, end
 
 
@@ -242,7 +261,12 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Counts, reports and saves at the ends of epochs; for parameter servers."""
 
     def __init__(
-        self, progress: _Progress, watch: TrainingWatch, save: Callable[..., None], plan: Plan, is_alone: bool
+        self,
+        progress: _Progress,
+        watch: TrainingWatch,
+        save: Callable[..., None],
+        plan: Plan,
+        is_alone: bool,
     ) -> None:
         super().__init__()
         # Otherwise Keras converts the logs for this callback, which reads all metrics from the
@@ -270,7 +294,10 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def history(self) -> dict[str, list[Any]]:
         found: dict[str, list[Any]] = {}
-        for logs in [*self._progress.logs, *([] if self._unfinished is None else [self._unfinished])]:
+        for logs in [
+            *self._progress.logs,
+            *([] if self._unfinished is None else [self._unfinished]),
+        ]:
             for name, value in logs.items():
                 found.setdefault(name, []).append(value)
         return found
@@ -309,8 +336,14 @@ class _StepCallback(_EpochCallback):
             self.model.stop_training = True
         # A call of several steps may jump over a multiple of `every_steps`, so quotients are
         # compared, not remainders.
-        is_due = self._every_steps and progress.step // self._every_steps > before // self._every_steps
-        if watch.stop or is_due or (self._every_secs and time.monotonic() - self._saved_at >= self._every_secs):
+        is_due = (
+            self._every_steps and progress.step // self._every_steps > before // self._every_steps
+        )
+        if (
+            watch.stop
+            or is_due
+            or (self._every_secs and time.monotonic() - self._saved_at >= self._every_secs)
+        ):
             self._save()
 
     def _count_steps(self) -> None:

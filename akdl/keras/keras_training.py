@@ -17,11 +17,30 @@ import tensorflow as tf
 
 from akdl.keras.callbacks import CheckpointSettings, Training, checkpoint_settings, make_callbacks
 from akdl.keras.evaluate import Validation
-from akdl.keras.saving import model_to_save, require_targets, save_model, try_export, wrong_train_targets
+from akdl.keras.saving import (
+    model_to_save,
+    require_targets,
+    save_model,
+    try_export,
+    wrong_train_targets,
+)
 from akdl.keras.steps.data import DatasetSource, Part, Passes
-from akdl.keras.steps.loop import LossError, Objective, TrainStep, VariableGroups, require_finite_weights
+from akdl.keras.steps.loop import (
+    LossError,
+    Objective,
+    TrainStep,
+    VariableGroups,
+    require_finite_weights,
+)
 from akdl.keras.steps.model_call import call_on_sample
-from akdl.keras.steps.objects import Heads, ObjectError, learning_rate, make_optimizer, set_learning_rate, unknown_names
+from akdl.keras.steps.objects import (
+    Heads,
+    ObjectError,
+    learning_rate,
+    make_optimizer,
+    set_learning_rate,
+    unknown_names,
+)
 from akdl.keras.steps.row_metrics import Metrics
 from akdl.keras.steps.user_functions import UserModule
 from akdl.keras.steps.workers import Group
@@ -101,7 +120,12 @@ class _KerasTraining:
     """
 
     def __init__(
-        self, config: Config, user: UserModule, report: Report, task_config: TaskConfig | None, folder: CheckpointFolder | None
+        self,
+        config: Config,
+        user: UserModule,
+        report: Report,
+        task_config: TaskConfig | None,
+        folder: CheckpointFolder | None,
     ) -> None:
         self._config, self._user = config, user
         # The group comes first: a strategy for several workers has to exist before the first
@@ -116,7 +140,11 @@ class _KerasTraining:
             folder.fetch()
             if group.is_chief and task_config is not None:
                 folder.begin(task_config.attempt)
-        require_targets(TRAIN, group, wrong_train_targets(config, self._settings, self._callbacks) if group.is_chief else [])
+        require_targets(
+            TRAIN,
+            group,
+            wrong_train_targets(config, self._settings, self._callbacks) if group.is_chief else [],
+        )
         self._seed: int | None = config.get("seed")
         if self._seed is None and group.ranks > 1:
             # All workers read the same rows and take parts of them, so they have to shuffle in the
@@ -136,12 +164,21 @@ class _KerasTraining:
         with group.strategy.scope():
             model = user.create("awf_create_model_fn", config)
             if not isinstance(model, tf.keras.Model):
-                raise ObjectError(f"awf_create_model_fn in {user.file}: expected a tf.keras.Model, got {type(model).__name__}")
+                raise ObjectError(
+                    f"awf_create_model_fn in {user.file}: expected a tf.keras.Model, got"
+                    f" {type(model).__name__}"
+                )
         outputs = call_on_sample(group, model, sample, source.where())
         with group.strategy.scope():
-            given = config["optimizer"] if isinstance(config["optimizer"], list) else [config["optimizer"]]
+            given = (
+                config["optimizer"]
+                if isinstance(config["optimizer"], list)
+                else [config["optimizer"]]
+            )
             optimizers = [make_optimizer(spec, user.module) for spec in given]
-            variables = VariableGroups(model, optimizers, user.function("awf_group_trainable_vars_fn"))
+            variables = VariableGroups(
+                model, optimizers, user.function("awf_group_trainable_vars_fn")
+            )
         self._heads = Heads(model, outputs)
         self._objective = Objective(config, user.module, self._heads)
         self._metrics = Metrics(config, user.module, self._heads, sample.label, outputs)
@@ -156,7 +193,10 @@ class _KerasTraining:
         if "save_path" in config:
             try_export(model_to_save(user, model), sample.features, model)
         if "val_data_args" in config and not user.has("awf_create_val_dataset_fn"):
-            self._report(f"no validation: {user.file} does not define awf_create_val_dataset_fn, so val_data_args is ignored")
+            self._report(
+                f"no validation: {user.file} does not define awf_create_val_dataset_fn, so"
+                " val_data_args is ignored"
+            )
 
     def run(self) -> TrainResult:
         training, settings = self._training, self._settings
@@ -166,10 +206,14 @@ class _KerasTraining:
             callback.begin(training)
         try:
             batches = self._passes.steps()
-            while len(self._history) < training.epochs and not training.stop and not self._watch.stop:
+            while (
+                len(self._history) < training.epochs and not training.stop and not self._watch.stop
+            ):
                 self._epoch(batches)
                 is_last = training.stop or self._watch.stop or len(self._history) == training.epochs
-                if settings is not None and (is_last or len(self._history) % settings.every_epochs == 0):
+                if settings is not None and (
+                    is_last or len(self._history) % settings.every_epochs == 0
+                ):
                     self._save(settings)
         finally:
             for callback in self._callbacks:
@@ -195,7 +239,9 @@ class _KerasTraining:
             stepped = self._step(parts)
             if not stepped.rows:
                 if steps_per_epoch is not None:
-                    raise ObjectError("there are no rows to train on: the training dataset is empty")
+                    raise ObjectError(
+                        "there are no rows to train on: the training dataset is empty"
+                    )
                 break
             training.steps += 1
             passes.steps_in_epoch += 1
@@ -204,7 +250,11 @@ class _KerasTraining:
                 callback.step_end(training, stepped.loss)
             self._watch.step_end(training.steps, lambda loss=stepped.loss: {"loss": loss})  # type: ignore[misc]
             settings = self._settings
-            if settings is not None and settings.every_steps and training.steps % settings.every_steps == 0:
+            if (
+                settings is not None
+                and settings.every_steps
+                and training.steps % settings.every_steps == 0
+            ):
                 # A checkpoint of NaN would replace a good one.
                 self._require_finite_loss()
                 self._save(settings)
@@ -212,17 +262,24 @@ class _KerasTraining:
                 shown = time.monotonic()
                 self._require_finite_loss()
                 mean = float(self._step.losses.numpy()) / self._rows
-                self._report(f"epoch {epoch + 1}/{training.epochs}  step {passes.steps_in_epoch}  loss {mean:.5g}")
+                self._report(
+                    f"epoch {epoch + 1}/{training.epochs}  step {passes.steps_in_epoch}  loss"
+                    f" {mean:.5g}"
+                )
             if self._watch.stop:
                 self._report(f"stopped on request after step {training.steps}")
                 return
         if not passes.steps_in_epoch:
             raise ObjectError(
-                "there are no rows to train on: the training dataset is empty, or smaller than a batch that it drops"
+                "there are no rows to train on: the training dataset is empty, or smaller than a"
+                " batch that it drops"
             )
         self._require_finite_loss()
         seconds = time.monotonic() - start
-        logs = {"loss": float(self._step.losses.numpy()) / self._rows, **self._metrics.result(self._group)}
+        logs = {
+            "loss": float(self._step.losses.numpy()) / self._rows,
+            **self._metrics.result(self._group),
+        }
         self._step.losses.assign(0.0)
         self._rows = 0.0
         logs.update(self._validation.run())
@@ -241,12 +298,17 @@ class _KerasTraining:
     def _report_epoch(self, logs: Mapping[str, float], steps_per_s: float) -> None:
         training = self._training
         values = "  ".join(f"{name} {value:.5g}" for name, value in logs.items())
-        self._report(f"epoch {len(self._history)}/{training.epochs}  {values}  ({steps_per_s:.4g} steps/s)")
+        self._report(
+            f"epoch {len(self._history)}/{training.epochs}  {values}  ({steps_per_s:.4g} steps/s)"
+        )
         if training.stop and len(self._history) < training.epochs:
             self._report(f"stopped early after epoch {len(self._history)}; {self._stopped_by()}")
 
     def _stopped_by(self) -> str:
-        return next((callback.stopped for callback in self._callbacks if callback.stopped), "a callback set stop")
+        return next(
+            (callback.stopped for callback in self._callbacks if callback.stopped),
+            "a callback set stop",
+        )
 
     def _save(self, settings: CheckpointSettings) -> None:
         """Write a checkpoint on the chief.
@@ -288,7 +350,8 @@ class _KerasTraining:
         path, values = found
         if values["kinds"] != self._kinds():
             raise CheckpointError(
-                f"{path} belongs to a training with other callbacks: use the same callbacks, or choose another checkpoint path"
+                f"{path} belongs to a training with other callbacks: use the same callbacks, or"
+                " choose another checkpoint path"
             )
         self._history = values["history"]
         training.steps = values["steps"]
@@ -297,7 +360,9 @@ class _KerasTraining:
         places = values["places"]
         # Another number of workers has other shares. The same number of steps skips the same rows
         # if the order of rows is fixed.
-        passes.number, passes.steps_in_pass = places[group.rank] if len(places) == group.ranks else max(places)
+        passes.number, passes.steps_in_pass = (
+            places[group.rank] if len(places) == group.ranks else max(places)
+        )
         passes.steps_in_epoch = values["steps_in_epoch"]
         with group.strategy.scope():
             for optimizer, rate in zip(training.optimizers, values["rates"]):
@@ -315,8 +380,9 @@ class _KerasTraining:
         self._report(f"resumed from {path}: {len(self._history)} epochs, {training.steps} steps")
         if training.stop and len(self._history) < training.epochs:
             self._report(
-                f"epochs {len(self._history) + 1} to {training.epochs} are not trained: an earlier run stopped after epoch "
-                f"{len(self._history)} ({self._stopped_by()}); raise its patience to continue, or use another checkpoint path"
+                f"epochs {len(self._history) + 1} to {training.epochs} are not trained: an earlier"
+                f" run stopped after epoch {len(self._history)} ({self._stopped_by()}); raise its"
+                " patience to continue, or use another checkpoint path"
             )
 
     def _variables(self) -> dict[str, list[Any]]:
@@ -329,8 +395,13 @@ class _KerasTraining:
         for number, optimizer in enumerate(self._training.optimizers):
             # This is a method in older versions of Keras.
             own = optimizer.variables
-            found[f"optimizer{number}"] = own() if callable(own) and not isinstance(own, list) else own
-        return {name: [one if isinstance(one, tf.Variable) else one.value for one in own] for name, own in found.items()}
+            found[f"optimizer{number}"] = (
+                own() if callable(own) and not isinstance(own, list) else own
+            )
+        return {
+            name: [one if isinstance(one, tf.Variable) else one.value for one in own]
+            for name, own in found.items()
+        }
 
     def _export(self) -> str | None:
         path = self._config.get("save_path")
@@ -340,7 +411,9 @@ class _KerasTraining:
         try:
             model = model_to_save(self._user, self._training.model)
             require_finite_weights(model)
-            saved = save_model(model, path, self._group, self._features if model is self._training.model else None)
+            saved = save_model(
+                model, path, self._group, self._features if model is self._training.model else None
+            )
         except LossError:
             raise
         except Exception as error:
@@ -354,7 +427,9 @@ class _KerasTraining:
         return saved
 
     def _keep(self, path: str, problem: Exception | None) -> str:
-        """Make sure that a checkpoint contains the model that could not be saved, and return the error's text."""
+        """Make sure that a checkpoint contains the model that could not be saved, and return the
+        error's text.
+        """
         settings = self._settings
         # With settings, the checkpoint of the last epoch contains the model already.
         if settings is None:
@@ -363,11 +438,13 @@ class _KerasTraining:
                 folder = tempfile.mkdtemp(prefix="akdl-kept-")
             settings = CheckpointSettings(folder)
             self._save(settings)
-        reason = "another worker failed" if problem is None else f"{type(problem).__name__}: {problem}"
+        reason = (
+            "another worker failed" if problem is None else f"{type(problem).__name__}: {problem}"
+        )
         return (
-            f"the model is trained, but could not be saved to {path}: {reason}. Its checkpoint is "
-            f"{latest(settings.path)}: to save it without training again, run again with the checkpoint callback "
-            f"and the path {settings.path}"
+            f"the model is trained, but could not be saved to {path}: {reason}. Its checkpoint is"
+            f" {latest(settings.path)}: to save it without training again, run again with the"
+            f" checkpoint callback and the path {settings.path}"
         )
 
 

@@ -66,12 +66,21 @@ def main(task_config: Any, module: ModuleType | str, config: str | Config | None
 
         rows = evaluate(filled, module, placeholders, worker_datasets=own_rows)
         if task_config.task_type == "chief":
-            cells = [(row[MODEL], metric, value) for row in rows for metric, value in row.items() if metric != MODEL]
+            cells = [
+                (row[MODEL], metric, value)
+                for row in rows
+                for metric, value in row.items()
+                if metric != MODEL
+            ]
             names, metrics, values = zip(*cells)
-            task_config.output_writer.write_batch({"model": list(names), "metric": list(metrics), "value": list(values)})
+            task_config.output_writer.write_batch(
+                {"model": list(names), "metric": list(metrics), "value": list(values)}
+            )
 
 
-def _train(task_config: Any, config: dict[str, Any], module: ModuleType, placeholders: Mapping[str, str]) -> None:
+def _train(
+    task_config: Any, config: dict[str, Any], module: ModuleType, placeholders: Mapping[str, str]
+) -> None:
     """Train, and write the model to `saved_model_dir` or as rows.
 
     The operator decides where the model goes, so `save_path` of the config is replaced. Rows of
@@ -82,7 +91,11 @@ def _train(task_config: Any, config: dict[str, Any], module: ModuleType, placeho
     folder = getattr(task_config, "saved_model_dir", None)
     as_rows = folder is None
     config["save_path"] = folder or os.path.join(task_config.work_dir, "saved_model_dir")
-    own = [name for name in ("train", "val") if DATASET_FILE in placeholders_in(config.get(f"{name}_data_args"))]
+    own = [
+        name
+        for name in ("train", "val")
+        if DATASET_FILE in placeholders_in(config.get(f"{name}_data_args"))
+    ]
     config.setdefault("worker_datasets", own)
     checkpoints = None
     if task_config.checkpoint_dir is not None:

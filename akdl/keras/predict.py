@@ -71,7 +71,11 @@ def predict(
     kind = output.get("format") or {"tfrecords": "tfrecord"}.get(ending, ending)
     if kind not in _WRITERS:
         raise ConfigError(
-            PREDICT, [f"output.path: unknown extension {ending!r}: set output.format to one of {', '.join(_WRITERS)}"]
+            PREDICT,
+            [
+                f"output.path: unknown extension {ending!r}: set output.format to one of"
+                f" {', '.join(_WRITERS)}"
+            ],
         )
     group = Group()
     path = output["path"]
@@ -101,7 +105,10 @@ def predict(
 
 
 def predict_batches(
-    config: Config, module: Any, placeholders: Mapping[str, str] | None = None, worker_datasets: bool = False
+    config: Config,
+    module: Any,
+    placeholders: Mapping[str, str] | None = None,
+    worker_datasets: bool = False,
 ) -> Iterator[Columns]:
     """Yield the predictions of this worker batch by batch: column name to array, one entry per row.
 
@@ -129,7 +136,9 @@ def _predict(config: Config, user: UserModule, group: Group, own: bool) -> Itera
 
     The models share one pass over the dataset, so that their columns belong to the same rows.
     """
-    source = DatasetSource(user, "awf_create_predict_dataset_fn", config, group, own=own, labelled=False)
+    source = DatasetSource(
+        user, "awf_create_predict_dataset_fn", config, group, own=own, labelled=False
+    )
     named = config.get("models") or [config["model"]]
     require_models(user, named)
     with group.strategy.scope():
@@ -142,15 +151,22 @@ def _predict(config: Config, user: UserModule, group: Group, own: bool) -> Itera
             # line.
             spare = without_rows(next(part for part in parts if part is not None))
             for one, model in zip(named, models):
-                call_on_sample(group, model, _read_by(model, spare), f"model {one['name']} on {source.where()}")
+                call_on_sample(
+                    group, model, _read_by(model, spare), f"model {one['name']} on {source.where()}"
+                )
         filled = [part or spare for part in parts]
-        outputs = [function([_read_by(model, part) for part in filled]) for model, function in zip(models, functions)]
+        outputs = [
+            function([_read_by(model, part) for part in filled])
+            for model, function in zip(models, functions)
+        ]
         for number, part in enumerate(parts):
             if part is None:
                 continue
             columns = _kept(part.features, config.get("keep", []))
             for one, model, of_model in zip(named, models, outputs):
-                columns.update(_columns(model, of_model[number], one["name"] if len(named) > 1 else ""))
+                columns.update(
+                    _columns(model, of_model[number], one["name"] if len(named) > 1 else "")
+                )
             yield columns
 
 
@@ -165,10 +181,15 @@ def _read_by(model: Any, part: Part) -> Part:
 def _kept(features: Any, names: list[str]) -> Columns:
     """Return the features that the output repeats, such as an id."""
     if names and not isinstance(features, Mapping):
-        raise ValueError(f"keep: expected a dict of features, to keep them by name, got {type(features).__name__}")
+        raise ValueError(
+            "keep: expected a dict of features, to keep them by name, got"
+            f" {type(features).__name__}"
+        )
     missing = [name for name in names if name not in features]
     if missing:
-        raise ValueError(f"keep: expected some of the features {', '.join(features)}, got {', '.join(missing)}")
+        raise ValueError(
+            f"keep: expected some of the features {', '.join(features)}, got {', '.join(missing)}"
+        )
     return {name: _array(features[name]) for name in names}
 
 
@@ -191,7 +212,9 @@ def _array(values: Any) -> Any:
 def _write_npz(path: str, batches: Iterator[Columns]) -> None:
     """Write arrays; a .npz file is written at once, so all rows have to fit into memory."""
     parts = list(batches)
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else {})}
+    columns = {
+        name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else {})
+    }
     with open(path, "wb") as file:
         # `np.savez` would add .npz to a path, and the unfinished file has a random name without it.
         np.savez(file, **{name: _texts(values) for name, values in columns.items()})
@@ -206,7 +229,9 @@ def _write_csv(path: str, batches: Iterator[Columns]) -> None:
             if not header:
                 header = list(columns)
                 writer.writerow(header)
-            writer.writerows(zip(*([_cell(cell) for cell in _texts(columns[name])] for name in header)))
+            writer.writerows(
+                zip(*([_cell(cell) for cell in _texts(columns[name])] for name in header))
+            )
 
 
 def _write_tfrecord(path: str, batches: Iterator[Columns]) -> None:

@@ -1,4 +1,5 @@
-"""Models to and from folders, with Keras 2 and Keras 3, and a test of all places that a task will write.
+"""Models to and from folders, with Keras 2 and Keras 3, and a test of all places that a task will
+write.
 
 Every export is a SavedModel, since predictors load nothing else from a training. Keras 2 writes one
 by `save`, Keras 3 by `export`; what each of them cannot load becomes a `SavedFunction`.
@@ -36,7 +37,10 @@ def model_to_save(user: UserModule, trained: Any) -> Any:
         return trained
     model = choose(trained)
     if not isinstance(model, tf.keras.Model):
-        raise CallbackError(f"awf_model_to_save_fn in {user.file}: expected a tf.keras.Model, got {type(model).__name__}")
+        raise CallbackError(
+            f"awf_model_to_save_fn in {user.file}: expected a tf.keras.Model, got"
+            f" {type(model).__name__}"
+        )
     return model
 
 
@@ -63,7 +67,9 @@ def save_model(model: Any, path: str, group: Group, features: Any = None) -> str
         os.makedirs(parent, exist_ok=True)
     # Saving reads variables that are sums over workers, so all workers have to take part. The
     # others write into a folder of their own, and drop it.
-    with tempfile.TemporaryDirectory(prefix=".akdl-model-", dir=parent if group.is_chief else None) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix=".akdl-model-", dir=parent if group.is_chief else None
+    ) as folder:
         unfinished = os.path.join(folder, "model")
         _write(model, unfinished, features)
         if not group.is_chief:
@@ -88,8 +94,9 @@ def export_file(path: str) -> str:
     # Keras raises many types of errors here.
     except Exception as error:
         raise ModelError(
-            f"task_config.saved_model_dir: expected a SavedModel, got {os.path.basename(path)}, which cannot be exported: "
-            f"{type(error).__name__}: {error}. Export the trained model: model.export(task_config.saved_model_dir)"
+            f"task_config.saved_model_dir: expected a SavedModel, got {os.path.basename(path)},"
+            f" which cannot be exported: {type(error).__name__}: {error}. Export the trained model:"
+            " model.export(task_config.saved_model_dir)"
         ) from error
     return folder
 
@@ -120,14 +127,18 @@ def load_model(user: UserModule, path: str, name: str) -> Any:
         formats = ""
         if is_keras_3() and os.path.isdir(path):
             formats = (
-                f"; {path} is a SavedModel, and load_model of Keras 3 takes .keras and .h5 files: call it as "
-                "tf.keras.models.load_model, which takes SavedModels here, or use tf.keras.layers.TFSMLayer"
+                f"; {path} is a SavedModel, and load_model of Keras 3 takes .keras and .h5 files:"
+                " call it as tf.keras.models.load_model, which takes SavedModels here, or use"
+                " tf.keras.layers.TFSMLayer"
             )
         raise ModelError(
-            f"awf_load_model_fn in {user.file} failed for {name}: {type(error).__name__}: {error}{formats}"
+            f"awf_load_model_fn in {user.file} failed for {name}: {type(error).__name__}:"
+            f" {error}{formats}"
         ) from error
     if not callable(model):
-        raise ModelError(f"awf_load_model_fn in {user.file}: expected a model for {name}, got {model!r}")
+        raise ModelError(
+            f"awf_load_model_fn in {user.file}: expected a model for {name}, got {model!r}"
+        )
     return model
 
 
@@ -196,7 +207,9 @@ def _export(model: Any, path: str, features: Any) -> None:
         return
     archive = tf.keras.export.ExportArchive()
     archive.track(model)
-    archive.add_endpoint("serve", lambda inputs: model(inputs, training=False), input_signature=[_specs(features)])
+    archive.add_endpoint(
+        "serve", lambda inputs: model(inputs, training=False), input_signature=[_specs(features)]
+    )
     archive.write_out(path, verbose=False)
 
 
@@ -219,7 +232,9 @@ def _map_with_path(function: Any, structure: Any, path: Any) -> Any:
     if isinstance(structure, dict):
         return {key: _map_with_path(function, one, (*path, key)) for key, one in structure.items()}
     if isinstance(structure, (list, tuple)):
-        return type(structure)(_map_with_path(function, one, (*path, number)) for number, one in enumerate(structure))
+        return type(structure)(
+            _map_with_path(function, one, (*path, number)) for number, one in enumerate(structure)
+        )
     return function(path, structure)
 
 
@@ -232,10 +247,14 @@ def require_targets(task: str, group: Group, mistakes: Sequence[str]) -> None:
     # Only the chief has tested its paths, so it alone has reasons to name.
     own = list(mistakes) if group.is_chief else []
     if group.sum(len(own)):
-        raise ConfigError(task, own or ["the chief cannot write to a path of the config; see its log"])
+        raise ConfigError(
+            task, own or ["the chief cannot write to a path of the config; see its log"]
+        )
 
 
-def wrong_train_targets(config: Config, settings: CheckpointSettings | None, callbacks: Sequence[object]) -> list[str]:
+def wrong_train_targets(
+    config: Config, settings: CheckpointSettings | None, callbacks: Sequence[object]
+) -> list[str]:
     """List the paths of a train config that cannot be written, each with its reason."""
     reasons = {}
     if "save_path" in config:
@@ -243,24 +262,35 @@ def wrong_train_targets(config: Config, settings: CheckpointSettings | None, cal
         # The model is renamed to this path at the end, which takes a new name or an empty folder.
         taken = os.path.exists(path) and (not os.path.isdir(path) or bool(os.listdir(path)))
         reasons[f"save_path: the model cannot be saved to {path}"] = (
-            "it exists and is not an empty folder" if taken else try_folder(os.path.dirname(os.path.abspath(path)))
+            "it exists and is not an empty folder"
+            if taken
+            else try_folder(os.path.dirname(os.path.abspath(path)))
         )
     if settings is not None:
-        reasons[f"callbacks: checkpoints cannot be written to {settings.path}"] = reason = try_folder(settings.path)
+        reasons[f"callbacks: checkpoints cannot be written to {settings.path}"] = reason = (
+            try_folder(settings.path)
+        )
         last = None if reason else latest(settings.path)
         if last is not None and not settings.resume:
             reasons["callbacks: checkpoint has resume false"] = (
-                f"{settings.path} holds checkpoints of another training, up to {os.path.basename(last)}; remove them, choose "
-                "another path, or remove resume to continue from them"
+                f"{settings.path} holds checkpoints of another training, up to"
+                f" {os.path.basename(last)}; remove them, choose another path, or remove resume to"
+                " continue from them"
             )
     for callback in callbacks:
         # Callbacks of Keras may write anywhere, but only our own say where.
         if isinstance(callback, TensorBoard):
-            reasons[f"callbacks: logs cannot be written to {callback.log_dir}"] = try_folder(callback.log_dir)
+            reasons[f"callbacks: logs cannot be written to {callback.log_dir}"] = try_folder(
+                callback.log_dir
+            )
     return [f"{what}: {reason}" for what, reason in reasons.items() if reason]
 
 
 def wrong_file(key: str, path: str) -> list[str]:
     """Return a mistake if a file cannot be written; an existing file is replaced."""
-    reason = "it is a folder" if os.path.isdir(path) else try_folder(os.path.dirname(os.path.abspath(path)))
+    reason = (
+        "it is a folder"
+        if os.path.isdir(path)
+        else try_folder(os.path.dirname(os.path.abspath(path)))
+    )
     return [f"{key}: {path} cannot be written: {reason}"] if reason else []

@@ -44,7 +44,9 @@ def prepare(
     further mistakes.
     """
     mistakes: list[str] = []
-    filled = fill_in(read_config(config) if isinstance(config, str) else config, placeholders or {}, mistakes)
+    filled = fill_in(
+        read_config(config) if isinstance(config, str) else config, placeholders or {}, mistakes
+    )
     wrong = check(task, filled)
     mistakes += wrong
     # `look` relies on the types that the schema has checked.
@@ -70,13 +72,15 @@ def fill_in(value: object, placeholders: Mapping[str, str], mistakes: list[str])
         known = placeholders.get(name, os.environ.get(name))
         if known is None:
             mistakes.append(
-                f"{path}: the placeholder ${{{name}}}$ has no value: "
-                f"set it with --set {name}=..., a user parameter of the operator, or the environment"
+                f"{path}: the placeholder ${{{name}}}$ has no value: set it with --set {name}=...,"
+                " a user parameter of the operator, or the environment"
             )
             return found.group()
         return str(known)
 
-    return _with_texts(value, lambda text, path: _PLACEHOLDER.sub(lambda found: replace(found, path), text))
+    return _with_texts(
+        value, lambda text, path: _PLACEHOLDER.sub(lambda found: replace(found, path), text)
+    )
 
 
 def placeholders_in(value: object) -> set[str]:
@@ -87,7 +91,9 @@ def placeholders_in(value: object) -> set[str]:
 
 
 def _with_texts(value: Any, change: Callable[[str, str], Any], path: str = "") -> Any:
-    """Return a config whose texts at any depth are the results of `change`, which gets their paths."""
+    """Return a config whose texts at any depth are the results of `change`, which gets
+    their paths.
+    """
     if isinstance(value, Mapping):
         return {key: _with_texts(one, change, _join(path, key)) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -105,9 +111,14 @@ def check(task: str, config: Any) -> list[str]:
 
 def _broken_rules(task: str, config: Config) -> Iterator[str]:
     if task == TRAIN:
-        names = [one if isinstance(one, str) else one["name"] for one in config.get("callbacks", [])]
+        names = [
+            one if isinstance(one, str) else one["name"] for one in config.get("callbacks", [])
+        ]
         places = [index for index, name in enumerate(names) if name == "checkpoint"]
-        yield from (f"callbacks[{index}]: expected one checkpoint callback, got another: remove it" for index in places[1:])
+        yield from (
+            f"callbacks[{index}]: expected one checkpoint callback, got another: remove it"
+            for index in places[1:]
+        )
         return
     if task == EVALUATE and not (config.get("metrics") or config.get("weighted_metrics")):
         yield "metrics: missing; set metrics, weighted_metrics or both"
@@ -132,11 +143,13 @@ def _callback_mistakes(task: str, config: Config, user: UserModule) -> list[str]
         several = isinstance(config.get("optimizer"), list) and len(config["optimizer"]) > 1
         if several and not user.has("awf_group_trainable_vars_fn"):
             mistakes.append(
-                f"optimizer: several optimizers need awf_group_trainable_vars_fn, which {user.file} does not define"
+                f"optimizer: several optimizers need awf_group_trainable_vars_fn, which {user.file}"
+                " does not define"
             )
         if not several and user.has("awf_group_trainable_vars_fn"):
             mistakes.append(
-                f"optimizer: {user.file} defines awf_group_trainable_vars_fn: expected a list with an optimizer for each group"
+                f"optimizer: {user.file} defines awf_group_trainable_vars_fn: expected a list with"
+                " an optimizer for each group"
             )
     return mistakes
 
@@ -149,9 +162,13 @@ def _misfits(value: Any, schema: Config, path: str) -> Iterator[str]:
     here, kinds = path or "the config", _branches(schema)
     fitting = [one for one in kinds if _is(value, one.get("type"))]
     # Of several schemas the intended one is the first whose type and required keys fit.
-    fitting.sort(key=lambda one: isinstance(value, dict) and not set(one.get("required", [])) <= set(value))
+    fitting.sort(
+        key=lambda one: isinstance(value, dict) and not set(one.get("required", [])) <= set(value)
+    )
     if not fitting:
-        wanted = dict.fromkeys(("an " if one["type"][0] in "aeiou" else "a ") + one["type"] for one in kinds)
+        wanted = dict.fromkeys(
+            ("an " if one["type"][0] in "aeiou" else "a ") + one["type"] for one in kinds
+        )
         yield f"{here}: expected {' or '.join(wanted)}, got {named(value)}"
         return
     schema = fitting[0]
@@ -180,7 +197,11 @@ def _branches(schema: Config) -> list[Config]:
     """Return the schemas of which a value has to fit one, without references."""
     if "$ref" in schema:
         return _branches(_definitions()[schema["$ref"].rpartition("/")[2]])
-    return [one for branch in schema["anyOf"] for one in _branches(branch)] if "anyOf" in schema else [schema]
+    return (
+        [one for branch in schema["anyOf"] for one in _branches(branch)]
+        if "anyOf" in schema
+        else [schema]
+    )
 
 
 @functools.lru_cache(maxsize=None)

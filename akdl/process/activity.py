@@ -48,11 +48,15 @@ def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
     The function looks like "parse (train.py)"; it is "" where the main thread is in no function of
     the script. Outer calls of the script are not looked at, since the innermost one says what runs.
     """
-    called, place, is_called = [], "", True  # files that the script, or akdl outside `rows`, has called
+    # files that the script, or akdl outside `rows`, has called
+    called, place, is_called = [], "", True
     for frame, _ in main_calls():
         path, function = frame.f_code.co_filename, frame.f_code.co_name
-        # The script is imported, or it imports a package: the script's own modules may train when they are imported.
-        if (function == "find_main" and path.endswith("entry.py")) or (path == _IMPORT and not place):
+        # The script is imported, or it imports a package: the script's own modules may train when
+        # they are imported.
+        if (function == "find_main" and path.endswith("entry.py")) or (
+            path == _IMPORT and not place
+        ):
             return IMPORTING, ""
         is_ours = _AKDL in path  # perhaps in a folder of the script's
         if not place and not is_ours and path.startswith(folder):
@@ -75,7 +79,9 @@ def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
 
 
 def _runs() -> bool:
-    """Test if another thread of this process runs, could run, or reads a disk; True where the system has no such list."""
+    """Test if another thread of this process runs, could run, or reads a disk; True where the
+    system has no such list.
+    """
     # The thread that reads the list runs itself, so a second running thread is needed. Without any
     # the list does not exist, as on macOS.
     running = 0

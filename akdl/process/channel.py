@@ -32,7 +32,11 @@ class Channel:
     def __init__(self, address: str, token: str) -> None:
         # A proxy of the environment cannot reach this host's loopback address, and a row may be
         # larger than gRPC's default limit of 4 MB.
-        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
+        options = [
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.enable_http_proxy", 0),
+        ]
         self._channel = grpc.insecure_channel(address, options=options)
         self._metadata = ((TOKEN, token),)
 
@@ -44,13 +48,19 @@ class Channel:
 
     def read(self) -> Iterator[Chunk]:
         """Yield the chunks of this process, the end mark last; waits for Flink between them."""
-        method = self._channel.unary_stream(_path("Read"), Empty.SerializeToString, Chunk.FromString)
+        method = self._channel.unary_stream(
+            _path("Read"), Empty.SerializeToString, Chunk.FromString
+        )
         with _errors_of("Read"):
             yield from method(Empty(), metadata=self._metadata)
 
     def write(self, messages: Iterable[Output]) -> None:
-        """Send rows and commits until `messages` ends; return when the bridge has received all of them."""
-        method = self._channel.stream_unary(_path("Write"), Output.SerializeToString, Empty.FromString)
+        """Send rows and commits until `messages` ends; return when the bridge has received all of
+        them.
+        """
+        method = self._channel.stream_unary(
+            _path("Write"), Output.SerializeToString, Empty.FromString
+        )
         with _errors_of("Write"):
             method(iter(messages), metadata=self._metadata)
 
@@ -72,7 +82,9 @@ class Channel:
 
         The thread `akdl-parent` ends the process if the bridge dies meanwhile.
         """
-        method = self._channel.unary_unary(_path(name), type(request).SerializeToString, answer.FromString)
+        method = self._channel.unary_unary(
+            _path(name), type(request).SerializeToString, answer.FromString
+        )
         with _errors_of(name):
             received: Answer = method(request, metadata=self._metadata, wait_for_ready=True)
         return received
@@ -90,4 +102,6 @@ def _errors_of(name: str) -> Iterator[None]:
         code, details = error.code(), error.details()
         with contextlib.suppress(OSError):  # the parent, which reads this output, may have ended
             print(f"akdl: call {name} failed: {code} {details}", file=sys.stderr)
-        raise ChannelError(f"the channel to the Flink task broke in {name}: {details} ({code.name})") from error
+        raise ChannelError(
+            f"the channel to the Flink task broke in {name}: {details} ({code.name})"
+        ) from error

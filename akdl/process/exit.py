@@ -1,4 +1,6 @@
-"""The end of a process whose script has returned: a bounded wait for its threads, and a status that reports lost rows."""
+"""The end of a process whose script has returned: a bounded wait for its threads, and a status that
+reports lost rows.
+"""
 
 import contextlib
 import os
@@ -12,13 +14,17 @@ LEFT_THREADS_GRACE_S = 5.0
 
 
 def leave_threads_behind(exit_if_lost: Callable[[], None]) -> None:
-    """Let the interpreter exit normally, but limit its wait for threads that the script left running."""
+    """Let the interpreter exit normally, but limit its wait for threads that the script left
+    running.
+    """
     _flush_streams()
 
     def exit_anyway() -> None:
         left = [thread.name for thread in threading.enumerate() if not thread.daemon]
         with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write("akdl: the script ended but left threads running: {}\n".format(", ".join(left)))
+            sys.stderr.write(
+                "akdl: the script ended but left threads running: {}\n".format(", ".join(left))
+            )
         exit_if_lost()
         _flush_streams()
         os._exit(0)
@@ -36,5 +42,6 @@ def exit_with_refused_rows() -> None:
 
 def _flush_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # the script may have closed or replaced it
+        # the script may have closed or replaced it
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()

@@ -23,17 +23,21 @@ _LOOK_S = 0.5
 
 
 def take_settings(environment: "os._Environ[str]") -> Mapping[str, str]:
-    """Read our variables and remove them, so that child processes cannot use this process's token."""
+    """Read our variables and remove them, so that child processes cannot use this process's
+    token.
+    """
     names = [name for name in environment if name.startswith("AKDL_")]
     return {name: environment.pop(name) for name in names}
 
 
 def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> Callable[[], None]:
-    """Watch a pipe from a thread, and clean up and exit as soon as the parent has closed its end or died.
+    """Watch a pipe from a thread, and clean up and exit as soon as the parent has closed its end or
+    died.
 
-    A script that closes descriptors which are not its own, as daemons do, closes the pipe and the channel too, whose calls
-    fail or wait indefinitely. So the process reports this and exits with `CHANNEL_CLOSED`. The function that is returned
-    does so at once, for a call that failed before the thread looked.
+    A script that closes descriptors which are not its own, as daemons do, closes the pipe and the
+    channel too, whose calls fail or wait indefinitely. So the process reports this and exits with
+    `CHANNEL_CLOSED`. The function that is returned does so at once, for a call that failed before
+    the thread looked.
     """
     # The identity of the pipe, since the script may close its number and open another file under
     # it.
@@ -41,7 +45,8 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> Ca
 
     def is_open() -> bool:
         try:
-            return os.path.samestat(os.fstat(pipe), own)  # the number may be reused for another file
+            # the number may be reused for another file
+            return os.path.samestat(os.fstat(pipe), own)
         except OSError:
             return False
 
@@ -64,7 +69,10 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> Ca
         if is_open():
             return
         with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write("akdl: the script closed file descriptors that it did not open, among them the channel to Flink\n")
+            sys.stderr.write(
+                "akdl: the script closed file descriptors that it did not open, among them the"
+                " channel to Flink\n"
+            )
             sys.stderr.flush()
         os._exit(CHANNEL_CLOSED)
 
@@ -88,7 +96,10 @@ def kill_stopped_parent(parent: int, after_s: float) -> None:
         while os.getppid() == parent:
             looks = looks + 1 if _is_stopped(parent) else 0
             if looks * _LOOK_S >= after_s:
-                sys.stderr.write(f"akdl: Flink's Python worker {parent} has been stopped for {after_s:g} s and is killed\n")
+                sys.stderr.write(
+                    f"akdl: Flink's Python worker {parent} has been stopped for {after_s:g} s and"
+                    " is killed\n"
+                )
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(parent, signal.SIGKILL)
                 return

@@ -15,12 +15,15 @@ from typing import Dict, Optional, Tuple
 from akdl.tf_version import parse_version
 
 UNUSABLE = 87  # exit status of a process whose Python environment cannot run it
-TF1_OPERATOR = "AKDL_TF1_OPERATOR"  # variable with the name of an operator that is meant for TensorFlow 1
-SPARE_FD = "AKDL_SPARE_FD"  # variable with the descriptor from which a spare process reads its script's variables
+# variable with the name of an operator that is meant for TensorFlow 1
+TF1_OPERATOR = "AKDL_TF1_OPERATOR"
+# variable with the descriptor from which a spare process reads its script's variables
+SPARE_FD = "AKDL_SPARE_FD"
 OLDEST_PYTHON = (3, 7)
 
-# For `python -c`: run a module as `-m` does, which also imports from the current folder. In a folder such as /tmp another user
-# may have left a json.py. Python has the option -P for this since 3.11.
+# For `python -c`: run a module as `-m` does, which also imports from the current folder. In a
+# folder such as /tmp another user may have left a json.py. Python has the option -P for this since
+# 3.11.
 RUN_MODULE = (
     "import sys; sys.path[:] = filter(None, sys.path); del sys.argv[0]; "
     "import runpy; runpy.run_module(sys.argv[0], None, '__main__', True)"
@@ -31,23 +34,30 @@ _NEEDED: Tuple[Tuple[str, Tuple[str, ...], Tuple[int, ...]], ...] = (
     (
         "tensorflow",
         (
-            "tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-macos", "tensorflow-intel",
-            "tf-nightly", "tf-nightly-cpu",
+            "tensorflow",
+            "tensorflow-cpu",
+            "tensorflow-gpu",
+            "tensorflow-macos",
+            "tensorflow-intel",
+            "tf-nightly",
+            "tf-nightly-cpu",
         ),
         (1, 15),
     ),
     ("numpy", ("numpy",), (1, 16)),
     ("grpc", ("grpcio",), (1, 34)),
     ("google.protobuf", ("protobuf",), (3, 20)),
-)  # fmt: skip
+)
 
-# Ranges of releases that can deadlock, without their ends: grpc/grpc#36265 and grpc/grpc#37710. Beam excludes them too.
+# Ranges of releases that can deadlock, without their ends: grpc/grpc#36265 and grpc/grpc#37710.
+# Beam excludes them too.
 _DEADLOCKING_GRPCIO = (((1, 48), (1, 48, 1)), ((1, 59), (1, 62, 2)), ((1, 66), (1, 71)))
 GRPCIO = "grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*"  # as in setup.py
 
 
 def versions() -> Dict[str, Optional[str]]:
-    """Version of each required package, None where it is missing, and of TensorFlow where it is there.
+    """Version of each required package, None where it is missing, and of TensorFlow where it is
+    there.
 
     Scripts and functions of predictors may use another framework. What needs TensorFlow imports it,
     and `akdl.errors.remedies` then says what to do. A module may be found without the metadata of a
@@ -73,36 +83,53 @@ def missing(found: Dict[str, Optional[str]]) -> Dict[str, str]:
 
 
 def reason(found: Dict[str, Optional[str]]) -> str:
-    """Error text for a Python that lacks required packages, with the pip command; "" for a usable one."""
+    """Error text for a Python that lacks required packages, with the pip command; "" for a usable
+    one.
+    """
     wrong = missing(found)
     if not wrong:
         return ""
-    install = " ".join([shlex.quote(sys.executable), "-m pip install", *map(shlex.quote, sorted(wrong))])
+    install = " ".join(
+        [shlex.quote(sys.executable), "-m pip install", *map(shlex.quote, sorted(wrong))]
+    )
     remedy = f"install what it needs ({install}), or choose another environment with pythonEnv"
     return _unusable(", ".join(wrong.values()), remedy)
 
 
 def deadlocks(grpcio: str) -> bool:
     """Test for a release whose calls can wait indefinitely; the process goes on with a warning."""
-    return bool(grpcio) and any(first <= parse_version(grpcio) < end for first, end in _DEADLOCKING_GRPCIO)
+    return bool(grpcio) and any(
+        first <= parse_version(grpcio) < end for first, end in _DEADLOCKING_GRPCIO
+    )
 
 
 def main() -> None:
     if sys.version_info < OLDEST_PYTHON:
-        _refuse(_unusable("it is Python {}.{}, and akdl needs 3.7 or newer".format(*sys.version_info), "choose a newer one"))
+        _refuse(
+            _unusable(
+                "it is Python {}.{}, and akdl needs 3.7 or newer".format(*sys.version_info),
+                "choose a newer one",
+            )
+        )
     # The variables are removed, so that Pythons that the script starts do not read them.
     found = versions()
     _refuse(reason(found))
     operator = os.environ.pop(TF1_OPERATOR, "")
     version = found.get("tensorflow") or "1."
     if operator and not version.startswith("1."):
-        _say(f"{operator} is meant for TensorFlow 1 and runs with {version}: scripts find TensorFlow 1 in tf.compat.v1")
+        _say(
+            f"{operator} is meant for TensorFlow 1 and runs with {version}: scripts find TensorFlow"
+            " 1 in tf.compat.v1"
+        )
     if len(sys.argv) == 1:
         parts = [f"{name} {version or '(version unknown)'}" for name, version in found.items()]
         print(", ".join(["Python {}.{}.{}".format(*sys.version_info), *parts]))
         return
     if deadlocks(found["grpcio"] or ""):
-        _say(f"grpcio {found['grpcio']} can deadlock: {shlex.quote(sys.executable)} -m pip install '{GRPCIO}'")
+        _say(
+            f"grpcio {found['grpcio']} can deadlock: {shlex.quote(sys.executable)} -m pip install"
+            f" '{GRPCIO}'"
+        )
     module = sys.argv[1]
     sys.argv[:2] = [module]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

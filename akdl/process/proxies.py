@@ -8,7 +8,8 @@ import itertools
 import json
 from typing import MutableMapping
 
-# Programs read the first of these that is set. gRPC reads only the lower case, Python prefers it, Java reads neither.
+# Programs read the first of these that is set. gRPC reads only the lower case, Python prefers it,
+# Java reads neither.
 _READ = {
     "no_proxy": ("no_proxy", "NO_PROXY"),
     "NO_PROXY": ("NO_PROXY", "no_proxy"),

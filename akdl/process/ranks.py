@@ -1,7 +1,8 @@
-"""The place of a process among the members of its group: the variables of PyTorch, and its share of a host.
+"""The place of a process among the members of its group: the variables of PyTorch, and its share of
+a host.
 
-They are derived from TF_CONFIG, so both say the same. `torch.distributed` reads them with its default
-`init_method`, and the arguments of `jax.distributed.initialize` are among them.
+They are derived from TF_CONFIG, so both say the same. `torch.distributed` reads them with its
+default `init_method`, and the arguments of `jax.distributed.initialize` are among them.
 """
 
 import json
@@ -10,7 +11,8 @@ from typing import Dict, Mapping, Optional
 
 
 def worker_variables(tf_config: str, gpus: Optional[str]) -> Dict[str, str]:
-    """Return MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE and LOCAL_RANK; none of them for a parameter server.
+    """Return MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE and LOCAL_RANK; none of them for a
+    parameter server.
 
     The chief is rank 0. MASTER_PORT is its port of TF_CONFIG: a script uses either TensorFlow's
     server or the store of another framework, and both find the port held until they bind it.
@@ -38,10 +40,15 @@ def worker_variables(tf_config: str, gpus: Optional[str]) -> Dict[str, str]:
 
 
 def share_of_cores(environment: Mapping[str, str]) -> int:
-    """Cores for this process among the members of its group on this host, at most `intraOpParallelism`."""
+    """Cores for this process among the members of its group on this host, at most
+    `intraOpParallelism`.
+    """
     config = json.loads(environment.get("TF_CONFIG") or "{}")
     cluster, task = config.get("cluster", {}), config.get("task", {})
-    hosts = {kind: [address.rpartition(":")[0] for address in addresses] for kind, addresses in cluster.items()}
+    hosts = {
+        kind: [address.rpartition(":")[0] for address in addresses]
+        for kind, addresses in cluster.items()
+    }
     own = hosts.get(task.get("type"), [])[task.get("index", 0) :][:1]
     members = sum(of_kind.count(host) for host in own for of_kind in hosts.values())
     cores = len(os.sched_getaffinity(0)) // max(1, members)

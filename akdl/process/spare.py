@@ -61,10 +61,13 @@ def _sent(pipe: int) -> Dict[str, str]:
 
 
 def _is_affected(folder: str) -> bool:
-    """True where files of the user's have names of modules that are loaded, or may set variables before an import."""
+    """True where files of the user's have names of modules that are loaded, or may set variables
+    before an import.
+    """
     loaded = {name.partition(".")[0] for name in sys.modules}
     for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]  # the private folder has a package of ours
+        # the private folder has a package of ours
+        folders[:] = [name for name in folders if not name.startswith(".")]
         for name in [*folders, *names]:
             if name.partition(".")[0] in loaded:
                 return True

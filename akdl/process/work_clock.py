@@ -21,10 +21,12 @@ _MOST_CALLS = 40
 
 
 class WorkClock:
-    """Seconds of processor time between looks that found the threads of this process in other places.
+    """Seconds of processor time between looks that found the threads of this process in other
+    places.
 
-    A collective that polls for its peers, an endless loop and a call that never returns use the processor too, but each look
-    finds them at the same instruction. While a call holds the interpreter lock, the clock cannot look, and nothing counts.
+    A collective that polls for its peers, an endless loop and a call that never returns use the
+    processor too, but each look finds them at the same instruction. While a call holds the
+    interpreter lock, the clock cannot look, and nothing counts.
     """
 
     def __init__(self) -> None:
@@ -46,8 +48,16 @@ def script_stacks() -> str:
     waits. Lines of source would have to be read from files while the script runs.
     """
     frames = _frames_of_others()
-    named = {each.ident or 0: each.name for each in threading.enumerate() if not each.name.startswith("akdl-")}
-    stacks = [f"Thread {name}:\n{_stack(frames[ident])}" for ident, name in named.items() if ident in frames]
+    named = {
+        each.ident or 0: each.name
+        for each in threading.enumerate()
+        if not each.name.startswith("akdl-")
+    }
+    stacks = [
+        f"Thread {name}:\n{_stack(frames[ident])}"
+        for ident, name in named.items()
+        if ident in frames
+    ]
     return "\n".join(stacks[:_MOST_THREADS])
 
 
@@ -68,14 +78,20 @@ def _stack(innermost: FrameType) -> str:
 
 
 def _places() -> FrozenSet[int]:
-    """Return a number for the stack of each other thread, made of its functions and instructions."""
+    """Return a number for the stack of each other thread, made of its functions and
+    instructions.
+    """
     watches = {each.ident for each in threading.enumerate() if each.name in _WATCHES}
     frames = _frames_of_others()
-    return frozenset(hash((thread, *_instructions(frames[thread]))) for thread in frames.keys() - watches)
+    return frozenset(
+        hash((thread, *_instructions(frames[thread]))) for thread in frames.keys() - watches
+    )
 
 
 def _frames_of_others() -> Dict[int, FrameType]:
-    """Innermost frame of each other thread; with the own one, a cycle would keep the variables of all."""
+    """Innermost frame of each other thread; with the own one, a cycle would keep the variables of
+    all.
+    """
     frames = sys._current_frames()
     del frames[threading.get_ident()]
     return frames

@@ -41,7 +41,9 @@ class ArrivingRows:
         self._error: Optional[Exception] = None
         # The thread starts last, since it calls `_store` of a subclass at once. Subclasses
         # therefore set their own attributes before they call this method.
-        threading.Thread(target=self._receive, args=(chunks,), name="akdl-rows", daemon=True).start()
+        threading.Thread(
+            target=self._receive, args=(chunks,), name="akdl-rows", daemon=True
+        ).start()
 
     def is_empty(self) -> bool:
         """Wait for the first row or the end, and test if there are no rows.
@@ -56,7 +58,9 @@ class ArrivingRows:
             return not self.count
 
     def last(self) -> List[Tuple[int, bytes]]:
-        """Chunks that the script took last, up to `LAST_BYTES`: the number of rows, and the columns as received."""
+        """Chunks that the script took last, up to `LAST_BYTES`: the number of rows, and the columns
+        as received.
+        """
         raise NotImplementedError
 
     @property
@@ -92,8 +96,11 @@ class ArrivingRows:
                 # mark has the number of the rows of this worker.
                 tally.add(0 if chunk.input else chunk.rows, columns)
                 self._store(chunk, columns)
-                del chunk, columns  # a row may have a hundred megabytes, and the next one may be late
-            raise ChannelError(f"the rows of this worker stopped after {self.count} without an end mark")
+                # a row may have a hundred megabytes, and the next one may be late
+                del chunk, columns
+            raise ChannelError(
+                f"the rows of this worker stopped after {self.count} without an end mark"
+            )
         except Exception as error:  # any error has to reach the reader of the rows
             self._fail(error)
 
@@ -105,7 +112,9 @@ class ArrivingRows:
 
     def _check_unbroken(self) -> None:
         if self._error is not None:
-            raise ChannelError(f"the rows of this worker did not arrive completely: {self._error}") from self._error
+            raise ChannelError(
+                f"the rows of this worker did not arrive completely: {self._error}"
+            ) from self._error
 
     def _wait_for(self, is_there: Callable[[], object], for_script: bool = True) -> None:
         """Wait for a condition, or the end of the rows; the caller holds the lock."""

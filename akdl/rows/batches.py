@@ -27,7 +27,7 @@ from typing import (
     Sequence,
     Tuple,
     Union,
-)  # fmt: skip
+)
 
 import numpy as np
 
@@ -96,10 +96,14 @@ class RowBatches:
         # The order of rows has random numbers of its own, so that shuffling does not change the
         # numbers that Keras draws for layers.
         seeds = tf.compat.v1.get_seed(None) if seed is None else [seed, 0]
-        random = np.random.RandomState(None if seeds[0] is None else [seed % 2**32 for seed in seeds])
+        random = np.random.RandomState(
+            None if seeds[0] is None else [seed % 2**32 for seed in seeds]
+        )
         groups = functools.partial(self._groups, rows, batch_size, shuffle_rows, num_epochs, random)
         width = sum(column.tensors for column in self._serialized)
-        numbers = {column.name: tf.as_dtype(column.dtype) for column in self._columns if not column.tensors}
+        numbers = {
+            column.name: tf.as_dtype(column.dtype) for column in self._columns if not column.tensors
+        }
         shapes = dict.fromkeys(numbers, tf.TensorShape([None, None]))
 
         def generate() -> Iterator[object]:
@@ -108,8 +112,9 @@ class RowBatches:
                 places = held[0].nbytes * parallel // READ_AHEAD_BYTES
                 yield self._content(held, count)
                 if width and parallel > 1:
-                    # TensorFlow reads ahead a number of elements of any size: empty ones take up the places of a large one.
-                    # Three times as many are more than all stages hold, and then the next one is not read ahead at all.
+                    # TensorFlow reads ahead a number of elements of any size: empty ones take up
+                    # the places of a large one. Three times as many are more than all stages hold,
+                    # and then the next one is not read ahead at all.
                     yield from itertools.repeat(empty, min(places, 3 * parallel))
 
         def parsed(batch: Mapping[str, object], serialized: object) -> Mapping[str, object]:
@@ -118,14 +123,18 @@ class RowBatches:
             return {column.name: made[column.name] for column in self._columns}
 
         strings = (tf.string, tf.TensorShape([None, width]))
-        dataset = unsharded(dataset_of(generate, *(zip((numbers, shapes), strings) if width else (numbers, shapes))))
+        dataset = unsharded(
+            dataset_of(generate, *(zip((numbers, shapes), strings) if width else (numbers, shapes)))
+        )
         dataset = (dataset.prefetch(1) if parallel > 1 else dataset).unbatch()
         if not width or parallel < 2:
             return dataset.map(parsed) if width else dataset
         # The filter removes the empty elements that `generate` yields to bound the bytes read
         # ahead.
         first = self._serialized[0].name
-        return dataset.map(parsed, num_parallel_calls=parallel).filter(lambda batch: tf.shape(batch[first])[0] > 0)
+        return dataset.map(parsed, num_parallel_calls=parallel).filter(
+            lambda batch: tf.shape(batch[first])[0] > 0
+        )
 
     def arrays(
         self,
@@ -135,13 +144,16 @@ class RowBatches:
         num_epochs: Optional[int] = 1,
         seed: Optional[int] = None,
     ) -> Iterator[Dict[str, Array]]:
-        """Yield batches as dicts from column to numpy array, in the thread that asks for them; see `dataset`.
+        """Yield batches as dicts from column to numpy array, in the thread that asks for them; see
+        `dataset`.
 
         The rows of a stream's batch count as finished when the next batch is requested, so no
         thread of ours reads ahead of the script. A seed gives the order of rows that it gives
         `dataset`; without it numpy's global generator decides.
         """
-        random = np.random.RandomState([np.random.randint(2**31 - 1) if seed is None else seed % 2**32, 0])
+        random = np.random.RandomState(
+            [np.random.randint(2**31 - 1) if seed is None else seed % 2**32, 0]
+        )
         number = 0
         for count, held in self._groups(rows, batch_size, shuffle_rows, num_epochs, random):
             table = held.pop()
@@ -151,7 +163,10 @@ class RowBatches:
                 if isinstance(rows, StreamRows):
                     rows.handed = number * batch_size
                 cut = table.cut(start, start + size)
-                yield {column.name: column.array(cells, self._masked) for column, cells in zip(self._columns, cut.columns)}
+                yield {
+                    column.name: column.array(cells, self._masked)
+                    for column, cells in zip(self._columns, cut.columns)
+                }
                 if isinstance(rows, StreamRows):
                     rows.reach(number)
             del table, cut
@@ -164,14 +179,18 @@ class RowBatches:
         num_epochs: Optional[int],
         random: np.random.RandomState,
     ) -> Iterator[Tuple[int, List[Table]]]:
-        """Yield some batches at a time: their number, and a list with one table, whose only reference is there.
+        """Yield some batches at a time: their number, and a list with one table, whose only
+        reference is there.
 
         The rows of a stream's table count as finished when the next one is requested.
         """
 
         def one_pass() -> Iterator[Table]:
-            # A chunk is not finished when the next one is requested: an incomplete batch still holds its rows.
-            tables = self.tables(rows.columns(finishes=False) if isinstance(rows, StreamRows) else rows.columns())
+            # A chunk is not finished when the next one is requested: an incomplete batch still
+            # holds its rows.
+            tables = self.tables(
+                rows.columns(finishes=False) if isinstance(rows, StreamRows) else rows.columns()
+            )
             return shuffled(tables, shuffle_rows, random) if shuffle_rows > 1 else tables
 
         if isinstance(rows, StreamRows):
@@ -199,39 +218,57 @@ class RowBatches:
     def _table(self, message: Rows, before: int) -> Table:
         found = {column.name: column for column in message.columns}
         cells = [
-            read_cells(found[column.name], message.rows, column.sent) if column.name in found else column.nulls(message.rows)
+            (
+                read_cells(found[column.name], message.rows, column.sent)
+                if column.name in found
+                else column.nulls(message.rows)
+            )
             for column in self._columns
         ]
         if not self._masked:
             self._refuse_nulls(cells, before)
-        return Table(message.rows, [column.ready(each) for column, each in zip(self._columns, cells)])
+        return Table(
+            message.rows, [column.ready(each) for column, each in zip(self._columns, cells)]
+        )
 
     def _content(self, held: List[Table], batches: int) -> object:
-        """Tensors of so many batches of equal size, from a table whose only reference is in a list."""
+        """Tensors of so many batches of equal size, from a table whose only reference is in
+        a list.
+        """
         table = held.pop()
         size = table.rows // batches
         columns = list(zip(self._columns, table.columns))
         # TensorFlow crashes when it cuts empty numbers, so the empty element has one number.
         numbers = {
-            column.name: cells.values.reshape(batches, size) if size else np.zeros((1, 1), column.dtype)
+            column.name: (
+                cells.values.reshape(batches, size) if size else np.zeros((1, 1), column.dtype)
+            )
             for column, cells in columns
             if not column.tensors
         }
-        each = [column.serialized(cells, size, batches) for column, cells in columns if column.tensors]
+        each = [
+            column.serialized(cells, size, batches) for column, cells in columns if column.tensors
+        ]
         return (numbers, [sum(of_batch, []) for of_batch in zip(*each)]) if each else numbers
 
     def _refuse_nulls(self, columns: Sequence[Cells], before: int) -> None:
         nulls = []
         for column, cells in zip(self._columns, columns):
-            if column.default is None and cells.cell_offsets is None and cells.valid is not None and not cells.valid.all():
+            if (
+                column.default is None
+                and cells.cell_offsets is None
+                and cells.valid is not None
+                and not cells.valid.all()
+            ):
                 nulls.append((int(np.argmin(cells.valid)), column.name))
         if nulls:
             row, name = min(nulls, key=lambda null: null[0])
             # TensorFlow passes on a ValueError; it converts other kinds to an unknown error.
             raise ValueError(
-                f"row {before + row} of this process: column {name!r}: expected a value, got null. Replace nulls with "
-                "`defaults` of `batches` or with COALESCE in the query, or leave the column out with `columns` of `batches`; "
-                "`arrays` shows them with `masked=True`"
+                f"row {before + row} of this process: column {name!r}: expected a value, got null."
+                " Replace nulls with `defaults` of `batches` or with COALESCE in the query, or"
+                " leave the column out with `columns` of `batches`; `arrays` shows them with"
+                " `masked=True`"
             )
 
 
@@ -246,10 +283,12 @@ def dataset_of(generate: Callable[[], Iterator[object]], types: object, shapes: 
 
 
 def following(dataset: Any, rows: StreamRows) -> Any:
-    """Let a dataset of batches tell `rows` what the script has finished, if the script iterates over the dataset itself.
+    """Let a dataset of batches tell `rows` what the script has finished, if the script iterates
+    over the dataset itself.
 
-    It does so in the script's thread, before each batch, and so more closely than the generator of the dataset, which is asked
-    for several batches at a time. A dataset that is made from it does not.
+    It does so in the script's thread, before each batch, and so more closely than the generator of
+    the dataset, which is asked for several batches at a time. A dataset that is made from it does
+    not.
     """
     import tensorflow as tf
 
@@ -269,8 +308,11 @@ def following(dataset: Any, rows: StreamRows) -> Any:
             rows.handed = (number + 1) * rows.batch_size
             return batch
 
-        # Only the class changes, because functions of TensorFlow accept no other iterators than their own.
-        iterator.__class__ = type(of_rows.__name__, (of_rows,), {"__next__": following_batch, "get_next": following_batch})
+        # Only the class changes, because functions of TensorFlow accept no other iterators than
+        # their own.
+        iterator.__class__ = type(
+            of_rows.__name__, (of_rows,), {"__next__": following_batch, "get_next": following_batch}
+        )
         return iterator
 
     dataset.__class__ = type(kind.__name__, (kind,), {"__iter__": iterate})
@@ -290,22 +332,30 @@ def with_length(dataset: Any, length: Optional[int]) -> Any:
 
 
 class _TensorColumn:
-    """Conversion of one column to tensors; `tensors` is the number of serialized ones in each batch."""
+    """Conversion of one column to tensors; `tensors` is the number of serialized ones in each
+    batch.
+    """
 
-    def __init__(self, column: TableColumn, exact_doubles: bool, defaults: Mapping[str, object]) -> None:
+    def __init__(
+        self, column: TableColumn, exact_doubles: bool, defaults: Mapping[str, object]
+    ) -> None:
         column_type = type_of(column)
         self.name = column.name
         self.sent = MEANINGS[column_type.kind].sent
         self.is_array = column_type.is_array
         self._is_text = is_utf8(column)
-        self.dtype = FLOAT64 if exact_doubles and column_type.kind is Kind.DOUBLE else column_type.feature
+        self.dtype = (
+            FLOAT64 if exact_doubles and column_type.kind is Kind.DOUBLE else column_type.feature
+        )
         self.tensors = 2 if self.is_array else int(self.dtype == STRING)
         self.default = self._cell(defaults[column.name]) if column.name in defaults else None
 
     def nulls(self, rows: int) -> Cells:
         none, offsets = np.zeros(rows, bool), np.zeros(rows + 1, np.int64)
         if self.is_array:
-            return Cells(np.empty(0, np.uint8), none, offsets, offsets[:1] if self.dtype == STRING else None)
+            return Cells(
+                np.empty(0, np.uint8), none, offsets, offsets[:1] if self.dtype == STRING else None
+            )
         if self.dtype == STRING:
             return Cells(np.empty(0, np.uint8), none, None, offsets)
         return Cells(np.zeros(rows, self.dtype), none)
@@ -313,10 +363,13 @@ class _TensorColumn:
     def ready(self, cells: Cells) -> Cells:
         """Convert cells to the tensor's type and replace nulls; a null ARRAY is empty."""
         values, valid, cell_offsets, value_offsets = cells
-        if (value_offsets is None) is (self.dtype == STRING) or (cell_offsets is None) is self.is_array:
+        if (value_offsets is None) is (self.dtype == STRING) or (
+            cell_offsets is None
+        ) is self.is_array:
             raise ValueError(f"the cells of the column {self.name!r} do not have its type")
         if value_offsets is None:
-            # Values beyond float32 become infinity, as in any conversion; a signaling NaN raises `invalid`.
+            # Values beyond float32 become infinity, as in any conversion; a signaling NaN raises
+            # `invalid`.
             with np.errstate(over="ignore", invalid="ignore"):
                 values = values.astype(self.dtype, copy=False)
         ready = Cells(values, None, cell_offsets, value_offsets)
@@ -333,31 +386,44 @@ class _TensorColumn:
 
     def serialized(self, cells: Cells, size: int, batches: int) -> List[List[bytes]]:
         """TensorProtos of each batch: the values and, for an ARRAY, the start of each row."""
-        values, splits, offsets = np.ascontiguousarray(cells.values), cells.cell_offsets, cells.value_offsets
+        values, splits, offsets = (
+            np.ascontiguousarray(cells.values),
+            cells.cell_offsets,
+            cells.value_offsets,
+        )
         lengths = None if offsets is None else np.diff(offsets)
         heads = None if lengths is None else padded(lengths, width_of(lengths))
         made = []
         for row in range(0, batches * size, size) if size else [0] * batches:
-            first, last = (row, row + size) if splits is None else (int(splits[row]), int(splits[row + size]))
+            first, last = (
+                (row, row + size) if splits is None else (int(splits[row]), int(splits[row + size]))
+            )
             content = [values[first:last]]
             if heads is not None and offsets is not None:
                 content = [heads[first:last], values[int(offsets[first]) : int(offsets[last])]]
             tensors = [_tensor(self.dtype, last - first, *content)]
             if splits is not None:
-                tensors.append(_tensor(INT64, size + 1, splits[row : row + size + 1].astype(np.int64) - first))
+                tensors.append(
+                    _tensor(INT64, size + 1, splits[row : row + size + 1].astype(np.int64) - first)
+                )
             made.append(tensors)
         return made
 
     def array(self, cells: Cells, masked: bool) -> Array:
-        """Return the cells as an array: a view that cannot be written to, or objects; see `TFContext.arrays`."""
+        """Return the cells as an array: a view that cannot be written to, or objects; see
+        `TFContext.arrays`.
+        """
         if cells.value_offsets is None:
             values = cells.values.view()
-            # Some batches are views of what others may share, so all of them look alike to a script.
+            # Some batches are views of what others may share, so all of them look alike to a
+            # script.
             values.flags.writeable = False
         else:
             strings = byte_strings(cells)
             values = np.empty(len(strings), object)
-            values[:] = [each.decode("utf-8", "replace") for each in strings] if self._is_text else strings
+            values[:] = (
+                [each.decode("utf-8", "replace") for each in strings] if self._is_text else strings
+            )
         if cells.cell_offsets is not None:
             return Ragged(values, cells.cell_offsets)
         nulls = np.zeros(len(values), bool) if cells.valid is None else ~cells.valid
@@ -382,13 +448,24 @@ class _TensorColumn:
         if self.dtype != STRING:
             number = int(value) if self.dtype == INT64 else float(value)
             return Cells(np.array([number], self.dtype))
-        data = np.frombuffer(value if isinstance(value, bytes) else str(value).encode("utf-8"), np.uint8)
+        data = np.frombuffer(
+            value if isinstance(value, bytes) else str(value).encode("utf-8"), np.uint8
+        )
         return Cells(data, None, None, np.array([0, len(data)]))
 
 
 def _tensor(dtype: str, size: int, *content: Array) -> bytes:
-    """Serialize a TensorProto of shape [size]; strings are all lengths as varints, followed by all bytes."""
+    """Serialize a TensorProto of shape [size]; strings are all lengths as varints, followed by all
+    bytes.
+    """
     shape = b"\x08" + varint(size)
     shape = b"\x12" + varint(len(shape)) + shape
     head = b"\x08" + varint(_DATA_TYPES[dtype]) + b"\x12" + varint(len(shape)) + shape
-    return b"".join([head, b"\x22", varint(sum(part.nbytes for part in content)), *(part.data for part in content)])
+    return b"".join(
+        [
+            head,
+            b"\x22",
+            varint(sum(part.nbytes for part in content)),
+            *(part.data for part in content),
+        ]
+    )

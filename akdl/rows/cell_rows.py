@@ -52,10 +52,13 @@ def join(tables: Sequence[Table]) -> Table:
     return Table(sum(table.rows for table in tables), [concatenated(column) for column in columns])
 
 
-def shuffled(tables: Iterable[Table], buffer_rows: int, random: np.random.RandomState) -> Iterator[Table]:
+def shuffled(
+    tables: Iterable[Table], buffer_rows: int, random: np.random.RandomState
+) -> Iterator[Table]:
     """Yield rows in random order, from a buffer that loses half of its rows whenever it is full.
 
-    On average a row waits as long as in the buffer of `tf.data.Dataset.shuffle`. A larger table enlarges the buffer.
+    On average a row waits as long as in the buffer of `tf.data.Dataset.shuffle`. A larger table
+    enlarges the buffer.
     """
     held: List[Table] = []
     count = 0
@@ -73,8 +76,11 @@ def shuffled(tables: Iterable[Table], buffer_rows: int, random: np.random.Random
         yield join(held).choose(random.permutation(count))
 
 
-def batched(tables: Iterable[Table], size: int, most_bytes: int = 1 << 20) -> Iterator[Tuple[int, Table]]:
-    """Regroup tables into batches of `size` rows, the last one possibly shorter; yield some, and their number, as one table.
+def batched(
+    tables: Iterable[Table], size: int, most_bytes: int = 1 << 20
+) -> Iterator[Tuple[int, Table]]:
+    """Regroup tables into batches of `size` rows, the last one possibly shorter; yield some, and
+    their number, as one table.
 
     A yielded table is not referenced here any longer.
     """
@@ -137,14 +143,28 @@ def chosen(cells: Cells, rows: Array) -> Cells:
 
 def concatenated(pieces: Sequence[Cells]) -> Cells:
     values = np.concatenate([piece.values for piece in pieces])
-    cell_offsets = None if pieces[0].cell_offsets is None else _joined_offsets([piece.cell_offsets for piece in pieces])
-    value_offsets = None if pieces[0].value_offsets is None else _joined_offsets([piece.value_offsets for piece in pieces])
+    cell_offsets = (
+        None
+        if pieces[0].cell_offsets is None
+        else _joined_offsets([piece.cell_offsets for piece in pieces])
+    )
+    value_offsets = (
+        None
+        if pieces[0].value_offsets is None
+        else _joined_offsets([piece.value_offsets for piece in pieces])
+    )
     valid = None
     if any(piece.valid is not None for piece in pieces):  # columns of single values only
-        sizes = [len(piece.values if piece.value_offsets is None else piece.value_offsets[1:]) for piece in pieces]
-        valid = np.concatenate([
-            np.ones(size, bool) if piece.valid is None else piece.valid for piece, size in zip(pieces, sizes)
-        ])  # fmt: skip
+        sizes = [
+            len(piece.values if piece.value_offsets is None else piece.value_offsets[1:])
+            for piece in pieces
+        ]
+        valid = np.concatenate(
+            [
+                np.ones(size, bool) if piece.valid is None else piece.valid
+                for piece, size in zip(pieces, sizes)
+            ]
+        )
     return Cells(values, valid, cell_offsets, value_offsets)
 
 
@@ -159,7 +179,9 @@ def _cut(cells: Cells, start: int, end: int) -> Cells:
 
 
 def _cut_offsets(offsets: Array, start: int, end: int) -> Any:
-    """Offsets of the ranges `start` to `end`, counted from 0, and the bounds of the values that they cover."""
+    """Offsets of the ranges `start` to `end`, counted from 0, and the bounds of the values that
+    they cover.
+    """
     some = offsets[start : end + 1]
     return some - some[0], int(some[0]), int(some[-1])
 
@@ -170,7 +192,9 @@ def _chosen_ranges(values: Array, offsets: Array, rows: Array) -> Any:
     # more.
     starts, lengths = offsets[rows].astype(np.int64), np.diff(offsets)[rows].astype(np.int64)
     width = values.dtype.itemsize
-    data = joined_ranges(np.ascontiguousarray(values).view(np.uint8), starts * width, lengths * width)
+    data = joined_ranges(
+        np.ascontiguousarray(values).view(np.uint8), starts * width, lengths * width
+    )
     return data.view(values.dtype), packed_offsets(lengths)
 
 

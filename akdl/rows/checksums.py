@@ -1,12 +1,13 @@
 """CRC-32C of many records at once, as in TFRecord files. Pure.
 
-A CRC is affine over bits: CRC(a xor b) = CRC(a) xor CRC(b), up to a constant for the length. So the checksum of a record is the
-xor of one term per byte, which depends only on the byte's value and its distance from the end. The terms are tabulated, and
-numpy looks up the same position of all records in one call.
+A CRC is affine over bits: CRC(a xor b) = CRC(a) xor CRC(b), up to a constant for the length. So the
+checksum of a record is the xor of one term per byte, which depends only on the byte's value and its
+distance from the end. The terms are tabulated, and numpy looks up the same position of all records
+in one call.
 
-    record of 140 bytes, cut from its end:     [ 12 ][   64   ][   64   ]
-    raw CRC of each block, by pairs of bytes:    c0      c1        c2
-    advanced over the bytes behind the block:   128      64         0      and the xor of these is the record's raw CRC
+    record of 140 bytes, cut from its end:     [ 12 ][   64   ][   64   ] raw CRC of each block, by
+    pairs of bytes:    c0      c1        c2 advanced over the bytes behind the block:   128      64
+    0      and the xor of these is the record's raw CRC
 
 A raw CRC lacks the inversions (ones) that a CRC-32C begins and ends with.
 """
@@ -28,26 +29,33 @@ _DIGIT = 6
 
 
 def masked(crc: Array) -> Array:
-    """Mask checksums, uint32, as TFRecord does, so that data which contains checksums keeps a strong checksum."""
+    """Mask checksums, uint32, as TFRecord does, so that data which contains checksums keeps a
+    strong checksum.
+    """
     rotated = (crc >> np.uint32(15)) | (crc << np.uint32(17))
     return rotated + np.uint32(0xA282EAD8)
 
 
 def crc_of_each(data: Array, starts: Array, lengths: Array) -> Array:
-    """CRC-32C of each record, uint32; `data` needs `BLOCK` arbitrary bytes before the first record."""
+    """CRC-32C of each record, uint32; `data` needs `BLOCK` arbitrary bytes before the first
+    record.
+    """
     ones = np.uint32(0xFFFFFFFF)
     if not len(lengths):
         return np.empty(0, np.uint32)
-    # Blocks are counted from the end of a record, so that only the first one can be incomplete. It is read with bytes in front
-    # of the record, which `_masks` clears.
+    # Blocks are counted from the end of a record, so that only the first one can be incomplete. It
+    # is read with bytes in front of the record, which `_masks` clears.
     counts = np.maximum(1, -(-lengths // BLOCK))
     firsts = np.cumsum(counts) - counts
-    after = np.repeat(firsts + counts, counts) - np.arange(int(counts.sum())) - 1  # number of blocks behind each block
+    # number of blocks behind each block
+    after = np.repeat(firsts + counts, counts) - np.arange(int(counts.sum())) - 1
     begins = np.repeat(starts + lengths, counts) - BLOCK * (after + 1)
     crc = np.empty(len(after), np.uint32)
     for start in range(0, len(after), _AT_ONCE):
         end = min(start + _AT_ONCE, len(after))
-        blocks = np.ndarray((len(data) - BLOCK + 1,), f"V{BLOCK}", data, strides=(1,))[begins[start:end]]
+        blocks = np.ndarray((len(data) - BLOCK + 1,), f"V{BLOCK}", data, strides=(1,))[
+            begins[start:end]
+        ]
         words = blocks.view(np.uint64).reshape(-1, BLOCK // 8)
         some = slice(*np.searchsorted(firsts, [start, end]))
         words[firsts[some] - start] &= _masks()[lengths[some] - BLOCK * (counts[some] - 1)]
@@ -57,7 +65,9 @@ def crc_of_each(data: Array, starts: Array, lengths: Array) -> Array:
 
 
 def add_to_crc(crc: Array, column: Array, place: int, length: int) -> None:
-    """Update CRC-32Cs of records for bytes that were zero so far: `column`, uint8 of shape [records, width], at `place`."""
+    """Update CRC-32Cs of records for bytes that were zero so far: `column`, uint8 of shape
+    [records, width], at `place`.
+    """
     terms = _terms(1 << length.bit_length())
     for byte in range(column.shape[1]):
         crc ^= np.take(terms[length - 1 - place - byte], column[:, byte])
@@ -74,10 +84,15 @@ def shifted(crc: Array, counts: Array) -> Array:
 
 
 def _looked_up(table: Array, base: Any, crc: Array) -> Array:
-    """Look up the four bytes of each checksum in a table of 4 x 256 entries from `base` on, and combine the results."""
+    """Look up the four bytes of each checksum in a table of 4 x 256 entries from `base` on, and
+    combine the results.
+    """
     result = np.take(table, base + (crc & np.uint32(0xFF)))
     for byte in range(1, 4):
-        result ^= np.take(table, base + (256 * byte + ((crc >> np.uint32(8 * byte)) & np.uint32(0xFF)).astype(np.int64)))
+        result ^= np.take(
+            table,
+            base + (256 * byte + ((crc >> np.uint32(8 * byte)) & np.uint32(0xFF)).astype(np.int64)),
+        )
     return result
 
 
@@ -102,12 +117,18 @@ def _terms_of_pairs() -> List[Array]:
     terms = _terms(BLOCK)
     places = range(0, BLOCK, 2)
     # The first byte of a pair is the lower one of the index.
-    return [(terms[BLOCK - 2 - place][:, np.newaxis] ^ terms[BLOCK - 1 - place]).reshape(-1) for place in places]
+    return [
+        (terms[BLOCK - 2 - place][:, np.newaxis] ^ terms[BLOCK - 1 - place]).reshape(-1)
+        for place in places
+    ]
 
 
-@functools.lru_cache(maxsize=None)  # lengths are powers of two, so all tables take twice the largest
+# lengths are powers of two, so all tables take twice the largest
+@functools.lru_cache(maxsize=None)
 def _terms(length: int) -> Array:
-    """Contribution of a byte to the CRC, shape [length, 256]: by the number of bytes behind it, and its value."""
+    """Contribution of a byte to the CRC, shape [length, 256]: by the number of bytes behind it, and
+    its value.
+    """
     result = np.empty((length, 256), np.uint32)
     term = np.arange(256, dtype=np.uint32)
     for distance in range(length):
@@ -118,14 +139,20 @@ def _terms(length: int) -> Array:
 
 @functools.lru_cache(maxsize=None)
 def _shifts(level: int) -> Array:
-    """Table for `shifted`, shape [64, 4, 256]: CRC bytes advanced over 0 to 63 times 64**level zero bytes."""
+    """Table for `shifted`, shape [64, 4, 256]: CRC bytes advanced over 0 to 63 times 64**level zero
+    bytes.
+    """
     result = np.empty((1 << _DIGIT, 4, 256), np.uint32)
-    result[0] = np.arange(256, dtype=np.uint32) << (np.uint32(8) * np.arange(4, dtype=np.uint32)[:, np.newaxis])
+    result[0] = np.arange(256, dtype=np.uint32) << (
+        np.uint32(8) * np.arange(4, dtype=np.uint32)[:, np.newaxis]
+    )
     for count in range(1, 1 << _DIGIT):
         if level == 0:
             result[count] = _after_a_zero(result[count - 1])
         else:
-            result[count] = shifted(result[count - 1].reshape(-1), np.full(1024, 64**level - 1)).reshape(4, 256)
+            result[count] = shifted(
+                result[count - 1].reshape(-1), np.full(1024, 64**level - 1)
+            ).reshape(4, 256)
             result[count] = _after_a_zero(result[count])
     return result
 
@@ -138,5 +165,9 @@ def _after_a_zero(crc: Array) -> Array:
 def _byte_table() -> Array:
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        table = np.where(table & np.uint32(1), (table >> np.uint32(1)) ^ np.uint32(_POLYNOMIAL), table >> np.uint32(1))
+        table = np.where(
+            table & np.uint32(1),
+            (table >> np.uint32(1)) ^ np.uint32(_POLYNOMIAL),
+            table >> np.uint32(1),
+        )
     return table

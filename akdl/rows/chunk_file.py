@@ -56,7 +56,9 @@ class ChunkFile:
         return self._ends[-1]
 
     def end_of_run(self, start: int, size: int) -> int:
-        """End of the run of chunks from `start` on that has about `size` bytes and at least one chunk."""
+        """End of the run of chunks from `start` on that has about `size` bytes and at least one
+        chunk.
+        """
         end = start + 1
         while end < len(self) and self._ends[end + 1] - self._ends[start] <= size:
             end += 1
@@ -66,13 +68,18 @@ class ChunkFile:
         return Rows.FromString(_read(self._columns_path, self._ends[chunk], self._ends[chunk + 1]))
 
     def last(self, rows: int, size: int) -> List[Tuple[int, bytes]]:
-        """Chunks up to so many rows, of at most `size` bytes but at least one: the number of rows, and the columns."""
+        """Chunks up to so many rows, of at most `size` bytes but at least one: the number of rows,
+        and the columns.
+        """
         end = bisect_left(self._rows, rows)
         start = max(end - 1, 0)
         while start and self._ends[end] - self._ends[start - 1] <= size:
             start -= 1
         return [
-            (self._rows[each + 1] - self._rows[each], _read(self._columns_path, self._ends[each], self._ends[each + 1]))
+            (
+                self._rows[each + 1] - self._rows[each],
+                _read(self._columns_path, self._ends[each], self._ends[each + 1]),
+            )
             for each in range(start, end)
         ]
 
@@ -101,7 +108,9 @@ class ChunkFile:
                 self._frame_ends.append(end)
 
     def frames(self, start: int, end: int, keep: bool) -> bytes:
-        """Frames of the chunks from `start` to before `end`; `keep` also writes them to the TFRecord file for later readers."""
+        """Frames of the chunks from `start` to before `end`; `keep` also writes them to the
+        TFRecord file for later readers.
+        """
         if keep:
             self.make_frames(end)
         if self.has_frames(end):
@@ -109,7 +118,9 @@ class ChunkFile:
         return b"".join(self._encoder.frames(self.columns(chunk)) for chunk in range(start, end))
 
     def drop_columns(self) -> None:
-        """Remove the chunks, once the TFRecord file is complete and their columns are not needed."""
+        """Remove the chunks, once the TFRecord file is complete and their columns are not
+        needed.
+        """
         if len(self):
             os.remove(self._columns_path)
 
@@ -118,7 +129,8 @@ class ChunkFile:
         made = len(self._frame_ends) - 1
         if made >= chunks:
             return
-        wanted = self._ends[chunks] - self._ends[made]  # a lower bound: an Example has more bytes than its cells
+        # a lower bound: an Example has more bytes than its cells
+        wanted = self._ends[chunks] - self._ends[made]
         if made:
             wanted = wanted * self._frame_ends[-1] // self._ends[made]
         folder = os.path.dirname(self.path)

@@ -32,10 +32,16 @@ class ExampleRows:
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
         self._columns = [_ExampleColumn(column) for column in columns]
-        self._readers = [(column, column.name, column.usual_values, column.is_array) for column in self._columns]
+        self._readers = [
+            (column, column.name, column.usual_values, column.is_array) for column in self._columns
+        ]
         sizes = [_size_of(column) for column in self._columns]
-        self._sizes = [(place, size_of) for place, size_of in enumerate(sizes) if size_of is not None]
-        self._in_two_forms = [place for place, column in enumerate(self._columns) if column.is_point_in_time]
+        self._sizes = [
+            (place, size_of) for place, size_of in enumerate(sizes) if size_of is not None
+        ]
+        self._in_two_forms = [
+            place for place, column in enumerate(self._columns) if column.is_point_in_time
+        ]
         self._clear()
 
     def __len__(self) -> int:
@@ -54,7 +60,8 @@ class ExampleRows:
         features = example.features.feature
         cells: List[Any] = []
         known = 0
-        for column, name, usual_values, is_array in self._readers:  # the inner loop of a script: 1 µs for each column
+        # the inner loop of a script: 1 µs for each column
+        for column, name, usual_values, is_array in self._readers:
             if name not in features:  # `features[name]` would add the feature
                 column.check_null(row)
                 cells.append(None)
@@ -74,7 +81,8 @@ class ExampleRows:
             names = [column.name for column in self._columns]
             unknown = sorted(set(features) - set(names))
             raise ValueError(
-                f"output_writer.write: row {row}: unknown column {listed(unknown)}; outputSchemaStr has {listed(names)}"
+                f"output_writer.write: row {row}: unknown column {listed(unknown)}; outputSchemaStr"
+                f" has {listed(names)}"
             )
         return cells
 
@@ -113,7 +121,8 @@ class ExampleRows:
         self._clear()
 
     def _clear(self) -> None:
-        # By column: a list per row would cost 3 µs of garbage collection next to TensorFlow's objects.
+        # By column: a list per row would cost 3 µs of garbage collection next to TensorFlow's
+        # objects.
         self._cells: List[List[Any]] = [[] for _ in self._columns]
         self._appends = [cells.append for cells in self._cells]
         self._forms: Dict[int, type] = {}
@@ -121,7 +130,9 @@ class ExampleRows:
 
 
 class _ExampleColumn:
-    """Reader of one column; `usual_values` gives the values of a feature of the column's usual kind."""
+    """Reader of one column; `usual_values` gives the values of a feature of the column's usual
+    kind.
+    """
 
     def __init__(self, column: TableColumn) -> None:
         column_type = type_of(column)
@@ -132,7 +143,9 @@ class _ExampleColumn:
         self._sql_type = column.type
         self._is_nullable = column_type.nullable
         self._is_double = column_type.kind is Kind.DOUBLE
-        self._dtype = {INT64: "<i8", FLOAT32: "<f8" if self._is_double else "<f4"}.get(column_type.feature, "")
+        self._dtype = {INT64: "<i8", FLOAT32: "<f8" if self._is_double else "<f4"}.get(
+            column_type.feature, ""
+        )
         usual = {INT64: "int64_list", FLOAT32: "float_list"}.get(column_type.feature, "bytes_list")
         expected = f"{_article(usual)} {usual}"
         self._lists = {usual}
@@ -179,7 +192,10 @@ class _ExampleColumn:
         return struct.unpack(f"<{len(value) // 8}d", value)
 
     def _refuse(self, error: Type[Exception], row: int, expected: str, got: str) -> NoReturn:
-        raise error(f"output_writer.write: row {row}: column {self.name!r} ({self._sql_type}): expected {expected}, got {got}")
+        raise error(
+            f"output_writer.write: row {row}: column {self.name!r} ({self._sql_type}): expected"
+            f" {expected}, got {got}"
+        )
 
 
 def _form(cell: object) -> Optional[type]:
@@ -192,7 +208,11 @@ def _size_of(column: _ExampleColumn) -> Optional[Callable[[Any], int]]:
     """Function that estimates the size of a cell; None for columns of fixed width."""
     if not column.is_array:
         return len if column.is_bytes else None
-    return (lambda cell: sum(map(len, cell))) if column.is_bytes else (lambda cell: _NUMBER_BYTES * len(cell))
+    return (
+        (lambda cell: sum(map(len, cell)))
+        if column.is_bytes
+        else (lambda cell: _NUMBER_BYTES * len(cell))
+    )
 
 
 def _article(list_name: str) -> str:

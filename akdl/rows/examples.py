@@ -1,27 +1,40 @@
 """Rows as TFRecord frames of tf.train.Example, by vector operations only. Pure.
 
-The features, with null as an absent feature: BOOLEAN and integers -> int64_list; FLOAT and DOUBLE -> float_list (DOUBLE
-narrowed to float32, or kept as 8 little-endian bytes in a bytes_list, an ARRAY<DOUBLE> as one value of 8 bytes per element);
-text, bytes and DECIMAL (as text) -> bytes_list; DATE -> days, TIME -> milliseconds of the day, TIMESTAMP -> microseconds
-since 1970-01-01 (TIMESTAMP_LTZ: since 1970-01-01 00:00 UTC), int64_list; ARRAY -> a list.
+The features, with null as an absent feature: BOOLEAN and integers -> int64_list; FLOAT and DOUBLE
+-> float_list (DOUBLE narrowed to float32, or kept as 8 little-endian bytes in a bytes_list, an
+ARRAY<DOUBLE> as one value of 8 bytes per element); text, bytes and DECIMAL (as text) -> bytes_list;
+DATE -> days, TIME -> milliseconds of the day, TIMESTAMP -> microseconds since 1970-01-01
+(TIMESTAMP_LTZ: since 1970-01-01 00:00 UTC), int64_list; ARRAY -> a list.
 
-A TFRecord file is a sequence of frames (TensorFlow documentation, "TFRecord and tf.train.Example"), and the record in a frame
-is an Example. HEAD and TAIL surround it:
+A TFRecord file is a sequence of frames (TensorFlow documentation, "TFRecord and tf.train.Example"),
+and the record in a frame is an Example. HEAD and TAIL surround it:
 
-    | length, 8 bytes | masked CRC of the length, 4 | record               | masked CRC of the record, 4 |
+    | length, 8 bytes | masked CRC of the length, 4 | record          | masked CRC of the record, 4 |
 
     record:   0a n                    Example.features has n bytes
                 0a n 0a n name 12 n   entry of the map: the key, and a value of n bytes
                   1a n 0a n values    Feature.int64_list, with packed values
 
-Integers and lengths (n) are varints of one width per column and batch. Shorter ones are padded, which every protobuf reader
-accepts. When all cells have one width, all frames have one width too (`_Alike`): a table of bytes, most of them equal in all
-rows.
-"""
+Integers and lengths (n) are varints of one width per column and batch. Shorter ones are padded,
+which every protobuf reader accepts. When all cells have one width, all frames have one width too
+(`_Alike`): a table of bytes, most of them equal in all rows.
+"""  # noqa: E501
 
 import functools
 import sys
-from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    IO,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 
@@ -63,12 +76,16 @@ class ExampleEncoder:
         return next(self.pieces(rows, sys.maxsize), memoryview(b""))
 
     def pieces(self, rows: Rows, most_bytes: int = _PIECE_BYTES) -> Iterator[memoryview]:
-        """Yield the frames, of like rows in pieces of about `most_bytes`. The next piece may overwrite the memory of one."""
+        """Yield the frames, of like rows in pieces of about `most_bytes`. The next piece may
+        overwrite the memory of one.
+        """
         if not rows.rows:
             return
         found = {column.name: column for column in rows.columns}
         there = [field for field in self._fields if field.name in found]
-        parts: List[_Part] = [field.encoded(read_cells(found[field.name], rows.rows, field.sent)) for field in there]
+        parts: List[_Part] = [
+            field.encoded(read_cells(found[field.name], rows.rows, field.sent)) for field in there
+        ]
         if all(isinstance(part, _Alike) for part in parts):
             yield from _alike_pieces(parts, rows.rows, most_bytes)  # type: ignore[arg-type]
         else:
@@ -96,7 +113,9 @@ class _Bodies(NamedTuple):
 
 
 class _Varying(NamedTuple):
-    """Features of some rows, or of various widths: a head for each row number in `rows` (None: all), and a range behind it."""
+    """Features of some rows, or of various widths: a head for each row number in `rows` (None:
+    all), and a range behind it.
+    """
 
     rows: Optional[Array]  # None for all
     heads: Array
@@ -113,7 +132,9 @@ class _Field:
         self.sent = MEANINGS[column_type.kind].sent
         self._is_array = column_type.is_array
         self._is_exact = exact_doubles and column_type.kind is Kind.DOUBLE
-        self._list = _BYTES_LIST if self._is_exact else _NUMBERS.get(column_type.feature, _BYTES_LIST)
+        self._list = (
+            _BYTES_LIST if self._is_exact else _NUMBERS.get(column_type.feature, _BYTES_LIST)
+        )
         name = column.name.encode("utf-8")
         self._name = b"\x0a" + varint(len(name)) + name
         self._templates: Dict[Tuple[int, bool], bytes] = {}
@@ -121,16 +142,25 @@ class _Field:
     def encoded(self, cells: Cells) -> _Part:
         rows = None if cells.valid is None or cells.valid.all() else np.flatnonzero(cells.valid)
         if cells.cell_offsets is not None:
-            return self._of_ranges(rows, _chosen(self._elements(cells, cells.cell_offsets), rows), self._is_exact)
+            return self._of_ranges(
+                rows, _chosen(self._elements(cells, cells.cell_offsets), rows), self._is_exact
+            )
         if cells.value_offsets is not None:
-            return self._of_ranges(rows, _chosen(_ranges(cells.values, cells.value_offsets), rows), True)
-        return self._of_table(rows, self._numbers(cells.values if rows is None else cells.values[rows]))
+            return self._of_ranges(
+                rows, _chosen(_ranges(cells.values, cells.value_offsets), rows), True
+            )
+        return self._of_table(
+            rows, self._numbers(cells.values if rows is None else cells.values[rows])
+        )
 
     def _elements(self, cells: Cells, cell_offsets: Array) -> _Bodies:
         """Bytes of each cell's list in an ARRAY column."""
         if cells.value_offsets is not None:
             values = _ranges(cells.values, cells.value_offsets)
-            heads = _by_length(lambda lengths: _side_by_side([b"\x0a", padded(lengths, width_of(lengths))]), values.lengths)
+            heads = _by_length(
+                lambda lengths: _side_by_side([b"\x0a", padded(lengths, width_of(lengths))]),
+                values.lengths,
+            )
             ends = packed_offsets(values.lengths + heads.itemsize)
             data = np.empty(ends[-1] + SPILL, np.uint8)
             _put(_Varying(None, heads, values), data, ends[:-1])
@@ -143,7 +173,8 @@ class _Field:
         if self._list == _INT64_LIST:
             unsigned = values.astype(np.int64).view(np.uint64)
             return padded(unsigned, width_of(unsigned))
-        # Values beyond float32 become infinity, as in any conversion; a signaling NaN raises `invalid`.
+        # Values beyond float32 become infinity, as in any conversion; a signaling NaN raises
+        # `invalid`.
         with np.errstate(over="ignore", invalid="ignore"):
             plain = np.ascontiguousarray(values, "<f8" if self._is_exact else "<f4")
         return plain.view(np.uint8).reshape(len(plain), plain.itemsize)
@@ -161,7 +192,9 @@ class _Field:
         if rows is None and width and (bodies.lengths == width).all():
             values = windows(bodies.data, width)[bodies.starts]
             return _Alike(self._template(width, tagged), values.view(np.uint8).reshape(-1, width))
-        return _Varying(rows, _by_length(lambda lengths: self._heads(lengths, tagged), bodies.lengths), bodies)
+        return _Varying(
+            rows, _by_length(lambda lengths: self._heads(lengths, tagged), bodies.lengths), bodies
+        )
 
     def _template(self, width: int, tagged: bool) -> bytes:
         """Result of `_heads` for one length, cached: most batches need the same one."""
@@ -172,7 +205,9 @@ class _Field:
         return self._templates[width, tagged]
 
     def _heads(self, lengths: Array, tagged: bool) -> Array:
-        """All bytes in front of bodies of these lengths, at one width. `tagged` bodies have a tag and a length of their own."""
+        """All bytes in front of bodies of these lengths, at one width. `tagged` bodies have a tag
+        and a length of their own.
+        """
         longest = int(lengths.max()) if len(lengths) else 0
         tag: List[Any] = [b"\x0a", padded(lengths, width_of(lengths))] if tagged else []
         inner = lengths + sum(_size(part) for part in tag)
@@ -180,7 +215,16 @@ class _Field:
         feature = inner + 1 + outer
         entry = feature + len(self._name) + 1 + outer
         of_list = [bytes([self._list << 3 | 2]), padded(inner, outer)]
-        return _side_by_side([b"\x0a", padded(entry, outer), self._name + b"\x12", padded(feature, outer), *of_list, *tag])
+        return _side_by_side(
+            [
+                b"\x0a",
+                padded(entry, outer),
+                self._name + b"\x12",
+                padded(feature, outer),
+                *of_list,
+                *tag,
+            ]
+        )
 
 
 # Frames.
@@ -213,19 +257,26 @@ def _alike_pieces(parts: Sequence[_Alike], rows: int, most_bytes: int) -> Iterat
     for start in range(0, rows, most):
         frames = table[: rows - start]
         for part, place in zip(parts, places):
-            _column(frames, HEAD + place, part.values.shape[1])[:] = items(part.values[start : start + most])
+            _column(frames, HEAD + place, part.values.shape[1])[:] = items(
+                part.values[start : start + most]
+            )
         if is_wide:
-            # `crc_of_each` reads in front of each record: the former frame, or here BLOCK further bytes.
+            # `crc_of_each` reads in front of each record: the former frame, or here BLOCK further
+            # bytes.
             data = np.concatenate([np.empty(BLOCK, np.uint8), frames.reshape(-1)])
             crc = crc_of_each(data, BLOCK + HEAD + np.arange(rows) * width, np.full(rows, length))
-        _column(frames, HEAD + length, TAIL)[:] = masked(crc[start : start + most]).astype("<u4").view(f"V{TAIL}")
+        _column(frames, HEAD + length, TAIL)[:] = (
+            masked(crc[start : start + most]).astype("<u4").view(f"V{TAIL}")
+        )
         yield frames.reshape(-1).data
 
 
 @functools.lru_cache(maxsize=8)
 def _constants(record: bytes) -> Tuple[bytes, int]:
     """Head of a frame with this record, and the CRC-32C of the record."""
-    return _heads_of_frames(np.array([len(record)])).tobytes(), int(crc_of_each(*_padded_record(record))[0])
+    return _heads_of_frames(np.array([len(record)])).tobytes(), int(
+        crc_of_each(*_padded_record(record))[0]
+    )
 
 
 def _column(table: Array, place: int, width: int) -> Array:
@@ -238,7 +289,9 @@ def _joined_frames(parts: Sequence[_Part], rows: int) -> memoryview:
     bodies = np.zeros(rows, np.int64)
     for part in parts:
         _add(bodies, part)
-    starts_of_records = _by_length(lambda lengths: _side_by_side([b"\x0a", padded(lengths, width_of(lengths))]), bodies)
+    starts_of_records = _by_length(
+        lambda lengths: _side_by_side([b"\x0a", padded(lengths, width_of(lengths))]), bodies
+    )
     lengths = bodies + starts_of_records.itemsize
     ends = BLOCK + packed_offsets(HEAD + lengths + TAIL)
     # BLOCK bytes in front and SPILL bytes behind belong to no frame: `crc_of_each` reads in front
@@ -253,7 +306,8 @@ def _joined_frames(parts: Sequence[_Part], rows: int) -> memoryview:
         else:
             _put(part, data, places if part.rows is None else places[part.rows])
         _add(places, part)
-    # Written last: `copy_ranges` may have spilled over the end of a frame and the start of the next one.
+    # Written last: `copy_ranges` may have spilled over the end of a frame and the start of the next
+    # one.
     windows(data, starts_of_records.itemsize)[begins] = starts_of_records
     windows(data, HEAD)[ends[:-1]] = _by_length(_heads_of_frames, lengths)
     crc = masked(crc_of_each(data, begins, lengths)).astype("<u4")
@@ -273,14 +327,20 @@ def _heads_of_frames(lengths: Array) -> Array:
 
 
 def _padded_record(record: bytes) -> Tuple[Array, Array, Array]:
-    return np.frombuffer(bytes(BLOCK) + record, np.uint8), np.array([BLOCK]), np.array([len(record)])
+    return (
+        np.frombuffer(bytes(BLOCK) + record, np.uint8),
+        np.array([BLOCK]),
+        np.array([len(record)]),
+    )
 
 
 def _add(sizes: Array, part: _Part) -> None:
     if isinstance(part, _Alike):
         sizes += len(part.template) + part.values.shape[1]
         return
-    widths = part.heads.itemsize if part.bodies is None else part.heads.itemsize + part.bodies.lengths
+    widths = (
+        part.heads.itemsize if part.bodies is None else part.heads.itemsize + part.bodies.lengths
+    )
     if part.rows is None:
         sizes += widths
     else:
@@ -302,21 +362,32 @@ def _ranges(data: Array, offsets: Array) -> _Bodies:
 
 
 def _chosen(bodies: _Bodies, rows: Optional[Array]) -> _Bodies:
-    return bodies if rows is None else _Bodies(bodies.data, bodies.starts[rows], bodies.lengths[rows])
+    return (
+        bodies if rows is None else _Bodies(bodies.data, bodies.starts[rows], bodies.lengths[rows])
+    )
 
 
 def _by_length(make: Callable[[Array], Array], lengths: Array) -> Array:
     """Items made from lengths; each distinct length is made once where that is less work."""
     longest = int(lengths.max()) if len(lengths) else 0
-    return items(make(np.arange(longest + 1)))[lengths] if longest < len(lengths) else items(make(lengths))
+    return (
+        items(make(np.arange(longest + 1)))[lengths]
+        if longest < len(lengths)
+        else items(make(lengths))
+    )
 
 
 def _side_by_side(parts: Sequence[Union[bytes, Array]]) -> Array:
     """Concatenate constants and tables horizontally; at least one part is a table."""
-    result = np.empty((max(len(part) for part in parts if not isinstance(part, bytes)), sum(map(_size, parts))), np.uint8)
+    result = np.empty(
+        (max(len(part) for part in parts if not isinstance(part, bytes)), sum(map(_size, parts))),
+        np.uint8,
+    )
     place = 0
     for part in parts:
-        result[:, place : place + _size(part)] = np.frombuffer(part, np.uint8) if isinstance(part, bytes) else part
+        result[:, place : place + _size(part)] = (
+            np.frombuffer(part, np.uint8) if isinstance(part, bytes) else part
+        )
         place += _size(part)
     return result
 

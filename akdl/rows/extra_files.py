@@ -1,8 +1,9 @@
 """Files of the extra inputs, shared by all processes of a group on one host.
 
-One process per host receives the chunks and writes the files to a shared folder; the others wait until they are complete. If
-the writer fails, its group fails with it. Each process holds the folder while it lives, and each bridge from the moment it has
-the addresses of the others; the writer ends after them.
+One process per host receives the chunks and writes the files to a shared folder; the others wait
+until they are complete. If the writer fails, its group fails with it. Each process holds the folder
+while it lives, and each bridge from the moment it has the addresses of the others; the writer ends
+after them.
 """
 
 import os
@@ -35,18 +36,25 @@ class ExtraFiles:
     and 386 MB since each host receives it once.
     """
 
-    def __init__(self, folder: str, columns: Sequence[Sequence[TableColumn]], exact_doubles: bool) -> None:
+    def __init__(
+        self, folder: str, columns: Sequence[Sequence[TableColumn]], exact_doubles: bool
+    ) -> None:
         self._folder = folder
         self._columns = columns
         self._inputs = [
-            ChunkFile(folder, f"extra-{number}", ExampleEncoder(each, exact_doubles)) for number, each in enumerate(columns, 1)
+            ChunkFile(folder, f"extra-{number}", ExampleEncoder(each, exact_doubles))
+            for number, each in enumerate(columns, 1)
         ]
 
     def append(self, number: int, rows: int, columns: bytes) -> None:
         self._inputs[number - 1].append(rows, columns)
 
-    def complete(self, write_text: WriteText, shared: str = "", waits: bool = False) -> List[ExtraFile]:
-        """Write the files, or with `waits` await them; `shared` is the folder of all processes of this host, "" for none."""
+    def complete(
+        self, write_text: WriteText, shared: str = "", waits: bool = False
+    ) -> List[ExtraFile]:
+        """Write the files, or with `waits` await them; `shared` is the folder of all processes of
+        this host, "" for none.
+        """
         folder = shared or self._folder
         # Processes hold the folder before they wait for its files, so that the writer cannot remove
         # it between the moment when the files are complete and the moment when they are opened.
@@ -57,7 +65,10 @@ class ExtraFiles:
                 raise ChannelError(f"extra inputs: {error}") from None
         for each in self._inputs:
             each.make_file_in(folder)
-        files = [ExtraFile(each.path, os.path.join(folder, f"text-{n}")) for n, each in enumerate(self._inputs, 1)]
+        files = [
+            ExtraFile(each.path, os.path.join(folder, f"text-{n}"))
+            for n, each in enumerate(self._inputs, 1)
+        ]
         done = os.path.join(folder, _COMPLETE)
         if waits:
             while not os.path.exists(done):  # the bridge ends this process if the writer fails

@@ -52,14 +52,21 @@ class FileRows(ArrivingRows):
     def progress(self) -> Progress:
         with self._changed:
             waiting, path = self.is_waiting, self._input.path
-            return Progress(rows_read=self.taken, waiting=waiting, dataset_file=path, dataset_complete=self._has_file())
+            return Progress(
+                rows_read=self.taken,
+                waiting=waiting,
+                dataset_file=path,
+                dataset_complete=self._has_file(),
+            )
 
     def wait_for_progress(self, timeout_s: float) -> None:
         """Wait between two reports; only streams have to report earlier, see `StreamRows`."""
         time.sleep(timeout_s)
 
     def file(self) -> str:
-        """Wait for the last row and return the path of the TFRecord file, which is written while the rows arrive."""
+        """Wait for the last row and return the path of the TFRecord file, which is written while
+        the rows arrive.
+        """
         for _, end in self._ranges():
             self._input.make_frames(end)
         self._input.make_frames(0)  # creates the file when there are no rows
@@ -75,7 +82,9 @@ class FileRows(ArrivingRows):
             self._makes_file = True
             threading.Thread(target=self._make_file, name="akdl-file", daemon=True).start()
 
-    def extra_files(self, write_text: WriteText, shared: str = "", waits: bool = False) -> List[ExtraFile]:
+    def extra_files(
+        self, write_text: WriteText, shared: str = "", waits: bool = False
+    ) -> List[ExtraFile]:
         self._wait_complete()
         with self._counted_as_waiting():
             return self._extra.complete(write_text, shared, waits)
@@ -98,7 +107,9 @@ class FileRows(ArrivingRows):
             return self.count if self._complete and self._error is None else None
 
     def segments(self) -> Iterator[str]:
-        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next one."""
+        """Yield paths of TFRecord files that together hold each row once; a path is valid until the
+        next one.
+        """
         with self._changed:
             # Once the whole file exists, a further pass reads it instead of segments of its own.
             whole = self._has_file()
@@ -110,10 +121,12 @@ class FileRows(ArrivingRows):
         if whole:
             yield self._input.path
             return
-        keep = reader > 1  # a single reading leaves nothing on disk that only a second one would use
+        # a single reading leaves nothing on disk that only a second one would use
+        keep = reader > 1
         for start, end in self._ranges():
             path = os.path.join(self._folder, f"segment-{reader}-{start}.tfrecords")
-            with segment_file(path, iter([self._input.frames(start, end, keep)])):  # an iterator lets the bytes go
+            # an iterator lets the bytes go
+            with segment_file(path, iter([self._input.frames(start, end, keep)])):
                 yield path
 
     def columns(self) -> Iterator[Rows]:
@@ -122,7 +135,8 @@ class FileRows(ArrivingRows):
                 yield self._input.columns(chunk)
 
     def last(self) -> List[Tuple[int, bytes]]:
-        # Nothing is counted as taken where the script reads the file by the path that `shares` returned.
+        # Nothing is counted as taken where the script reads the file by the path that `shares`
+        # returned.
         return self._input.last(self.taken or self.count, LAST_BYTES)
 
     def _store(self, chunk: Chunk, columns: bytes) -> None:
@@ -139,7 +153,8 @@ class FileRows(ArrivingRows):
             for _, end in self._ranges(for_script=False):
                 self._input.make_frames(end)
             self._input.make_frames(0)
-        except Exception as error:  # from `_receive` or from writing the file, for which other processes wait
+        # from `_receive` or from writing the file, for which other processes wait
+        except Exception as error:
             self._fail(error)
 
     def _has_file(self) -> bool:

@@ -26,17 +26,27 @@ class OnceRows(StreamRows):
     _first: Optional[Rows] = None
 
     def file(self) -> str:
-        raise RuntimeError(f"with readOnce rows are not kept in files: read them from tf_context.batches(), or {_REMEDY}")
+        raise RuntimeError(
+            "with readOnce rows are not kept in files: read them from tf_context.batches(), or"
+            f" {_REMEDY}"
+        )
 
     def length(self) -> int:
-        raise RuntimeError(f"with readOnce the number of rows is not known before the last one is read: {_REMEDY}")
+        raise RuntimeError(
+            f"with readOnce the number of rows is not known before the last one is read: {_REMEDY}"
+        )
 
     def first_columns(self) -> Optional[Rows]:
-        """Wait for the first chunk; None where there are no rows. The first call has to precede any reading."""
+        """Wait for the first chunk; None where there are no rows. The first call has to precede any
+        reading.
+        """
         if self._first is None and not self.is_empty():
             with self._changed:
                 if self.taken:
-                    raise RuntimeError(f"with readOnce the first rows are not available after they are read: {_REMEDY}")
+                    raise RuntimeError(
+                        "with readOnce the first rows are not available after they are read:"
+                        f" {_REMEDY}"
+                    )
                 # The chunk stays in `_held`, so the script still reads its rows.
                 self._first = Rows.FromString(self._held[0].columns)
         return self._first

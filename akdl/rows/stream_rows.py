@@ -57,9 +57,11 @@ class StreamRows(ArrivingRows):
         self.given = 0  # rows of whole batches, or chunks, that were passed to the dataset
         self.taken_bytes = 0  # of the chunks that are counted in `taken`
         self.batch_size = 0
-        self.handed: Optional[int] = None  # rows of the batches that a script which iterates itself has got
+        # rows of the batches that a script which iterates itself has got
+        self.handed: Optional[int] = None
         self._time_column = time_column  # whose latest values are kept, for `time_of`
-        self._times: Deque[Tuple[int, int]] = deque()  # of each chunk that was decoded: rows up to its end, and the latest
+        # of each chunk that was decoded: rows up to its end, and the latest
+        self._times: Deque[Tuple[int, int]] = deque()
         self._latest = self._decoded = 0
         self.keeps_last = False  # chunks for `last`, while they are not needed otherwise
         self._last: Deque[Held] = deque()
@@ -96,7 +98,8 @@ class StreamRows(ArrivingRows):
             self._changed.wait_for(lambda: self.taken != self._reported, timeout_s)
 
     def wait_for_batch(self, after: int, timeout_s: float) -> bool:
-        """Wait until the batch behind so many rows has arrived, or the stream has ended; tell whether it did in time.
+        """Wait until the batch behind so many rows has arrived, or the stream has ended; tell
+        whether it did in time.
 
         It also returns where the rows that wait here are as many as there is room for.
         """
@@ -115,7 +118,9 @@ class StreamRows(ArrivingRows):
         raise RuntimeError("rows of a stream are not kept in files: read them from dataset_fn()")
 
     def length(self) -> int:
-        raise RuntimeError("the number of rows in a stream is not known: read them from dataset_fn()")
+        raise RuntimeError(
+            "the number of rows in a stream is not known: read them from dataset_fn()"
+        )
 
     def last(self) -> List[Tuple[int, bytes]]:
         """Return the chunks that `_take` kept, which exist with `keeps_last` only."""
@@ -124,18 +129,23 @@ class StreamRows(ArrivingRows):
     @property
     def received(self) -> int:
         """Number of rows that the script has in its hands, or has finished."""
-        return self.given if self.handed is None else max(min(self.handed, self.given), self._finished)
+        return (
+            self.given if self.handed is None else max(min(self.handed, self.given), self._finished)
+        )
 
     def segments(self) -> Iterator[str]:
         self.loosen()
         for number, chunks in enumerate(self._scan()):
             frames = (self._encoder.frames(Rows.FromString(chunk.columns)) for chunk in chunks)
-            with segment_file(os.path.join(self._folder, f"rows-{number}.tfrecords"), frames) as path:
+            with segment_file(
+                os.path.join(self._folder, f"rows-{number}.tfrecords"), frames
+            ) as path:
                 yield path
 
     def columns(self, finishes: bool = True) -> Iterator[Rows]:
-        # With `finishes`, a chunk counts as finished when the next one is requested; else the caller calls `finish`.
-        # Chunks that still wait are not taken: a failure repeats them, and the number of rows shows which process lags behind.
+        # With `finishes`, a chunk counts as finished when the next one is requested; else the
+        # caller calls `finish`. Chunks that still wait are not taken: a failure repeats them, and
+        # the number of rows shows which process lags behind.
         for (chunk,) in self._scan(1):
             self.given += chunk.rows if finishes else 0
             rows = Rows.FromString(chunk.columns)
@@ -149,19 +159,25 @@ class StreamRows(ArrivingRows):
         self._decoded += rows.rows
         for column in rows.columns:
             if column.name == self._time_column and rows.rows:
-                self._times.append((self._decoded, int(np.frombuffer(column.values, np.int64).max())))
+                self._times.append(
+                    (self._decoded, int(np.frombuffer(column.values, np.int64).max()))
+                )
 
     def time_of(self, rows: int) -> int:
-        """Return the latest event time of the first rows, in microseconds since 1970; 0 where there is none.
+        """Return the latest event time of the first rows, in microseconds since 1970; 0 where there
+        is none.
 
-        Chunks are counted as wholes, so it may be a little too early. The numbers of rows must not decrease.
+        Chunks are counted as wholes, so it may be a little too early. The numbers of rows must not
+        decrease.
         """
         while self._times and self._times[0][0] <= rows:
             self._latest = max(self._latest, self._times.popleft()[1])
         return self._latest
 
     def finish(self, rows: int) -> None:
-        """Record that the script received so many more rows and its dataset was asked for the next ones."""
+        """Record that the script received so many more rows and its dataset was asked for the next
+        ones.
+        """
         self._finished += rows
         if self.on_finished is not None:
             self.on_finished(self._finished)
@@ -196,13 +212,15 @@ class StreamRows(ArrivingRows):
         if not self._warned:
             self._warned = True
             logger.warning(
-                "a stream can be read once, and this second pass yields no rows: keep one iterator and go on "
-                "with it, `rows = iter(dataset)`"
+                "a stream can be read once, and this second pass yields no rows: keep one iterator"
+                " and go on with it, `rows = iter(dataset)`"
             )
         return iter(())
 
     def _take(self, most: Optional[int]) -> List[Held]:
-        """Wait for chunks and take all that have arrived, or at most so many; an empty list at the end."""
+        """Wait for chunks and take all that have arrived, or at most so many; an empty list at the
+        end.
+        """
         with self._changed:
             self.passed = self.taken
             self._wait_for(lambda: self._held)

@@ -5,9 +5,8 @@ Its names and meanings are the ones of Alink's documentation.
 `dataset_file` and `dataset_length` wait until this worker's whole share has arrived; everything
 else, including `tf_context.flink_stream_dataset()`, is available at once.
 
-A script may derive one config from another:
-`TrainTaskConfig(saved_model_dir=folder, **task_config.__dict__)`. So each class accepts the arguments
-of the other classes and ignores them.
+A script may derive one config from another: `TrainTaskConfig(saved_model_dir=folder,
+**task_config.__dict__)`. So each class accepts the arguments of the other classes and ignores them.
 """
 
 import functools
@@ -120,7 +119,13 @@ class TaskConfig:
 class _FileTaskConfig(TaskConfig):
     """Config of tasks whose rows are all stored; both values are computed on first access."""
 
-    def __init__(self, *, dataset_file: Optional[str] = None, dataset_length: Optional[int] = None, **common: Any) -> None:
+    def __init__(
+        self,
+        *,
+        dataset_file: Optional[str] = None,
+        dataset_length: Optional[int] = None,
+        **common: Any,
+    ) -> None:
         super().__init__(**common)
         for name, value in (("dataset_file", dataset_file), ("dataset_length", dataset_length)):
             if value is not None:
@@ -167,7 +172,9 @@ class TrainTaskConfig(_FileTaskConfig):
         common: See `TaskConfig`.
     """
 
-    def __init__(self, *, saved_model_dir: str, latest_ckpt_dir: Optional[str] = None, **common: Any) -> None:
+    def __init__(
+        self, *, saved_model_dir: str, latest_ckpt_dir: Optional[str] = None, **common: Any
+    ) -> None:
         super().__init__(**common)
         self.saved_model_dir = saved_model_dir
         self.latest_ckpt_dir = latest_ckpt_dir
@@ -226,7 +233,10 @@ class StreamTaskConfig(TaskConfig):
             ValueError: More rows than the dataset has yielded.
         """
         if self._rows is None or self._cuts is None or not self._cuts.takes_commits:
-            raise RuntimeError('commit() needs replay="uncommitted" on the operator, or a state that checkpoint() keeps')
+            raise RuntimeError(
+                'commit() needs replay="uncommitted" on the operator, or a state that checkpoint()'
+                " keeps"
+            )
         # `passed` counts whole chunks, and `taken` counts single rows. A commit by number may be
         # ahead of the chunks.
         done = self._rows.passed if rows is None else self._committed + rows
@@ -235,7 +245,8 @@ class StreamTaskConfig(TaskConfig):
                 # These chunks were already committed by number.
                 return
             raise ValueError(
-                f"commit({rows}): {self._committed} rows were committed before, and the dataset has yielded {self._rows.taken}"
+                f"commit({rows}): {self._committed} rows were committed before, and the dataset has"
+                f" yielded {self._rows.taken}"
             )
         self._committed = done
         self._cuts.commit(done)
@@ -247,7 +258,8 @@ class StreamTaskConfig(TaskConfig):
         every_rows: Optional[int] = None,
         export: "Optional[Action]" = None,
     ) -> "Checkpoint":
-        """Keep the state of the script in Flink's checkpoints, so that each row changes it once, whatever fails.
+        """Keep the state of the script in Flink's checkpoints, so that each row changes it once,
+        whatever fails.
 
         Call it before the first batch is read. It restores what an earlier process of this job, or
         of the job whose savepoint this one continues from, has saved. From then on the state is
@@ -275,6 +287,9 @@ class StreamTaskConfig(TaskConfig):
         save, restore = actions_of(state, restore)
         if export is None and is_model(state):
             export = functools.partial(export_model, state)
-        # Without Flink, as in a test of the script, there is neither an earlier process nor a later one.
-        is_restored = self._cuts is not None and self._cuts.checkpoint(save, restore, every_rows, export, self.reports)
+        # Without Flink, as in a test of the script, there is neither an earlier process nor a later
+        # one.
+        is_restored = self._cuts is not None and self._cuts.checkpoint(
+            save, restore, every_rows, export, self.reports
+        )
         return Checkpoint(is_restored, self._rows)

@@ -6,7 +6,19 @@ unsharded, since Flink has distributed the rows already.
 """
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Union,
+)
 
 from akdl.features import checked_defaults, unsharded
 from akdl.near_names import listed
@@ -96,7 +108,9 @@ class TFContext:
         paths = dataset_of(self.rows.segments, tf.string, tf.TensorShape([]))
         # `paths.flat_map(tf.data.TFRecordDataset)` would do the same, but is a sixth slower,
         # because each record passes one more dataset.
-        return self._in_step(with_length(unsharded(tf.data.TFRecordDataset(paths)), self._length(1)))
+        return self._in_step(
+            with_length(unsharded(tf.data.TFRecordDataset(paths)), self._length(1))
+        )
 
     def batches(
         self,
@@ -142,10 +156,18 @@ class TFContext:
         batches_of = self._batches_of(columns, defaults, num_epochs)
         # Reading ahead would report rows as finished that the script has not received, and a commit
         # would then lose them after a failure.
-        calls = 1 if self.rows.is_stream else share_of_cores(os.environ) if parallel is None else parallel
+        calls = (
+            1
+            if self.rows.is_stream
+            else share_of_cores(os.environ)
+            if parallel is None
+            else parallel
+        )
         dataset = batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs, seed, calls)
         rows = self._length(num_epochs)
-        dataset = self._in_step(with_length(dataset, None if rows is None else -(-rows // batch_size)))
+        dataset = self._in_step(
+            with_length(dataset, None if rows is None else -(-rows // batch_size))
+        )
         return following(dataset, self.rows) if isinstance(self.rows, StreamRows) else dataset
 
     def arrays(
@@ -164,16 +186,17 @@ class TFContext:
         of the script itself, and reads in the thread that iterates.
 
         Args:
-            batch_size: See `batches`, as for `defaults`, `columns`, `shuffle_rows` and `num_epochs`.
+            batch_size: See `batches`, as for `defaults`, `columns`, `shuffle_rows` and
+                `num_epochs`.
             seed: Fixes the shuffled order; None uses numpy's global random numbers.
             masked: Nulls without a default are masked in arrays of numbers, and None in other
                 columns, instead of an error. Arrays of numbers are then `np.ma.MaskedArray`.
 
         Returns:
             Each element maps column names to arrays of shape [batch]: numbers as int64 and float32
-            (`exact_doubles`: float64), texts and DECIMAL as str objects, BYTES as bytes objects, and
-            an ARRAY as `akdl.rows.cell_rows.Ragged`. Numbers are views of the received bytes where
-            their types allow it, and so cannot be written to: `torch.tensor` copies them.
+            (`exact_doubles`: float64), texts and DECIMAL as str objects, BYTES as bytes objects,
+            and an ARRAY as `akdl.rows.cell_rows.Ragged`. Numbers are views of the received bytes
+            where their types allow it, and so cannot be written to: `torch.tensor` copies them.
 
         Raises:
             ValueError: See `batches`.

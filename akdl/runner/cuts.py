@@ -1,16 +1,17 @@
 """Cuts of a stream: the places between two batches to which a failure may go back.
 
-At a cut the script has finished all rows before it, and has written all of their output. The rows leave Flink's state and the
-output leaves for Flink in one step, so every checkpoint of Flink has both of them or neither, whenever it comes. That makes the
-output of a script exactly once. No barrier of a checkpoint has to wait for it, and the script needs no further line.
+At a cut the script has finished all rows before it, and has written all of their output. The rows
+leave Flink's state and the output leaves for Flink in one step, so every checkpoint of Flink has
+both of them or neither, whenever it comes. That makes the output of a script exactly once. No
+barrier of a checkpoint has to wait for it, and the script needs no further line.
 
 Which places are cuts depends on the script:
 
 - A script that asks for the next batch has finished the one before.
-- With replay="uncommitted", this holds until the first `commit`, or else a script that never commits would keep all of its
-  output back. From then on only a commit is a cut.
-- A script that keeps a state has a cut where the state was saved (`checkpoint`). Otherwise a restart would train the rows since
-  the last save twice, or never.
+- With replay="uncommitted", this holds until the first `commit`, or else a script that never
+  commits would keep all of its output back. From then on only a commit is a cut.
+- A script that keeps a state has a cut where the state was saved (`checkpoint`). Otherwise a
+  restart would train the rows since the last save twice, or never.
 """
 
 import contextlib
@@ -54,9 +55,11 @@ class Cuts:
         rows: The rows of the script, which report here how far it is with them.
         writer: Sends the cuts, between the rows that the script writes.
         task: Settings: whether the script commits, and when its state is saved.
-        state: The state that an earlier process saved before the first of these rows; empty for none.
+        state: The state that an earlier process saved before the first of these rows; empty for
+            none.
         is_alone: The process has no group.
-        publish: Adds the SavedModel in a folder to the models of `publishDir`, with a text on what it has learnt.
+        publish: Adds the SavedModel in a folder to the models of `publishDir`, with a text on what
+            it has learnt.
     """
 
     def __init__(
@@ -80,7 +83,9 @@ class Cuts:
         rows.on_finished, rows.on_reached, rows.on_loose = self._finish, self.reach, self._loosen
 
     def commit(self, rows: int) -> None:
-        """Make a cut behind so many rows, or with a state one of the places at which it may be saved."""
+        """Make a cut behind so many rows, or with a state one of the places at which it may be
+        saved.
+        """
         self._has_committed = True
         if self._saves is None:
             self._writer.cut(rows, at_once=True)
@@ -93,7 +98,12 @@ class Cuts:
         return self._task.commits or self._saves is not None
 
     def checkpoint(
-        self, save: Action, restore: Action, every_rows: Optional[int], export: Optional[Action], reports: Reports
+        self,
+        save: Action,
+        restore: Action,
+        every_rows: Optional[int],
+        export: Optional[Action],
+        reports: Reports,
     ) -> bool:
         """Restore the state of an earlier process, if there is one, and save the state from now on.
 
@@ -105,11 +115,14 @@ class Cuts:
         task = self._task
         if not self._is_alone:
             raise StateError(
-                "task_config.checkpoint: expected a script without a group, got one of several processes: their states would "
-                "belong to different steps. Set numWorkers=1 and numPSs=0"
+                "task_config.checkpoint: expected a script without a group, got one of several"
+                " processes: their states would belong to different steps. Set numWorkers=1 and"
+                " numPSs=0"
             )
         if self._saves is not None:
-            raise StateError("task_config.checkpoint was called before: save all of the state with one call")
+            raise StateError(
+                "task_config.checkpoint was called before: save all of the state with one call"
+            )
         if self._rows.given or self._rows.is_loose:
             raise StateError("task_config.checkpoint: call it before the first batch is read")
         if self._publish_model is not None:
@@ -118,25 +131,34 @@ class Cuts:
                     "publishDir: expected a Keras model, or a function that exports a SavedModel: "
                     "task_config.checkpoint(..., export=lambda folder: ...)"
                 )
-            self._models = _Models(export, self._publish_model, task.publish_every_ms / 1000, task.work_dir)
+            self._models = _Models(
+                export, self._publish_model, task.publish_every_ms / 1000, task.work_dir
+            )
             reports.watch("seconds_since_publish", self._models.age_s)
         if self._state:
             self._before = _restore(self._state, restore, task.work_dir)
         self._saves = _Saves(
-            save, task.save_every_ms / 1000, task.most_unsaved, every_rows, task.work_dir, lambda: self._rows.taken_bytes
+            save,
+            task.save_every_ms / 1000,
+            task.most_unsaved,
+            every_rows,
+            task.work_dir,
+            lambda: self._rows.taken_bytes,
         )
         reports.watch("rows_learnt", lambda: self._before.rows + self._done)
         reports.watch("seconds_since_save", self._saves.age_s)
         return bool(self._state)
 
     def reach(self, rows: int) -> None:
-        """Note that the script has finished so many rows; its own thread calls this, between two batches."""
+        """Note that the script has finished so many rows; its own thread calls this, between two
+        batches.
+        """
         self._done = max(self._done, rows)
         if self._saves is None:
             self._cut(rows)
             return
-        # Output leaves with a save, so a stream whose rows stay away must not keep it back: the script waits here for its next
-        # batch, where it can still save.
+        # Output leaves with a save, so a stream whose rows stay away must not keep it back: the
+        # script waits here for its next batch, where it can still save.
         works: List[Tuple[_Repeated, Callable[[int], None]]] = [(self._saves, self._save_or_retry)]
         if self._models is not None:
             works.append((self._models, self._publish))
@@ -158,16 +180,19 @@ class Cuts:
             self._cut(rows)
 
     def _finish(self, rows: int) -> None:
-        """Note that the dataset was asked for more after so many rows; threads of TensorFlow call this."""
+        """Note that the dataset was asked for more after so many rows; threads of TensorFlow call
+        this.
+        """
         if self._saves is None:
             self._warn_of_reading_ahead()
             self._cut(rows)
         elif rows > self._done:
             # TensorFlow passes on a ValueError; it converts other kinds to an unknown error.
             raise ValueError(
-                f"task_config.checkpoint: {rows} rows have been read, and only {self._done} are known to be learnt. "
-                "Iterate over tf_context.batches(n) itself, call task_config.commit(rows) after each batch of a dataset made "
-                "from it, or pass checkpoint.callback() to model.fit; all without prefetch"
+                f"task_config.checkpoint: {rows} rows have been read, and only {self._done} are"
+                " known to be learnt. Iterate over tf_context.batches(n) itself, call"
+                " task_config.commit(rows) after each batch of a dataset made from it, or pass"
+                " checkpoint.callback() to model.fit; all without prefetch"
             )
 
     def _cut(self, rows: int) -> None:
@@ -182,17 +207,23 @@ class Cuts:
             self._writer.loosen()
         elif self._rows.batch_size:
             raise ValueError(
-                "task_config.checkpoint: expected batches in the order of the stream, got shuffle_rows, with which it is not "
-                "known which rows have been learnt. Shuffle the rows of a batch in the script"
+                "task_config.checkpoint: expected batches in the order of the stream, got"
+                " shuffle_rows, with which it is not known which rows have been learnt. Shuffle the"
+                " rows of a batch in the script"
             )
 
     def _require_state(self) -> None:
         if self._publish_model is not None:
-            raise ValueError("publishDir: expected a script that calls task_config.checkpoint before its first batch")
+            raise ValueError(
+                "publishDir: expected a script that calls task_config.checkpoint before its first"
+                " batch"
+            )
 
     def _is_due(self, seconds: Optional[float], rows: int) -> bool:
         """Wait for so many seconds, or for the next batch; return True where no batch has come."""
-        return seconds is not None and not (seconds > 0 and self._rows.wait_for_batch(rows, seconds))
+        return seconds is not None and not (
+            seconds > 0 and self._rows.wait_for_batch(rows, seconds)
+        )
 
     def _learnt(self, rows: int) -> Learnt:
         return Learnt(self._before.rows + rows, max(self._before.until, self._rows.time_of(rows)))
@@ -203,7 +234,9 @@ class Cuts:
 
     def _save_or_retry(self, rows: int) -> None:
         """Save, and try again while no rows come: the output waits for it."""
-        while not self._save(rows) and not self._rows.wait_for_batch(rows, max(1.0, self._task.save_every_ms / 1000)):
+        while not self._save(rows) and not self._rows.wait_for_batch(
+            rows, max(1.0, self._task.save_every_ms / 1000)
+        ):
             pass
 
     def _save(self, rows: int, is_last: bool = False) -> bool:
@@ -214,15 +247,18 @@ class Cuts:
         return state is not None
 
     def _warn_of_reading_ahead(self) -> None:
-        """Warn once where rows are requested while the script works: what it has finished cannot be seen then."""
+        """Warn once where rows are requested while the script works: what it has finished cannot be
+        seen then.
+        """
         is_main = threading.current_thread() is threading.main_thread()
         if self._has_warned or is_main or _main_thread_is_in_tensorflow():
             return
         self._has_warned = True
         logger.warning(
-            "rows are read ahead of the script (prefetch, parallel calls or a thread of its own), so a failure may lose the "
-            "rows that were read and not worked on. Iterate over tf_context.batches(n) itself, or set replay to "
-            "'uncommitted' and call task_config.commit(rows)"
+            "rows are read ahead of the script (prefetch, parallel calls or a thread of its own),"
+            " so a failure may lose the rows that were read and not worked on. Iterate over"
+            " tf_context.batches(n) itself, or set replay to 'uncommitted' and call"
+            " task_config.commit(rows)"
         )
 
 
@@ -236,14 +272,18 @@ class _Repeated:
 
     def seconds_left(self, rows: int) -> Optional[float]:
         """Return the seconds until it is due; None where there is nothing new."""
-        return None if rows == self.rows else max(0.0, self._tried + self._every_s - time.monotonic())
+        return (
+            None if rows == self.rows else max(0.0, self._tried + self._every_s - time.monotonic())
+        )
 
     def age_s(self) -> float:
         return time.monotonic() - self._succeeded
 
     @contextlib.contextmanager
     def attempt(self, rows: int) -> Iterator[None]:
-        """Do it. The interval counts from the end, so that work which takes longer leaves time to learn."""
+        """Do it. The interval counts from the end, so that work which takes longer leaves time to
+        learn.
+        """
         try:
             yield
             self._succeeded, self.rows = time.monotonic(), rows
@@ -254,12 +294,16 @@ class _Repeated:
 class _Models(_Repeated):
     """The models that a script publishes."""
 
-    def __init__(self, export: Action, publish: Callable[[str, str], object], every_s: float, folder: str) -> None:
+    def __init__(
+        self, export: Action, publish: Callable[[str, str], object], every_s: float, folder: str
+    ) -> None:
         super().__init__(every_s)
         self._export, self._publish, self._folder = export, publish, folder
 
     def publish(self, learnt: Learnt, rows: int) -> None:
-        """Export a model and publish it. A storage that fails costs this version only, unless it is the first one."""
+        """Export a model and publish it. A storage that fails costs this version only, unless it is
+        the first one.
+        """
         with tempfile.TemporaryDirectory(prefix="model-", dir=self._folder or None) as folder:
             self._export(folder)
             try:
@@ -267,33 +311,52 @@ class _Models(_Repeated):
                     self._publish(folder, str(learnt))
             except OSError as error:
                 if not self.rows:  # perhaps it is a wrong folder
-                    raise StateError(f"publishDir: the first model could not be published: {error}") from error
-                logger.warning("the model of %d rows could not be published, and the last one stays: %s", learnt.rows, error)
+                    raise StateError(
+                        f"publishDir: the first model could not be published: {error}"
+                    ) from error
+                logger.warning(
+                    "the model of %d rows could not be published, and the last one stays: %s",
+                    learnt.rows,
+                    error,
+                )
 
 
 class _Saves(_Repeated):
     """The saved states of a script, and their bytes."""
 
     def __init__(
-        self, save: Action, every_s: float, most_bytes: int, every_rows: Optional[int], folder: str, taken: Callable[[], int]
+        self,
+        save: Action,
+        every_s: float,
+        most_bytes: int,
+        every_rows: Optional[int],
+        folder: str,
+        taken: Callable[[], int],
     ) -> None:
         super().__init__(every_s)
         self._action, self._every_rows, self._folder = save, every_rows, folder
         self._taken_bytes = taken  # by the script so far
-        # The bridge keeps the rows and their output since the last save, so there is a bound for them too.
+        # The bridge keeps the rows and their output since the last save, so there is a bound for
+        # them too.
         self._most_bytes = most_bytes
         self._bytes = 0  # that the script had taken at the last good save
         self.count = 0
 
     def seconds_left(self, rows: int) -> Optional[float]:
-        """Return the seconds until the next save is due, which many rows or bytes make due at once."""
+        """Return the seconds until the next save is due, which many rows or bytes make due
+        at once.
+        """
         is_far = self._every_rows is not None and rows - self.rows >= self._every_rows
-        if rows != self.rows and (is_far or self._taken_bytes() - self._bytes > self._most_bytes // 2):
+        if rows != self.rows and (
+            is_far or self._taken_bytes() - self._bytes > self._most_bytes // 2
+        ):
             return 0.0
         return super().seconds_left(rows)
 
     def save(self, rows: int, is_last: bool, learnt: Learnt) -> Optional[bytes]:
-        """Return the state, or None where it could not be saved and the last one may stand in for it."""
+        """Return the state, or None where it could not be saved and the last one may stand in for
+        it.
+        """
         taken_bytes = self._taken_bytes()
         try:
             with self.attempt(rows):
@@ -301,13 +364,17 @@ class _Saves(_Repeated):
         except Exception as error:
             if is_last or taken_bytes - self._bytes > self._most_bytes:
                 raise StateError(
-                    f"the script's state could not be saved since row {self.rows}, and {rows} rows have been learnt: "
-                    f"{type(error).__name__}: {error}"
+                    f"the script's state could not be saved since row {self.rows}, and {rows} rows"
+                    f" have been learnt: {type(error).__name__}: {error}"
                 ) from error
             logger.warning(
-                "the script's state could not be saved after %d rows, so the one after %d rows stays: %s: %s",
-                rows, self.rows, type(error).__name__, error,
-            )  # fmt: skip
+                "the script's state could not be saved after %d rows, so the one after %d rows"
+                " stays: %s: %s",
+                rows,
+                self.rows,
+                type(error).__name__,
+                error,
+            )
             return None
         self._bytes = taken_bytes
         self.count += 1
@@ -315,7 +382,9 @@ class _Saves(_Repeated):
 
 
 def _packed(save: Action, work_dir: str, learnt: Learnt) -> bytes:
-    """Return the files that `save` writes into an empty folder, and what the state has learnt, as a tar file."""
+    """Return the files that `save` writes into an empty folder, and what the state has learnt, as a
+    tar file.
+    """
     folder = tempfile.mkdtemp(prefix="saved-", dir=work_dir or None)
     try:
         save(folder)
@@ -325,7 +394,9 @@ def _packed(save: Action, work_dir: str, learnt: Learnt) -> bytes:
             for name in sorted(os.listdir(folder)):
                 archive.add(os.path.join(folder, name), name)
         if packed.tell() > MOST_STATE_BYTES:
-            raise StateError(f"expected at most {MOST_STATE_BYTES} bytes of state, got {packed.tell()}")
+            raise StateError(
+                f"expected at most {MOST_STATE_BYTES} bytes of state, got {packed.tell()}"
+            )
         return packed.getvalue()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -345,14 +416,17 @@ def _restore(state: bytes, restore: Action, work_dir: str) -> Learnt:
         learnt = Learnt.take(folder)
     except (ArchiveError, OSError, ValueError) as error:
         raise StateError(
-            f"the state of the script in Flink's checkpoint or savepoint is damaged: {error}. Continue from another one"
+            f"the state of the script in Flink's checkpoint or savepoint is damaged: {error}."
+            " Continue from another one"
         ) from error
     restore(folder)
     return learnt
 
 
 def _main_thread_is_in_tensorflow() -> bool:
-    """Tell whether the script's thread waits for a dataset, or calls a function of TensorFlow that may."""
+    """Tell whether the script's thread waits for a dataset, or calls a function of TensorFlow that
+    may.
+    """
     frame: Any = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
         if f"{os.sep}tensorflow{os.sep}" in frame.f_code.co_filename:

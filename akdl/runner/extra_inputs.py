@@ -32,7 +32,9 @@ class ExtraInput:
         exact_doubles: DOUBLE columns hold 8 bytes in a bytes feature instead of a float32.
     """
 
-    def __init__(self, path: str, columns: Sequence[TableColumn], exact_doubles: bool = False) -> None:
+    def __init__(
+        self, path: str, columns: Sequence[TableColumn], exact_doubles: bool = False
+    ) -> None:
         self.path = path
         self.columns = list(columns)
         self._exact_doubles = exact_doubles
@@ -53,7 +55,13 @@ class ExtraInput:
         # This import is late, because some scripts do not use TensorFlow, or configure it first.
         import tensorflow as tf
 
-        return batches(tf.data.TFRecordDataset(self.path), batch_size, self.columns, self._exact_doubles, defaults)
+        return batches(
+            tf.data.TFRecordDataset(self.path),
+            batch_size,
+            self.columns,
+            self._exact_doubles,
+            defaults,
+        )
 
 
 def write_text(path: str, rows: Iterable[Rows], columns: Sequence[TableColumn]) -> None:
@@ -64,7 +72,12 @@ def write_text(path: str, rows: Iterable[Rows], columns: Sequence[TableColumn]) 
         for chunk in rows:
             for record in records(io.BytesIO(encoder.frames(chunk))):
                 cells = _cells(record, columns, types, exact_doubles=True)
-                file.write(" ".join(_text(cell, column_type) for cell, column_type in zip(cells.values(), types)) + "\n")
+                file.write(
+                    " ".join(
+                        _text(cell, column_type) for cell, column_type in zip(cells.values(), types)
+                    )
+                    + "\n"
+                )
 
 
 def text_path(work_dir: str, number: int) -> str:
@@ -72,11 +85,15 @@ def text_path(work_dir: str, number: int) -> str:
     return os.path.join(work_dir, f"bc_data_{number}")
 
 
-def _cells(record: bytes, columns: Sequence[TableColumn], types: Sequence[ColumnType], exact_doubles: bool) -> Dict[str, Any]:
+def _cells(
+    record: bytes, columns: Sequence[TableColumn], types: Sequence[ColumnType], exact_doubles: bool
+) -> Dict[str, Any]:
     """Return the cells of an Example by column; a missing feature is null."""
     features = Example.FromString(record).features.feature
     return {
-        column.name: _cell(features[column.name], column_type, exact_doubles) if column.name in features else None
+        column.name: _cell(features[column.name], column_type, exact_doubles)
+        if column.name in features
+        else None
         for column, column_type in zip(columns, types)
     }
 
@@ -91,7 +108,11 @@ def _cell(feature: Any, column_type: ColumnType, exact_doubles: bool) -> Any:
         (packed,) = feature.bytes_list.value
         values: List[Any] = list(struct.unpack(f"<{len(packed) // 8}d", packed))
     else:
-        values = [value for each in (feature.bytes_list, feature.float_list, feature.int64_list) for value in each.value]
+        values = [
+            value
+            for each in (feature.bytes_list, feature.float_list, feature.int64_list)
+            for value in each.value
+        ]
     if (
         column_type.feature == STRING
         and column_type.kind is not Kind.BYTES

@@ -40,7 +40,9 @@ def output_model_to_flink(model_dir: str, output_writer: Any) -> None:
     write_model(model_dir, output_writer)
 
 
-def output_model_ckpt_to_flink(saved_model_dir: str, latest_ckpt_dir: str, output_writer: Any) -> None:
+def output_model_ckpt_to_flink(
+    saved_model_dir: str, latest_ckpt_dir: str, output_writer: Any
+) -> None:
     """Write a SavedModel, and a folder with a checkpoint, as rows of one model table."""
     write_model(saved_model_dir, output_writer, checkpoint=latest_ckpt_dir)
 
@@ -55,7 +57,10 @@ def unpack_model_from_flink(model_path: str, work_dir: str) -> str:
     """
     with open(model_path, encoding="utf-8") as lines:
         # Rows of a table have no order, so they are sorted by the number that each of them has.
-        rows = {int(number): text for number, text in (line.rstrip("\n").split(" ", 1) for line in lines)}
+        rows = {
+            int(number): text
+            for number, text in (line.rstrip("\n").split(" ", 1) for line in lines)
+        }
     name = os.path.basename(rows.pop(0))
     path, folder = os.path.join(work_dir, name), os.path.join(work_dir, os.path.splitext(name)[0])
     with open(path, "wb") as file:

@@ -63,7 +63,11 @@ def seed_tensorflow(environment: Mapping[str, str]) -> None:
     """
     tensorflow = sys.modules.get("tensorflow")
     seed = environment.get(_SEED, "")
-    if tensorflow is not None and seed.isdigit() and tensorflow.compat.v1.get_seed(1)[0] == _UNSEEDED:
+    if (
+        tensorflow is not None
+        and seed.isdigit()
+        and tensorflow.compat.v1.get_seed(1)[0] == _UNSEEDED
+    ):
         tensorflow.compat.v1.set_random_seed(int(seed))
 
 
@@ -85,7 +89,9 @@ def keep_failure(
     try:
         os.makedirs(folder, exist_ok=True)
         # Only the user may read the file, because it has rows of the table.
-        with WholeFile(os.path.join(folder, name), private) as file, tarfile.open(None, "w", file) as archive:
+        with WholeFile(os.path.join(folder, name), private) as file, tarfile.open(
+            None, "w", file
+        ) as archive:
             left_out = _add_files(archive, task, cluster.extra_folder)
             chunks = rows.last()
             description = {
@@ -99,11 +105,21 @@ def keep_failure(
                 "failure": comparable(failure, task.work_dir),
             }
             _add(archive, DESCRIPTION, json.dumps(description).encode())
-            _add(archive, ROWS, b"".join(_CHUNK.pack(count, len(columns)) + columns for count, columns in chunks))
+            _add(
+                archive,
+                ROWS,
+                b"".join(_CHUNK.pack(count, len(columns)) + columns for count, columns in chunks),
+            )
     # The script's own error matters more than a full disk, so no error may leave this function.
     except Exception as error:
-        return f"Its rows could not be kept in logDir: {masked(f'{type(error).__name__}: {error}', task.log_dir)}"
-    return f"Replay it with: akdl replay --pdb {shlex.quote(shown(task.log_dir).rstrip('/') + '/' + name)}"
+        return (
+            "Its rows could not be kept in logDir:"
+            f" {masked(f'{type(error).__name__}: {error}', task.log_dir)}"
+        )
+    return (
+        "Replay it with: akdl replay --pdb"
+        f" {shlex.quote(shown(task.log_dir).rstrip('/') + '/' + name)}"
+    )
 
 
 def comparable(failure: Failure, work_dir: str) -> List[str]:
@@ -144,7 +160,9 @@ def _without_secrets(environment: Mapping[str, str]) -> Dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name not in _OF_THE_PLACE and not name.startswith("_AKDL") and masked_value(name, value) == value
+        if name not in _OF_THE_PLACE
+        and not name.startswith("_AKDL")
+        and masked_value(name, value) == value
     }
 
 
@@ -171,7 +189,11 @@ def _add_files(archive: tarfile.TarFile, task: Task, extra_folder: str) -> List[
             archive.add(os.path.join(task.work_dir, name), name, filter=fitting)
     folder = extra_folder or os.path.join(task.work_dir, PRIVATE_FOLDER)
     numbers = range(1, len(task.extra_inputs) + 1)
-    for name in [pattern.format(number) for number in numbers for pattern in ("extra-{}.tfrecords", "text-{}")]:
+    for name in [
+        pattern.format(number)
+        for number in numbers
+        for pattern in ("extra-{}.tfrecords", "text-{}")
+    ]:
         if os.path.exists(os.path.join(folder, name)):
             archive.add(os.path.join(folder, name), f"{PRIVATE_FOLDER}/{name}", filter=fitting)
     return left_out

@@ -58,12 +58,18 @@ def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Itera
             size += output.ByteSize()
         elif later is None:
             later = start
-    again = (output for _, output in _parts(values, columns, later)) if later is not None else iter(())
+    again = (
+        (output for _, output in _parts(values, columns, later)) if later is not None else iter(())
+    )
     return itertools.chain(_emptied(kept), again)
 
 
-def _parts(values: Mapping[str, Any], columns: Sequence[TableColumn], start: int) -> Iterator[Tuple[int, Output]]:
-    can_be_cut = all(isinstance(cells, (list, tuple)) or getattr(cells, "ndim", 0) for cells in values.values())
+def _parts(
+    values: Mapping[str, Any], columns: Sequence[TableColumn], start: int
+) -> Iterator[Tuple[int, Output]]:
+    can_be_cut = all(
+        isinstance(cells, (list, tuple)) or getattr(cells, "ndim", 0) for cells in values.values()
+    )
     sizes = {len(cells) for cells in values.values()} if can_be_cut else set()
     rows = max(sizes) if len(sizes) == 1 else 0
     # The batch is empty or invalid. As one part it gives its own error.
@@ -122,7 +128,9 @@ class OutputWriter:
         has_refused: A call tried to write after the writer was closed.
     """
 
-    def __init__(self, channel: Channel, columns: Sequence[TableColumn], wait_s: Optional[float] = None) -> None:
+    def __init__(
+        self, channel: Channel, columns: Sequence[TableColumn], wait_s: Optional[float] = None
+    ) -> None:
         self._wait_s = wait_s
         self._channel = channel
         self._columns = list(columns)
@@ -196,7 +204,8 @@ class OutputWriter:
                 self._send(output)
 
     def cut(self, rows: int, state: bytes = b"", at_once: bool = False) -> None:
-        """Make a cut: the script has finished so many rows of its input, and has written all of their output before.
+        """Make a cut: the script has finished so many rows of its input, and has written all of
+        their output before.
 
         Args:
             rows: Rows of the input, counted from the script's start.
@@ -256,8 +265,8 @@ class OutputWriter:
         if self._closed:
             self.has_refused = True
             raise RuntimeError(
-                "output_writer: the script's main has returned, so rows written now would be lost: let main wait for its "
-                "threads, for example with thread.join()"
+                "output_writer: the script's main has returned, so rows written now would be lost:"
+                " let main wait for its threads, for example with thread.join()"
             )
 
     def _flush(self) -> None:

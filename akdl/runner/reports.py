@@ -56,5 +56,7 @@ def _number(name: str, value: Any) -> float:
     # An array or tensor without dimensions is a number. A text would be converted by `float` too,
     # but is refused.
     if isinstance(value, (str, bytes)) or getattr(value, "shape", None) != ():
-        raise TypeError(f"report({name}=...): expected a number, got {value!r} of type {type(value).__name__}")
+        raise TypeError(
+            f"report({name}=...): expected a number, got {value!r} of type {type(value).__name__}"
+        )
     return float(value)

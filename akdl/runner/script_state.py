@@ -1,4 +1,6 @@
-"""The state that a script keeps in Flink's checkpoints: what may be one, and how it becomes files and a model."""
+"""The state that a script keeps in Flink's checkpoints: what may be one, and how it becomes files
+and a model.
+"""
 
 import json
 import os
@@ -28,7 +30,11 @@ class Learnt(NamedTuple):
     until: int = 0
 
     def __str__(self) -> str:
-        until = f" until={np.datetime64(self.until, 'us').astype('datetime64[ms]')}" if self.until else ""
+        until = (
+            f" until={np.datetime64(self.until, 'us').astype('datetime64[ms]')}"
+            if self.until
+            else ""
+        )
         return f"rows={self.rows}{until}"
 
     def write(self, folder: str) -> None:
@@ -58,7 +64,8 @@ class Checkpoint:
         self._rows = rows
 
     def callback(self) -> Any:
-        """Return a callback for `model.fit`, which otherwise does not show the batches that it has trained.
+        """Return a callback for `model.fit`, which otherwise does not show the batches that it has
+        trained.
 
         The dataset may be made from `tf_context.batches`, if each of its elements is one batch.
         """
@@ -99,16 +106,21 @@ def actions_of(state: Any, restore: "Optional[Action]") -> "Tuple[Action, Action
         # The optimizer is read with each save: a model may be compiled, or compiled again, later.
         def of_model() -> Any:
             optimizer = getattr(state, "optimizer", None)
-            return tf.train.Checkpoint(model=state, **({} if optimizer is None else {"optimizer": optimizer}))
+            return tf.train.Checkpoint(
+                model=state, **({} if optimizer is None else {"optimizer": optimizer})
+            )
 
-        return lambda folder: of_model().write(_path(folder)), lambda folder: _read(of_model(), folder)
+        return lambda folder: of_model().write(_path(folder)), lambda folder: _read(
+            of_model(), folder
+        )
     if hasattr(state, "write") and hasattr(state, "read"):
         return lambda folder: state.write(_path(folder)), lambda folder: _read(state, folder)
     if callable(state) and callable(restore):
         return state, restore
     raise TypeError(
-        "task_config.checkpoint: expected a Keras model, a tf.train.Checkpoint, or two functions, save(folder) and "
-        f"restore(folder), got {type(state).__name__} and {type(restore).__name__}"
+        "task_config.checkpoint: expected a Keras model, a tf.train.Checkpoint, or two functions,"
+        f" save(folder) and restore(folder), got {type(state).__name__} and"
+        f" {type(restore).__name__}"
     )
 
 

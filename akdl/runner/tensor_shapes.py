@@ -29,7 +29,11 @@ _NAMES = {
 def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str) -> None:
     # Alink's scripts read the shape of a tensor column from a file, before any row. A column has no
     # declared shape, so this waits for the first rows and takes the shape of the first valid cell.
-    types = {column.name: _NAMES.get(type_of(column).kind) for column in columns if type_of(column).is_array}
+    types = {
+        column.name: _NAMES.get(type_of(column).kind)
+        for column in columns
+        if type_of(column).is_array
+    }
     # Alink has no name for the other types, so their columns are left out of both files.
     types = {name: dtype for name, dtype in types.items() if dtype is not None}
     first = rows.first_columns() if types else None

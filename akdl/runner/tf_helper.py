@@ -9,7 +9,9 @@ def set_intra_op_parallelism(intra_op_parallelism_threads: int = 1) -> None:
     The thread pool is created with the first session or operation and cannot be changed later, so
     call this first. Sessions with their own config use the same pool.
     """
-    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=intra_op_parallelism_threads, inter_op_parallelism_threads=1)
+    config = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=intra_op_parallelism_threads, inter_op_parallelism_threads=1
+    )
     config.gpu_options.allow_growth = True
     # A session makes the thread pool only once it runs something.
     with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:

@@ -1,1 +1,3 @@
-"""Prediction with models: in any process (`model_store`), or in one of its own for all tasks of a host (`model_server`)."""
+"""Prediction with models: in any process (`model_store`), or in one of its own for all tasks of a
+host (`model_server`).
+"""

@@ -1,8 +1,8 @@
 """A function of a user that predicts, in any framework.
 
-`predictFn` names a function that is called for each model with the path of the model, if there is one, and the user parameters
-as arguments. It returns `predict(batch)`, which takes a dict of arrays by column, with rows on the first axis, and returns a
-dict of such arrays.
+`predictFn` names a function that is called for each model with the path of the model, if there is
+one, and the user parameters as arguments. It returns `predict(batch)`, which takes a dict of arrays
+by column, with rows on the first axis, and returns a dict of such arrays.
 """
 
 import decimal
@@ -17,14 +17,26 @@ import numpy as np
 from akdl.errors.failure import failure_of
 from akdl.near_names import listed
 from akdl.serving.input_cells import encoded
-from akdl.serving.loaded_model import CellError, LoadedModel, Refused, ServingError, Signature, TensorDescription
+from akdl.serving.loaded_model import (
+    CellError,
+    LoadedModel,
+    Refused,
+    ServingError,
+    Signature,
+    TensorDescription,
+)
 from akdl.user_code.module import import_file
 from akdl.wire import BOOL, Serving
 from akdl.wire.cells import DTYPES, UNCUT, Array, are_cut, as_array
 from akdl.wire.column_type import FLOATS, MEANINGS, ColumnType, Kind, type_of
 
 _DTYPES = {BOOL: "bool", **{sent: np.dtype(dtype).name for sent, dtype in DTYPES.items()}}
-_RETURNED = {Kind.BOOLEAN: "b", Kind.STRING: "biufO", Kind.BYTES: "O", **dict.fromkeys(FLOATS, "biuf")}
+_RETURNED = {
+    Kind.BOOLEAN: "b",
+    Kind.STRING: "biufO",
+    Kind.BYTES: "O",
+    **dict.fromkeys(FLOATS, "biuf"),
+}
 _OF_INTEGERS = "biu"
 
 
@@ -42,9 +54,15 @@ class FunctionModel(LoadedModel):
         self._folder = os.path.join(os.path.realpath(serving.function_folder), "")
         self._places = () if place == serving.function_folder else (place,)
         self._params = serving.user_params or "{}"
-        self._inputs = {each.name: type_of(each) for each in serving.input_columns if each.name != serving.model_key_col}
+        self._inputs = {
+            each.name: type_of(each)
+            for each in serving.input_columns
+            if each.name != serving.model_key_col
+        }
         self._outputs = {column.name: type_of(column) for column in serving.output_columns}
-        self.signature = Signature(self._function, described(self._inputs), described(self._outputs))
+        self.signature = Signature(
+            self._function, described(self._inputs), described(self._outputs)
+        )
         self.turn = threading.Lock()
 
     def load(self, outputs: Sequence[str]) -> None:
@@ -53,12 +71,19 @@ class FunctionModel(LoadedModel):
         Raises:
             ServingError: There is no such function, or it returns nothing that can be called.
         """
-        make = getattr(import_file(self._folder + self._path, self._folder.rstrip(os.sep)), self._function, None)
+        make = getattr(
+            import_file(self._folder + self._path, self._folder.rstrip(os.sep)),
+            self._function,
+            None,
+        )
         if not callable(make):
             raise ServingError(f"predictFn: {self._path} defines no function {self._function!r}")
         predict = make(*self._places, **json.loads(self._params))
         if not callable(predict):
-            raise ServingError(f"{self.name}: expected it to return a function predict(batch), got {_kind(predict)}")
+            raise ServingError(
+                f"{self.name}: expected it to return a function predict(batch), got"
+                f" {_kind(predict)}"
+            )
         self._predict: Callable[[Dict[str, Array]], object] = predict
 
     def predict(self, columns: Dict[str, Array]) -> Dict[str, Array]:
@@ -78,8 +103,14 @@ class FunctionModel(LoadedModel):
         found = results if isinstance(results, Mapping) else {}
         missing = [name for name in self._outputs if name not in found]
         if missing:
-            got = f"a dict with {listed(results) or 'nothing'}" if isinstance(results, Mapping) else _kind(results)
-            raise ServingError(f"{self.name}: expected a dict with the outputs {listed(missing)}, got {got}")
+            got = (
+                f"a dict with {listed(results) or 'nothing'}"
+                if isinstance(results, Mapping)
+                else _kind(results)
+            )
+            raise ServingError(
+                f"{self.name}: expected a dict with the outputs {listed(missing)}, got {got}"
+            )
         return {name: self._checked(name, found[name], rows) for name in self._outputs}
 
     def close(self) -> None:
@@ -93,9 +124,14 @@ class FunctionModel(LoadedModel):
         """
         column_type, where = self._outputs[name], f"{self.name}: output {name!r}"
         if np.ma.is_masked(value):  # type: ignore[no-untyped-call]
-            raise ServingError(f"{where}: expected a value for each row, got an array with masked elements: fill them")
+            raise ServingError(
+                f"{where}: expected a value for each row, got an array with masked elements: fill"
+                " them"
+            )
         try:
-            array = (as_array if column_type.kind in (Kind.STRING, Kind.BYTES) else np.asarray)(value)
+            array = (as_array if column_type.kind in (Kind.STRING, Kind.BYTES) else np.asarray)(
+                value
+            )
         except Exception as error:  # of the framework that made it
             raise ServingError(f"{where}: expected an array, got {_kind(value)}: {error}") from None
         if column_type.kind is Kind.BYTES and are_cut(array):
@@ -106,9 +142,14 @@ class FunctionModel(LoadedModel):
         is_single = not column_type.is_array and column_type.kind is not Kind.STRING
         if array.ndim == 0 or len(array) != rows or (is_single and array.size != rows):
             expected = f"an array of shape [{rows}]" if is_single else f"an array with {rows} rows"
-            raise ServingError(f"{where}: expected {expected} for {text}, got the shape {list(array.shape)}")
+            raise ServingError(
+                f"{where}: expected {expected} for {text}, got the shape {list(array.shape)}"
+            )
         if array.dtype.kind not in _RETURNED.get(column_type.kind, _OF_INTEGERS):
-            raise ServingError(f"{where}: an array of {array.dtype} does not fit {text}; convert it, or change outputSchemaStr")
+            raise ServingError(
+                f"{where}: an array of {array.dtype} does not fit {text}; convert it, or change"
+                " outputSchemaStr"
+            )
         try:
             return encoded(array) if array.dtype == object else array
         except CellError as error:
@@ -116,15 +157,27 @@ class FunctionModel(LoadedModel):
 
     def _told(self, error: BaseException) -> str:
         failure = failure_of(error)
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(self._folder)]
-        place = "".join(f" ({frame.filename[len(self._folder) :]}, line {frame.lineno})" for frame in frames[-1:])
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename.startswith(self._folder)
+        ]
+        place = "".join(
+            f" ({frame.filename[len(self._folder) :]}, line {frame.lineno})"
+            for frame in frames[-1:]
+        )
         return f"{failure.type}: {failure.message}{place}"
 
 
 def described(types: Mapping[str, ColumnType]) -> Tuple[TensorDescription, ...]:
     """Inputs or outputs that correspond to columns."""
     return tuple(
-        TensorDescription(name, _DTYPES.get(MEANINGS[each.kind].sent, "string"), (-1, -1) if each.is_array else (-1,), name)
+        TensorDescription(
+            name,
+            _DTYPES.get(MEANINGS[each.kind].sent, "string"),
+            (-1, -1) if each.is_array else (-1,),
+            name,
+        )
         for name, each in types.items()
     )
 

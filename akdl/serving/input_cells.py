@@ -1,10 +1,11 @@
 """Conversion of a column's cells to the values of a model's input. Pure.
 
 Cells for an input of numbers or booleans:
-- a number, or a list or array of numbers. A flat list is reshaped to the input's shape if the count fits, so an ARRAY of 784
-  numbers fits [28, 28]. Conversions may lose only digits of a fraction: 3.0 converts to an integer, 3.5 does not, nor does 300
-  to uint8.
-- a string: numbers separated by commas and white space, with their shape in front if it is ambiguous: "$2 3$1 2 3 4 5 6".
+- a number, or a list or array of numbers. A flat list is reshaped to the input's shape if the count
+  fits, so an ARRAY of 784 numbers fits [28, 28]. Conversions may lose only digits of a fraction:
+  3.0 converts to an integer, 3.5 does not, nor does 300 to uint8.
+- a string: numbers separated by commas and white space, with their shape in front if it is
+  ambiguous: "$2 3$1 2 3 4 5 6".
 - bytes: the raw little-endian elements in row-major order.
 
 For an input of strings: strings, bytes, or lists of them.
@@ -19,7 +20,13 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from akdl.near_names import short
-from akdl.serving.loaded_model import CellError, ServingError, SignatureError, TensorDescription, shape_text
+from akdl.serving.loaded_model import (
+    CellError,
+    ServingError,
+    SignatureError,
+    TensorDescription,
+    shape_text,
+)
 from akdl.serving.number_cells import NUMBERS, NumberCells
 from akdl.wire import TableColumn
 from akdl.wire.cells import Array
@@ -32,7 +39,9 @@ _STRING_BYTES = 24
 
 
 class Converted(NamedTuple):
-    """Values of an input: one array with rows on the first axis, or a list with an array per row, None for bad rows."""
+    """Values of an input: one array with rows on the first axis, or a list with an array per row,
+    None for bad rows.
+    """
 
     values: Union[Array, List[Optional[Array]]]
     errors: Dict[int, str]
@@ -49,7 +58,9 @@ class Converted(NamedTuple):
         if sample.dtype == object:
             strings = self.take(rows).reshape(-1).tolist()
             return sum(map(len, strings)) + _STRING_BYTES * len(strings)
-        return len(rows) * int(sample.nbytes) // (1 if isinstance(self.values, list) else len(sample))
+        return (
+            len(rows) * int(sample.nbytes) // (1 if isinstance(self.values, list) else len(sample))
+        )
 
     def take(self, rows: Sequence[int]) -> Array:
         """Stack the values of some rows, which have equal shapes."""
@@ -69,7 +80,11 @@ def stacked(parts: Sequence[Converted], tensor: TensorDescription) -> Converted:
     """
     sizes, dtype = (tensor.shape or ())[1:], NUMBERS[tensor.dtype]
     columns = [
-        np.array([0 if cell is None else cell for cell in part.values], dtype) if isinstance(part.values, list) else part.values
+        (
+            np.array([0 if cell is None else cell for cell in part.values], dtype)
+            if isinstance(part.values, list)
+            else part.values
+        )
         for part in parts
     ]
     return Converted(np.stack(columns, axis=1).reshape(-1, *sizes), {})
@@ -78,10 +93,13 @@ def stacked(parts: Sequence[Converted], tensor: TensorDescription) -> Converted:
 class InputConverter:
     """Converts the cells of one column for one input.
 
-    With `cells_hold_batches`, cells are whole tensors with the batch dimension, and not elements of a batch.
+    With `cells_hold_batches`, cells are whole tensors with the batch dimension, and not elements of
+    a batch.
     """
 
-    def __init__(self, tensor: TensorDescription, column: TableColumn, cells_hold_batches: bool = False) -> None:
+    def __init__(
+        self, tensor: TensorDescription, column: TableColumn, cells_hold_batches: bool = False
+    ) -> None:
         _check(tensor, cells_hold_batches)
         self.key = tensor.key
         self.column = column.name
@@ -97,7 +115,9 @@ class InputConverter:
         self._cells: Union[_StringCells, NumberCells] = (
             _StringCells() if is_string else NumberCells(tensor.dtype, sizes is None)
         )
-        self._where = f"input {tensor.key!r} ({tensor.dtype} {shape_text(sizes)}) from column {column.name!r}"
+        self._where = (
+            f"input {tensor.key!r} ({tensor.dtype} {shape_text(sizes)}) from column {column.name!r}"
+        )
 
     def set_default(self, value: object) -> None:
         """Let a value stand for null from now on; ServingError if it does not fit the input.
@@ -109,12 +129,23 @@ class InputConverter:
         self._default = value
 
     def convert(self, cells: Any) -> Converted:
-        """Convert the cells of a batch, an array with rows on the first axis or a sequence; None and masked cells are null."""
-        has_nulls = not isinstance(cells, np.ndarray) or cells.dtype == object or isinstance(cells, np.ma.MaskedArray)
+        """Convert the cells of a batch, an array with rows on the first axis or a sequence; None
+        and masked cells are null.
+        """
+        has_nulls = (
+            not isinstance(cells, np.ndarray)
+            or cells.dtype == object
+            or isinstance(cells, np.ma.MaskedArray)
+        )
         if self._default is not None and has_nulls:
-            cells = [self._default if cell is None or cell is np.ma.masked else cell for cell in cells]
+            cells = [
+                self._default if cell is None or cell is np.ma.masked else cell for cell in cells
+            ]
         if self._decodes and isinstance(cells, list):
-            cells = [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells]
+            cells = [
+                cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
+                for cell in cells
+            ]
         whole = self._whole(cells)
         if whole is not None:
             return Converted(whole, {})
@@ -135,8 +166,14 @@ class InputConverter:
             return None
 
     def _without_nulls(self, cells: Any) -> Optional[Converted]:
-        """Convert a list with nulls, which are errors, as a whole; None if cells have to be converted one at a time."""
-        nulls = [row for row, cell in enumerate(cells) if cell is None] if isinstance(cells, list) else []
+        """Convert a list with nulls, which are errors, as a whole; None if cells have to be
+        converted one at a time.
+        """
+        nulls = (
+            [row for row, cell in enumerate(cells) if cell is None]
+            if isinstance(cells, list)
+            else []
+        )
         present = self._whole([cell for cell in cells if cell is not None]) if nulls else None
         if present is None:
             return None
@@ -175,7 +212,11 @@ class _StringCells:
     def whole(self, cells: Union[Array, Sequence[object]]) -> Optional[Array]:
         if isinstance(cells, np.ndarray):
             return encoded(cells) if cells.dtype.kind in "USO" else None
-        return encoded(np.array(cells, object)) if {type(cell) for cell in cells} <= {str, bytes} else None
+        return (
+            encoded(np.array(cells, object))
+            if {type(cell) for cell in cells} <= {str, bytes}
+            else None
+        )
 
     def single(self, cell: Any) -> Array:
         if isinstance(cell, (str, bytes)):
@@ -185,7 +226,9 @@ class _StringCells:
         try:
             array = np.array(cell, object)
         except ValueError:
-            raise CellError(f"expected an array, got lists of different length: {short(cell)}") from None
+            raise CellError(
+                f"expected an array, got lists of different length: {short(cell)}"
+            ) from None
         return encoded(array)
 
 
@@ -199,9 +242,13 @@ class _CellShape:
         return np.zeros((0, *(max(0, size) for size in self.sizes or ())), dtype)
 
     def reshaped(self, array: Array) -> Array:
-        """Give rows this shape; flat ones get it where it is clear, with at most one variable size."""
+        """Give rows this shape; flat ones get it where it is clear, with at most one
+        variable size.
+        """
         own, sizes = array.shape[1:], self.sizes
-        if sizes is None or (len(own) == len(sizes) and all(wanted in (-1, size) for wanted, size in zip(sizes, own))):
+        if sizes is None or (
+            len(own) == len(sizes) and all(wanted in (-1, size) for wanted, size in zip(sizes, own))
+        ):
             return array
         hint = ""
         if len(own) <= 1 and sizes.count(-1) > 1:
@@ -214,12 +261,16 @@ class _CellShape:
 
 def _check(tensor: TensorDescription, cells_hold_batches: bool) -> None:
     if not tensor.tensor:
-        raise SignatureError(f"the input {tensor} is not a dense tensor; sparse and ragged inputs cannot be fed from a column")
+        raise SignatureError(
+            f"the input {tensor} is not a dense tensor; sparse and ragged inputs cannot be fed from"
+            " a column"
+        )
     if tensor.dtype not in NUMBERS and tensor.dtype != "string":
         raise SignatureError(f"the input {tensor} has a type that cannot be fed from a column")
     if tensor.shape == () and not cells_hold_batches:
         raise SignatureError(
-            f"the input {tensor} has no batch dimension; a model that takes single tensors needs cellsHoldBatches"
+            f"the input {tensor} has no batch dimension; a model that takes single tensors needs"
+            " cellsHoldBatches"
         )
 
 
@@ -244,8 +295,13 @@ def encoded(array: Array) -> Array:
             try:
                 element = element.encode("utf-8")
             except UnicodeEncodeError:
-                raise CellError(f"{short(element)} is not valid Unicode text: it has half of a surrogate pair") from None
+                raise CellError(
+                    f"{short(element)} is not valid Unicode text: it has half of a surrogate pair"
+                ) from None
         elif not isinstance(element, bytes):
-            raise CellError(f"expected a string or bytes, got {'null' if element is None else type(element).__name__}")
+            raise CellError(
+                "expected a string or bytes, got"
+                f" {'null' if element is None else type(element).__name__}"
+            )
         result.flat[place] = element
     return result

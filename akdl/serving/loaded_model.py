@@ -1,7 +1,8 @@
 """The interface of all kinds of models, and the errors of prediction.
 
-A kind of model is one subclass of `LoadedModel`, which `load` in `model_store` chooses. It has its inputs and outputs as soon
-as it is made, so that a wrong name is an error before a model of many gigabytes is loaded.
+A kind of model is one subclass of `LoadedModel`, which `load` in `model_store` chooses. It has its
+inputs and outputs as soon as it is made, so that a wrong name is an error before a model of many
+gigabytes is loaded.
 
 ValueError
 └── ServingError        nothing can be predicted; the message says what to change
@@ -28,7 +29,9 @@ class ServingError(ValueError):
 
 
 class SignatureError(ServingError):
-    """The model has no such tag, signature, input or output, or a wrong type; the message lists the existing ones."""
+    """The model has no such tag, signature, input or output, or a wrong type; the message lists the
+    existing ones.
+    """
 
 
 class RowsError(ServingError):
@@ -52,7 +55,9 @@ class Refused(Exception):
         super().__init__(str(message))
         # Few frameworks have a class of their own for this error, so the words have to tell.
         said = f"{type(error).__name__} {error}".lower()
-        self.lacks_memory = isinstance(error, MemoryError) or "resourceexhausted" in said or "out of memory" in said
+        self.lacks_memory = (
+            isinstance(error, MemoryError) or "resourceexhausted" in said or "out of memory" in said
+        )
 
 
 class CellError(ValueError):
@@ -61,7 +66,9 @@ class CellError(ValueError):
 
 @dataclass(frozen=True)
 class TensorDescription:
-    """An input or output of a signature; `tensor` is empty for sparse and ragged ones, and sizes of -1 are variable."""
+    """An input or output of a signature; `tensor` is empty for sparse and ragged ones, and sizes of
+    -1 are variable.
+    """
 
     key: str
     dtype: str
@@ -82,15 +89,18 @@ class Signature:
     is_compiled: bool = False  # by XLA, for each shape of the inputs
 
     def __str__(self) -> str:
-        return f"{self.key!r} (inputs: {tensors_text(self.inputs)}; outputs: {tensors_text(self.outputs)})"
+        return (
+            f"{self.key!r} (inputs: {tensors_text(self.inputs)}; outputs:"
+            f" {tensors_text(self.outputs)})"
+        )
 
 
 class LoadedModel:
     """A model that predicts batches, which have their rows on the first axis.
 
-    Each kind of model is a subclass. It is made with its signature, loaded once, called from several
-    threads at once unless `turn` is a lock, and closed after its last batch. It neither divides
-    batches nor converts cells, so a new kind of model needs these methods only.
+    Each kind of model is a subclass. It is made with its signature, loaded once, called from
+    several threads at once unless `turn` is a lock, and closed after its last batch. It neither
+    divides batches nor converts cells, so a new kind of model needs these methods only.
 
     Attributes:
         name: Subject of sentences in error messages, such as "the model".
@@ -104,11 +114,15 @@ class LoadedModel:
     turn: ContextManager[Any] = contextlib.nullcontext()
 
     def load(self, outputs: Sequence[str]) -> None:
-        """Bring the model into memory, to predict these outputs. ModelError or ServingError if that fails."""
+        """Bring the model into memory, to predict these outputs. ModelError or ServingError if that
+        fails.
+        """
         raise NotImplementedError
 
     def predict(self, columns: Dict[str, Array]) -> Dict[str, Array]:
-        """Predict a batch, given and returned by the keys of inputs and outputs. Refused if another batch may succeed."""
+        """Predict a batch, given and returned by the keys of inputs and outputs. Refused if another
+        batch may succeed.
+        """
         raise NotImplementedError
 
     def close(self) -> None:
@@ -126,12 +140,17 @@ def tensors_text(tensors: Iterable[TensorDescription]) -> str:
     return ", ".join(map(str, tensors)) or "none"
 
 
-def find_tensor(tensors: Sequence[TensorDescription], key: str, what: str, signature: Signature) -> TensorDescription:
+def find_tensor(
+    tensors: Sequence[TensorDescription], key: str, what: str, signature: Signature
+) -> TensorDescription:
     """Return the input or output of this name; a SignatureError lists the existing ones."""
     for tensor in tensors:
         if tensor.key == key:
             return tensor
     renamed = ""
     if what == "input" and "inputs" in {tensor.key for tensor in tensors}:
-        renamed = ". Keras 3 loses the names of inputs in tf.saved_model.save: write model.export(task_config.saved_model_dir)"
+        renamed = (
+            ". Keras 3 loses the names of inputs in tf.saved_model.save: write"
+            " model.export(task_config.saved_model_dir)"
+        )
     raise SignatureError(f"the model has no {what} {key!r}; its signature is {signature}{renamed}")

@@ -1,11 +1,14 @@
-"""A loaded model that predicts rows, of any kind and in batches, under a watch over the time of each batch.
+"""A loaded model that predicts rows, of any kind and in batches, under a watch over the time of
+each batch.
 
-Columns become arrays (`input_cells`), rows whose values have one shape are stacked to batches, the model is called, and its
-outputs become columns (`output_cells`). A row that cannot be predicted is left out of its batch; when the model rejects a
-batch, the batch is halved until the bad rows are found. When the model runs out of memory, later batches are smaller too.
+Columns become arrays (`input_cells`), rows whose values have one shape are stacked to batches, the
+model is called, and its outputs become columns (`output_cells`). A row that cannot be predicted is
+left out of its batch; when the model rejects a batch, the batch is halved until the bad rows are
+found. When the model runs out of memory, later batches are smaller too.
 
-A batch that takes too long ends the process, because a thread inside TensorFlow cannot be stopped. A file then names the rows
-of each such batch, for the client that sent it; it asks a fresh process, with smaller batches, or without a row.
+A batch that takes too long ends the process, because a thread inside TensorFlow cannot be stopped.
+A file then names the rows of each such batch, for the client that sent it; it asks a fresh process,
+with smaller batches, or without a row.
 """
 
 import contextlib
@@ -15,7 +18,19 @@ import logging
 import os
 import threading
 import time
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -98,7 +113,8 @@ class BatchWatch:
     def __init__(self, limit_s: float = 0.0, folder: str = ".") -> None:
         self.limit_s = limit_s
         self._folder = folder
-        self._running: Dict[int, Tuple[float, str, Sequence[int]]] = {}  # thread to begin, call and rows
+        # thread to begin, call and rows
+        self._running: Dict[int, Tuple[float, str, Sequence[int]]] = {}
         if limit_s:
             threading.Thread(target=self._look, name="akdl-stalls", daemon=True).start()
 
@@ -132,15 +148,21 @@ class ServedModel:
     """A model with the columns that it reads and writes. Thread-safe.
 
     Args:
-        model: The model, which is loaded here, after its inputs and outputs have been compared with the columns.
-        serving: Settings of the prediction. Its fields are called like the parameters of predictors. Without input columns,
-            all inputs are columns; without output columns, all outputs are, as arrays.
+        model: The model, which is loaded here, after its inputs and outputs have been compared with
+            the columns.
+        serving: Settings of the prediction. Its fields are called like the parameters of
+            predictors. Without input columns, all inputs are columns; without output columns, all
+            outputs are, as arrays.
         report: Takes a logging level and a message.
         watch: Looks after batches that take too long.
     """
 
     def __init__(
-        self, model: LoadedModel, serving: Serving, report: Report = logger.log, watch: Optional[BatchWatch] = None
+        self,
+        model: LoadedModel,
+        serving: Serving,
+        report: Report = logger.log,
+        watch: Optional[BatchWatch] = None,
     ) -> None:
         self.signature = model.signature
         self._model, self._report, self._watch = model, report, watch or BatchWatch()
@@ -149,7 +171,10 @@ class ServedModel:
         by_column = {converter.column: converter for converter in self._inputs}
         for column, value in json.loads(serving.defaults or "{}").items():
             if column not in by_column:
-                raise ServingError(f"defaults names {column!r}; the columns that feed the model are {listed(by_column)}")
+                raise ServingError(
+                    f"defaults names {column!r}; the columns that feed the model are"
+                    f" {listed(by_column)}"
+                )
             by_column[column].set_default(value)
         self._outputs = self._output_converters(serving)
         self._fixed_batch = self._one_fixed_batch()
@@ -159,12 +184,16 @@ class ServedModel:
         model.load([converter.key for converter in self._outputs])
 
     def predict_collecting(
-        self, columns: Mapping[str, object], rows: Optional[int] = None, call: WatchedCall = UNWATCHED
+        self,
+        columns: Mapping[str, object],
+        rows: Optional[int] = None,
+        call: WatchedCall = UNWATCHED,
     ) -> Tuple[Dict[str, Values], List[BadRow]]:
         """Predict rows; return the result columns, and the bad rows with their errors.
 
         A column is an array with rows on the first axis, or a sequence of cells. Cells of bad rows
-        are None. A bad row never fails the others. An error of the model that no row causes is raised.
+        are None. A bad row never fails the others. An error of the model that no row causes is
+        raised.
 
         Args:
             columns: Name to cells, one per row, at least of the columns that feed the model.
@@ -172,7 +201,9 @@ class ServedModel:
             call: The request that the rows belong to.
         """
         count = self._count(columns, rows)
-        stalls = f"the model does not finish with it within {self._watch.limit_s:g} s (inferTimeout)"
+        stalls = (
+            f"the model does not finish with it within {self._watch.limit_s:g} s (inferTimeout)"
+        )
         errors: Dict[int, str] = dict.fromkeys(call.left_out, stalls)
         parts_of: Dict[str, List[Converted]] = {}
         for converter in self._inputs:
@@ -181,7 +212,8 @@ class ServedModel:
             for row, message in converted.errors.items():
                 errors.setdefault(row, message)
         values = {
-            key: found[0] if len(found) == 1 else stacked(found, self.signature.inputs[0]) for key, found in parts_of.items()
+            key: found[0] if len(found) == 1 else stacked(found, self.signature.inputs[0])
+            for key, found in parts_of.items()
         }
         good = [row for row in range(count) if row not in errors] if errors else range(count)
         parts: List[_Predicted] = []
@@ -193,7 +225,8 @@ class ServedModel:
         }
         if errors:  # one output may have succeeded where another failed
             results = {
-                name: [None if row in errors else cell for row, cell in enumerate(cells)] for name, cells in results.items()
+                name: [None if row in errors else cell for row, cell in enumerate(cells)]
+                for name, cells in results.items()
             }
         return results, sorted(errors.items())
 
@@ -203,7 +236,9 @@ class ServedModel:
 
     def _input_converters(self, serving: Serving) -> List[InputConverter]:
         known, are_whole = self.signature.inputs, serving.cells_hold_batches
-        columns = [column for column in serving.input_columns if column.name != serving.model_key_col]
+        columns = [
+            column for column in serving.input_columns if column.name != serving.model_key_col
+        ]
         columns = columns or [TableColumn(name=tensor.key) for tensor in known]
         keys = list(serving.input_signature_defs) or [column.name for column in columns]
         if len(known) == 1 and not serving.input_signature_defs and known[0].key not in keys:
@@ -212,19 +247,28 @@ class ServedModel:
         tensors = [find_tensor(known, key, "input", self.signature) for key in keys]
         if not known or sorted(keys) != sorted(tensor.key for tensor in known):
             raise SignatureError(
-                "expected one column for each input of the model (selectedCols, inputSignatureDefs), got columns for "
-                f"{listed(keys)}; the signature is {self.signature}"
+                "expected one column for each input of the model (selectedCols,"
+                f" inputSignatureDefs), got columns for {listed(keys)}; the signature is"
+                f" {self.signature}"
             )
-        return [InputConverter(tensor, column, are_whole) for tensor, column in zip(tensors, columns)]
+        return [
+            InputConverter(tensor, column, are_whole) for tensor, column in zip(tensors, columns)
+        ]
 
     def _part_of_only_input(self, columns: Sequence[str]) -> TensorDescription:
         tensor = self.signature.inputs[0]
         sizes = tensor.shape or ()
         is_open = any(size < 0 for size in sizes[1:])
-        if self._cells_hold_batches or is_open or tensor.dtype not in NUMBERS or np.prod(sizes[1:]) != len(columns):
+        if (
+            self._cells_hold_batches
+            or is_open
+            or tensor.dtype not in NUMBERS
+            or np.prod(sizes[1:]) != len(columns)
+        ):
             raise SignatureError(
-                f"the model's only input {tensor} takes one column, or a column of numbers for each value of a row; "
-                f"selectedCols has {len(columns)} columns, and no column has the name of the input: {listed(columns)}"
+                f"the model's only input {tensor} takes one column, or a column of numbers for each"
+                f" value of a row; selectedCols has {len(columns)} columns, and no column has the"
+                f" name of the input: {listed(columns)}"
             )
         return dataclasses.replace(tensor, shape=sizes[:1])
 
@@ -233,19 +277,28 @@ class ServedModel:
         columns = list(serving.output_columns) or [TableColumn(name=tensor.key) for tensor in known]
         names = [column.name for column in columns]
         if not columns or len(set(names)) != len(names):
-            raise SignatureError(f"expected output columns with different names, got {listed(names)}")
-        keys = list(serving.output_signature_defs) or ([known[0].key] if len(known) == len(columns) == 1 else names)
+            raise SignatureError(
+                f"expected output columns with different names, got {listed(names)}"
+            )
+        keys = list(serving.output_signature_defs) or (
+            [known[0].key] if len(known) == len(columns) == 1 else names
+        )
         return [
-            OutputConverter(column, find_tensor(known, key, "output", self.signature), self._cells_hold_batches)
+            OutputConverter(
+                column, find_tensor(known, key, "output", self.signature), self._cells_hold_batches
+            )
             for column, key in zip(columns, keys)
         ]
 
     def _one_fixed_batch(self) -> Optional[int]:
-        sizes = {converter.fixed_batch for converter in self._inputs if converter.fixed_batch is not None}
+        sizes = {
+            converter.fixed_batch for converter in self._inputs if converter.fixed_batch is not None
+        }
         if len(sizes) > 1:
             raise SignatureError(
-                f"the inputs have different fixed batch dimensions: {tensors_text(self.signature.inputs)}; a model that takes "
-                "single tensors needs cellsHoldBatches"
+                "the inputs have different fixed batch dimensions:"
+                f" {tensors_text(self.signature.inputs)}; a model that takes single tensors needs"
+                " cellsHoldBatches"
             )
         return sizes.pop() if sizes else None
 
@@ -254,15 +307,20 @@ class ServedModel:
         for converter in self._inputs:
             if converter.column not in columns:
                 raise ServingError(
-                    f"missing the column {converter.column!r} for the input {converter.key!r}; the columns are "
-                    + listed(columns)
+                    f"missing the column {converter.column!r} for the input {converter.key!r}; the"
+                    " columns are " + listed(columns)
                 )
             counts[converter.column] = len(columns[converter.column])
         if len(set(counts.values())) > 1 or (rows is not None and set(counts.values()) != {rows}):
-            raise ServingError(f"the columns have different numbers of rows: {counts}, expected {rows or 'equal ones'}")
+            raise ServingError(
+                f"the columns have different numbers of rows: {counts}, expected"
+                f" {rows or 'equal ones'}"
+            )
         return next(iter(counts.values()))
 
-    def _batches(self, values: Dict[str, Converted], good: Sequence[int], most: int) -> Iterator[Sequence[int]]:
+    def _batches(
+        self, values: Dict[str, Converted], good: Sequence[int], most: int
+    ) -> Iterator[Sequence[int]]:
         """Divide good rows into batches of equal shape, bounded in rows and bytes.
 
         The size is read again for each batch, because a batch that ran out of memory may have made
@@ -272,12 +330,16 @@ class ServedModel:
         if any(isinstance(converted.values, list) for converted in values.values()):
             by_shape: Dict[Any, List[int]] = {}
             for row in good:
-                by_shape.setdefault(tuple(converted.shape(row) for converted in values.values()), []).append(row)
+                by_shape.setdefault(
+                    tuple(converted.shape(row) for converted in values.values()), []
+                ).append(row)
             groups = by_shape.values()
         for group in groups:
             start = 0
             while start < len(group):
-                batch = group[start : start + (1 if self._cells_hold_batches else min(most, self._batch_size))]
+                batch = group[
+                    start : start + (1 if self._cells_hold_batches else min(most, self._batch_size))
+                ]
                 while len(batch) > 1:
                     size = sum(converted.size(batch) for converted in values.values())
                     if size <= self._batch_bytes:
@@ -287,7 +349,11 @@ class ServedModel:
                 start += len(batch)
 
     def _predict_batch(
-        self, values: Dict[str, Converted], rows: Sequence[int], errors: Dict[int, str], call: WatchedCall
+        self,
+        values: Dict[str, Converted],
+        rows: Sequence[int],
+        errors: Dict[int, str],
+        call: WatchedCall,
     ) -> "List[_Predicted]":
         """Predict a batch; if the model refuses it, predict its halves, down to the bad rows.
 
@@ -295,7 +361,9 @@ class ServedModel:
         """
         try:
             with self._model.turn, self._watch.batch(call, rows):
-                fetched = self._call({key: converted.take(rows) for key, converted in values.items()}, len(rows))
+                fetched = self._call(
+                    {key: converted.take(rows) for key, converted in values.items()}, len(rows)
+                )
         except Refused as error:
             lacks_memory, message = error.lacks_memory, str(error)
         else:
@@ -307,7 +375,11 @@ class ServedModel:
             errors.update(dict.fromkeys(rows, f"{self._model.name} {reason}: {message}"))
             return []
         middle = len(rows) // 2
-        parts = [part for half in (rows[:middle], rows[middle:]) for part in self._predict_batch(values, half, errors, call)]
+        parts = [
+            part
+            for half in (rows[:middle], rows[middle:])
+            for part in self._predict_batch(values, half, errors, call)
+        ]
         # The smaller size is kept if all rows succeeded with it. Otherwise a row was too large and
         # not the batch, and later batches without such a row can have the old size.
         if lacks_memory and sum(len(part.rows) for part in parts) == len(rows):
@@ -316,10 +388,16 @@ class ServedModel:
 
     def _keep_size(self, rows: int) -> None:
         if rows < self._batch_size:
-            self._report(logging.WARNING, f"{self._model.name} ran out of memory: from now on a batch has at most {rows} rows")
+            self._report(
+                logging.WARNING,
+                f"{self._model.name} ran out of memory: from now on a batch has at most {rows}"
+                " rows",
+            )
             self._batch_size = rows
 
-    def _converted(self, fetched: Dict[str, Array], rows: Sequence[int], errors: Dict[int, str]) -> "_Predicted":
+    def _converted(
+        self, fetched: Dict[str, Array], rows: Sequence[int], errors: Dict[int, str]
+    ) -> "_Predicted":
         cells = []
         for converter in self._outputs:
             column, bad = converter.convert(fetched[converter.key])
@@ -342,13 +420,17 @@ class ServedModel:
         # Copies of the last row fill the batch, because zeros may not be valid for the model.
         padding = size - rows
         if padding:
-            feeds = {key: np.concatenate([array, np.repeat(array[-1:], padding, axis=0)]) for key, array in feeds.items()}
+            feeds = {
+                key: np.concatenate([array, np.repeat(array[-1:], padding, axis=0)])
+                for key, array in feeds.items()
+            }
         fetched = self._model.predict(feeds)
         for key, array in fetched.items():
             if array.ndim == 0 or len(array) != rows + padding:
                 raise ServingError(
-                    f"the output {key!r} has the shape {list(array.shape)} for a batch of {rows + padding} rows, so it holds "
-                    "no value per row; a model that takes single tensors needs cellsHoldBatches"
+                    f"the output {key!r} has the shape {list(array.shape)} for a batch of"
+                    f" {rows + padding} rows, so it holds no value per row; a model that takes"
+                    " single tensors needs cellsHoldBatches"
                 )
         return {key: array[:rows] for key, array in fetched.items()} if padding else fetched
 

@@ -1,10 +1,13 @@
-"""`python -m akdl.serving.model_server`: a process that holds one model and predicts for all Flink tasks on its host.
+"""`python -m akdl.serving.model_server`: a process that holds one model and predicts for all Flink
+tasks on its host.
 
-It listens at once and loads the model afterwards; a call of `Describe` waits for the model, or returns the reason for its
-failure. It ends with status 0 on SIGTERM and when the parent closes its end of the pipe or dies.
+It listens at once and loads the model afterwards; a call of `Describe` waits for the model, or
+returns the reason for its failure. It ends with status 0 on SIGTERM and when the parent closes its
+end of the pipe or dies.
 
-Another model can take over: one that appears in a watched folder, or one named by a client. Notices report the outcome; they
-travel with the next prediction to a client that asked for them, for the log of the job.
+Another model can take over: one that appears in a watched folder, or one named by a client. Notices
+report the outcome; they travel with the next prediction to a client that asked for them, for the
+log of the job.
 """
 
 import contextlib
@@ -33,7 +36,18 @@ from akdl.serving.output_cells import result_columns
 from akdl.serving.saved_model import import_tensorflow
 from akdl.storage.model_forms import ModelError, kind_at
 from akdl.storage.whole_file import WholeFile
-from akdl.wire import BadRow, Description, Empty, Failure, Notice, Notices, Offer, Prediction, Rows, Serving
+from akdl.wire import (
+    BadRow,
+    Description,
+    Empty,
+    Failure,
+    Notice,
+    Notices,
+    Offer,
+    Prediction,
+    Rows,
+    Serving,
+)
 from akdl.wire.columns import decode_columns, fill_rows
 from akdl.wire.service import ADDRESS_FILE, PREDICT_SERVICE
 from akdl.wire.token import guarded_server
@@ -57,7 +71,9 @@ class ModelServer:
     under it.
     """
 
-    def __init__(self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None) -> None:
+    def __init__(
+        self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None
+    ) -> None:
         self._serving = serving
         self._watch = BatchWatch(serving.infer_timeout, work_dir or ".")
         self._work_dir = work_dir
@@ -69,7 +85,9 @@ class ModelServer:
         self._socket = address[len("unix:") :] if address.startswith("unix:") else None
         calls = futures.ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="akdl-predict")
         self._server = guarded_server(calls, token, "this process has no token for this model")
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PREDICT_SERVICE, self._handlers()),))
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(PREDICT_SERVICE, self._handlers()),)
+        )
         port = self._server.add_insecure_port(address)
         if not port:
             raise ServingError(f"cannot listen on {address}")
@@ -86,7 +104,8 @@ class ModelServer:
         started = time.monotonic()
         try:
             if not (self._serving.function or kind_at(self._serving.model)):
-                with contextlib.suppress(ImportError):  # models of other kinds, one for each key, do without
+                # models of other kinds, one for each key, do without
+                with contextlib.suppress(ImportError):
                     import_tensorflow()
             self._load()
         except Exception as error:  # any error has to reach the clients
@@ -116,11 +135,18 @@ class ModelServer:
         self._description = Description(gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         self._store = ModelStore(serving, self._report, self._watch)
         if serving.model_stream_file_path:
-            watch = ModelFolderWatch(serving.model_stream_file_path, serving.models_from_ms, self._store.offer, self._report)
+            watch = ModelFolderWatch(
+                serving.model_stream_file_path,
+                serving.models_from_ms,
+                self._store.offer,
+                self._report,
+            )
             # Looked at before the first prediction, so that a restarted job starts with its latest
             # model.
             watch.look()
-            threading.Thread(target=self._look, args=(watch,), name="akdl-models", daemon=True).start()
+            threading.Thread(
+                target=self._look, args=(watch,), name="akdl-models", daemon=True
+            ).start()
 
     def _look(self, watch: ModelFolderWatch) -> None:
         while True:
@@ -145,7 +171,9 @@ class ModelServer:
         }
         return {
             name: grpc.unary_unary_rpc_method_handler(
-                self._guarded(behaviour), request.FromString, lambda message: message.SerializeToString()
+                self._guarded(behaviour),
+                request.FromString,
+                lambda message: message.SerializeToString(),
             )
             for name, (behaviour, request) in behaviours.items()
         }
@@ -190,7 +218,9 @@ class ModelServer:
 
 
 def main() -> int:
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s"
+    )
     # TensorFlow otherwise allocates all memory of the GPU, which other processes of the host may
     # share.
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
@@ -202,7 +232,9 @@ def main() -> int:
     with open(settings["AKDL_SERVING"], encoding="utf-8") as file:
         serving = json_format.Parse(file.read(), Serving())
     os.remove(settings["AKDL_SERVING"])
-    server = ModelServer(serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"], settings.get("AKDL_WORK_DIR"))
+    server = ModelServer(
+        serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"], settings.get("AKDL_WORK_DIR")
+    )
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), server.clean_up, 0)
 
     # os._exit, because threads inside TensorFlow may never return to the interpreter.

@@ -1,10 +1,13 @@
-"""The versions of a model that a process holds: which one predicts a row, when the next one takes over, and when one leaves.
+"""The versions of a model that a process holds: which one predicts a row, when the next one takes
+over, and when one leaves.
 
-A version comes from the settings, from a watched folder, or from a client of the process; the store treats them alike.
+A version comes from the settings, from a watched folder, or from a client of the process; the store
+treats them alike.
 
-A store has one model, which `offer` replaces by a newer version. Next to it there may be a candidate, which predicts a share
-of the rows for columns of its own. Or it has a folder of models, one for each value of a column: a version is loaded when a
-row first needs it, and the least recently used ones leave.
+A store has one model, which `offer` replaces by a newer version. Next to it there may be a
+candidate, which predicts a share of the rows for columns of its own. Or it has a folder of models,
+one for each value of a column: a version is loaded when a row first needs it, and the least
+recently used ones leave.
 """
 
 import gc
@@ -14,7 +17,19 @@ import re
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Type
+from typing import (
+    Any,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Type,
+)
 
 import numpy as np
 
@@ -42,7 +57,8 @@ CACHE_BYTES = 1 << 30
 
 _CURRENT, _CANDIDATE = "current", "candidate"  # in a store without keys
 _TRIAL_ROWS = 256
-_KEY = re.compile(r"\w[\w .=@+-]{0,199}")  # of a file, and nothing else: neither a path nor a part of an address
+# of a file, and nothing else: neither a path nor a part of an address
+_KEY = re.compile(r"\w[\w .=@+-]{0,199}")
 # Seconds until a model that is missing or broken is looked for again. Each look costs a request to
 # a storage, or a load.
 _AGAIN_S = 60.0
@@ -56,7 +72,9 @@ _LEFT = 0.9
 
 
 def load(place: str, serving: Serving) -> LoadedModel:
-    """Return the model at a local place. A further kind of model is one more class that is chosen here."""
+    """Return the model at a local place. A further kind of model is one more class that is chosen
+    here.
+    """
     if serving.function:
         return FunctionModel(place, serving)
     path = find_model(place)
@@ -78,11 +96,15 @@ class ModelStore:
         watch: Looks after batches that take too long.
     """
 
-    def __init__(self, serving: Serving, report: Report = logger.log, watch: Optional[BatchWatch] = None) -> None:
+    def __init__(
+        self, serving: Serving, report: Report = logger.log, watch: Optional[BatchWatch] = None
+    ) -> None:
         self._serving, self._report, self._watch = serving, report, watch
-        self._lock, self._loading = threading.Lock(), threading.Lock()  # of the versions here, and of one that is loaded
+        # of the versions here, and of one that is loaded
+        self._lock, self._loading = threading.Lock(), threading.Lock()
         self._versions: Dict[str, _Version] = {}  # the latest used one last
-        self._errors: Dict[str, Tuple[float, Type[ModelError], str]] = {}  # when the loading of a key failed, and why
+        # when the loading of a key failed, and why
+        self._errors: Dict[str, Tuple[float, Type[ModelError], str]] = {}
         self._sample: Optional[_Sample] = None
         self._unpacked: Optional[OwnedFolder] = None
         if serving.model_key_col:
@@ -96,14 +118,18 @@ class ModelStore:
         if serving.candidate_path:
             try:
                 candidate = self._folder(serving.candidate_path)
-                self._versions[_CANDIDATE] = self._loaded(candidate, name_of(serving.candidate_path))
+                self._versions[_CANDIDATE] = self._loaded(
+                    candidate, name_of(serving.candidate_path)
+                )
             except (ModelError, ServingError) as error:
                 raise ServingError(f"candidatePath: {error}") from error
 
     def predict(
         self, columns: Mapping[str, Values], rows: int, call: WatchedCall = UNWATCHED
     ) -> Tuple[Dict[str, Values], List[BadRow], int]:
-        """Predict rows; return the result columns, the bad rows with their errors, and the number of the version."""
+        """Predict rows; return the result columns, the bad rows with their errors, and the number
+        of the version.
+        """
         key = self._serving.model_key_col
         if key:
             feeding = {name: cells for name, cells in columns.items() if name != key}
@@ -116,15 +142,24 @@ class ModelStore:
             self._sample = _Sample(first, min(rows, _TRIAL_ROWS), {row for row, _ in bad})
         if self._serving.candidate_path:
             # By the hash of its cells, so that a row is always in the share or never.
-            chosen = np.flatnonzero((hashes(columns) >> np.uint64(11)) < self._serving.candidate_share * 2.0**53)
-            shadow, _, _ = self._predicted([(_CANDIDATE, chosen)] if len(chosen) else [], columns, rows, call)
-            results.update((PREFIX + column.name, shadow[column.name]) for column in self._serving.output_columns)
+            chosen = np.flatnonzero(
+                (hashes(columns) >> np.uint64(11)) < self._serving.candidate_share * 2.0**53
+            )
+            shadow, _, _ = self._predicted(
+                [(_CANDIDATE, chosen)] if len(chosen) else [], columns, rows, call
+            )
+            results.update(
+                (PREFIX + column.name, shadow[column.name])
+                for column in self._serving.output_columns
+            )
         return results, bad, number
 
     def offer(self, address: str, name: str) -> None:
-        """Replace the model by a newer one, which is loaded next to it and tried with the latest rows.
+        """Replace the model by a newer one, which is loaded next to it and tried with the latest
+        rows.
 
-        That also spares its first batch the slow first call. The old one stays if the new one does not load or fit.
+        That also spares its first batch the slow first call. The old one stays if the new one does
+        not load or fit.
         """
         with self._loading:
             started = time.monotonic()
@@ -142,7 +177,10 @@ class ModelStore:
                 new.number, self._versions[_CURRENT] = old.number + 1, new
             seconds = time.monotonic() - started
             self._release(old)
-            message = f"the model {name} took over from the model {old.name}, after {seconds:.1f} s of loading"
+            message = (
+                f"the model {name} took over from the model {old.name}, after {seconds:.1f} s of"
+                " loading"
+            )
             self._report(logging.INFO, message)
 
     def close(self) -> None:
@@ -159,7 +197,11 @@ class ModelStore:
             self._unpacked.remove()
 
     def _predicted(
-        self, groups: Iterable[Tuple[object, Array]], columns: Mapping[str, Values], rows: int, call: WatchedCall
+        self,
+        groups: Iterable[Tuple[object, Array]],
+        columns: Mapping[str, Values],
+        rows: int,
+        call: WatchedCall,
     ) -> Tuple[Dict[str, Values], List[BadRow], int]:
         """Predict groups of rows, each with the version of its name."""
         parts: List[Tuple[Sequence[int], Dict[str, Values]]] = []
@@ -167,14 +209,24 @@ class ModelStore:
         number = 1
         for key, places in groups:
             is_whole = len(places) == rows
-            own = columns if is_whole else {name: taken(cells, places) for name, cells in columns.items()}
+            own = (
+                columns
+                if is_whole
+                else {name: taken(cells, places) for name, cells in columns.items()}
+            )
             try:
                 version = self._version(key)
             except ModelError as error:
-                errors.update(dict.fromkeys(places.tolist(), f"column {self._serving.model_key_col!r}: {error}"))
+                errors.update(
+                    dict.fromkeys(
+                        places.tolist(), f"column {self._serving.model_key_col!r}: {error}"
+                    )
+                )
                 continue
             try:
-                results, bad = version.model.predict_collecting(own, len(places), call if is_whole else call.within(places))
+                results, bad = version.model.predict_collecting(
+                    own, len(places), call if is_whole else call.within(places)
+                )
             finally:
                 self._release(version)
             if self._serving.model_col:
@@ -186,7 +238,10 @@ class ModelStore:
             errors.update((int(places[row]), message) for row, message in bad)
         names = [column.name for column in self._serving.output_columns]
         names += [self._serving.model_col] if self._serving.model_col else []
-        whole = {name: gathered([(places, results[name]) for places, results in parts], rows) for name in names}
+        whole = {
+            name: gathered([(places, results[name]) for places, results in parts], rows)
+            for name in names
+        }
         return whole, sorted(errors.items()), number
 
     def _version(self, key: object) -> "_Version":
@@ -201,7 +256,10 @@ class ModelStore:
         # A key comes from a row, so it is checked before it becomes a part of a path.
         if key is None or not _KEY.fullmatch(name):
             got = "null" if key is None else repr(name[:50])
-            raise ModelError(f"expected the name of a model, of letters, digits and ._-=+@ after the first, got {got}")
+            raise ModelError(
+                "expected the name of a model, of letters, digits and ._-=+@ after the first, got"
+                f" {got}"
+            )
         try:
             return self._version_of_key(name)
         except _Missing:
@@ -301,7 +359,9 @@ class ModelStore:
 
     def _loaded(self, folder: ModelFolder, name: str) -> "_Version":
         try:
-            model = ServedModel(load(folder.path, self._serving), self._serving, self._report, self._watch)
+            model = ServedModel(
+                load(folder.path, self._serving), self._serving, self._report, self._watch
+            )
             return _Version(f"{name} {learnt_by(folder.path)}".rstrip(), folder, model)
         except BaseException:
             folder.remove()
@@ -318,7 +378,9 @@ class ModelStore:
                 raise ServingError(f"it cannot predict a row that the current model can: {message}")
 
     def _folder_of_models(self, address: str) -> str:
-        """A folder or an address with a model for each key. An archive is unpacked: "de" is `de/` or `de.zip` in it."""
+        """A folder or an address with a model for each key. An archive is unpacked: "de" is `de/`
+        or `de.zip` in it.
+        """
         place = address.rstrip("/") if is_remote(address) else local_path(address)
         if not os.path.isfile(place):
             return place
@@ -349,7 +411,9 @@ class _Missing(ModelError):
 
 @dataclass(eq=False)
 class _Version:
-    """A loaded model. It is closed when the number of its holders, the store and the calls that use it, becomes 0."""
+    """A loaded model. It is closed when the number of its holders, the store and the calls that use
+    it, becomes 0.
+    """
 
     name: str
     folder: ModelFolder

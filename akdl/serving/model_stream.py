@@ -1,9 +1,11 @@
-"""A folder of consecutive models: a script or job publishes models there, and predictors load the newest.
+"""A folder of consecutive models: a script or job publishes models there, and predictors load the
+newest.
 
-Each entry is the folder or file of a model, or a zip or tar file of one. Its name is its time, as Estimators do. A name of 10
-or 13 digits is seconds or milliseconds since 1970. A name of 14 or 17 digits is a local date and time, as Alink writes it. An
-entry with any other name has the time of its last change. Entries called `.name`, `_name`, `temp-name` or `name.tmp` are
-unfinished and ignored.
+Each entry is the folder or file of a model, or a zip or tar file of one. Its name is its time, as
+Estimators do. A name of 10 or 13 digits is seconds or milliseconds since 1970. A name of 14 or 17
+digits is a local date and time, as Alink writes it. An entry with any other name has the time of
+its last change. Entries called `.name`, `_name`, `temp-name` or `name.tmp` are unfinished and
+ignored.
 
 Example of a script that trains indefinitely:
 
@@ -27,7 +29,8 @@ from akdl.storage.files import file_states
 from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, find_model
 
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
-_LEARNT = "assets.extra", "akdl-learnt"  # TensorFlow keeps this folder for files that it does not read
+# TensorFlow keeps this folder for files that it does not read
+_LEARNT = "assets.extra", "akdl-learnt"
 KEPT = 10
 _WORK = ".publish-"  # folders of copies under way
 _LEFT_S = 3600.0  # after which such a folder was left by a process that was killed
@@ -55,12 +58,14 @@ class PublishedModel(NamedTuple):
 
 
 def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
-    """Copy a model into a folder of consecutive models, as the newest one, and return its path there.
+    """Copy a model into a folder of consecutive models, as the newest one, and return its path
+    there.
 
     It appears there complete or not at all. Several processes may publish at once.
 
     Args:
-        saved_model_dir: Folder of a SavedModel, or with one directly below it, or the file of another model.
+        saved_model_dir: Folder of a SavedModel, or with one directly below it, or the file of
+            another model.
         target_folder: The folder of models, created if needed.
         learnt: What the model has learnt, for people: it follows the name of the model in a
             predictor's `modelCol`. Of the models that have such a text, the newest `KEPT` stay.
@@ -94,18 +99,23 @@ def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
                 os.rename(copy, path)
                 break
             except OSError:
-                if not os.path.exists(path):  # else another process published in the same millisecond
+                # else another process published in the same millisecond
+                if not os.path.exists(path):
                     raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
     # A stream that publishes for weeks would fill the disk.
-    for model in [each for each in published(target_folder) if learnt_by(each.path)][KEPT:] if learnt else ():
+    for model in (
+        [each for each in published(target_folder) if learnt_by(each.path)][KEPT:] if learnt else ()
+    ):
         shutil.rmtree(model.path, ignore_errors=True)
     return path
 
 
 def learnt_by(path: str) -> str:
-    """Return the text on what a published model has learnt; "" for a model that was published without one."""
+    """Return the text on what a published model has learnt; "" for a model that was published
+    without one.
+    """
     with contextlib.suppress(OSError), open(os.path.join(path, *_LEARNT), encoding="utf-8") as file:
         return file.read(1000)
     return ""
@@ -120,7 +130,9 @@ def published(folder: str) -> List[PublishedModel]:
     found = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
-        if not _UNFINISHED.match(name) and (name.lower().endswith((*ARCHIVES, *MODEL_FILES)) or os.path.isdir(path)):
+        if not _UNFINISHED.match(name) and (
+            name.lower().endswith((*ARCHIVES, *MODEL_FILES)) or os.path.isdir(path)
+        ):
             time_ms = _time_of_name(name.split(".")[0])
             if time_ms is None:
                 try:
@@ -147,7 +159,11 @@ class ModelFolderWatch:
     """
 
     def __init__(
-        self, folder: str, start_ms: int, offer: Callable[[str, str], None], report: Callable[[int, str], None]
+        self,
+        folder: str,
+        start_ms: int,
+        offer: Callable[[str, str], None],
+        report: Callable[[int, str], None],
     ) -> None:
         self._folder = folder
         # Names may have whole seconds, so a model of the same second would seem to be older.
@@ -159,11 +175,17 @@ class ModelFolderWatch:
         self._reported: Dict[str, str] = {}
 
     def look(self) -> None:
-        """Offer the newest model since the last accepted one; if it cannot be used, the next newest."""
+        """Offer the newest model since the last accepted one; if it cannot be used, the next
+        newest.
+        """
         try:
             models = published(self._folder)
         except OSError as error:
-            self._report_once(logging.WARNING, self._folder, f"cannot read the folder of models {self._folder}: {error}")
+            self._report_once(
+                logging.WARNING,
+                self._folder,
+                f"cannot read the folder of models {self._folder}: {error}",
+            )
             return
         for model in models:
             if model.time_ms < self._start_ms or (self._taken is not None and model <= self._taken):
@@ -188,10 +210,14 @@ class ModelFolderWatch:
             self._offer(model.path, model.name)
         except ServingError as error:
             self._refused[model.path] = state, float("inf")
-            self._report_once(logging.ERROR, model.path, f"the model {model.path} is refused: {error}")
+            self._report_once(
+                logging.ERROR, model.path, f"the model {model.path} is refused: {error}"
+            )
         except Exception as error:  # after any error, the model in use stays
             self._refused[model.path] = state, time.monotonic() + _AGAIN_S
-            self._report_once(logging.WARNING, model.path, f"the model {model.path} cannot be used yet: {error}")
+            self._report_once(
+                logging.WARNING, model.path, f"the model {model.path} cannot be used yet: {error}"
+            )
         else:
             return True
         return False

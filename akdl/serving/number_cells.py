@@ -15,17 +15,29 @@ from akdl.serving.loaded_model import CellError, shape_text
 from akdl.wire.cells import Array, as_array
 
 NUMBERS = {
-    "bool": "?", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2", "uint32": "u4",
-    "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8",
+    "bool": "?",
+    "int8": "i1",
+    "int16": "i2",
+    "int32": "i4",
+    "int64": "i8",
+    "uint8": "u1",
+    "uint16": "u2",
+    "uint32": "u4",
+    "uint64": "u8",
+    "float16": "f2",
+    "float32": "f4",
+    "float64": "f8",
     "bfloat16": "f4",  # float32 until the model is called, as numpy has no such type
-}  # fmt: skip
+}
 _SHAPE = re.compile(r"\s*\$([^$]*)\$")
 _BOOLEANS = {"true": 1, "false": 0, "1": 1, "0": 0}
 _NUMBER_KINDS = "biuf"  # of numpy's types: booleans, integers with and without sign, floats
 
 
 class NumberCells:
-    """Reads cells of numbers or booleans; with `has_open_shape`, a string of one number is a scalar."""
+    """Reads cells of numbers or booleans; with `has_open_shape`, a string of one number is a
+    scalar.
+    """
 
     def __init__(self, dtype: str, has_open_shape: bool) -> None:
         self.dtype = np.dtype(NUMBERS[dtype])
@@ -54,7 +66,11 @@ class NumberCells:
         types = {type(cell) for cell in cells}
         if types == {bytes}:
             size = len(cells[0])
-            is_uniform = size > 0 and size % self.dtype.itemsize == 0 and all(len(cell) == size for cell in cells)
+            is_uniform = (
+                size > 0
+                and size % self.dtype.itemsize == 0
+                and all(len(cell) == size for cell in cells)
+            )
             return self._from_bytes(b"".join(cells)).reshape(len(cells), -1) if is_uniform else None
         if len(types) == 1 and isinstance(cells[0], np.ndarray):
             is_uniform = len({(cell.shape, cell.dtype) for cell in cells}) == 1
@@ -79,26 +95,34 @@ class NumberCells:
             shape = tuple(int(size) for size in _words(header.group(1))) if header else None
             parsed = np.array([self._parse(element) for element in elements], self._parsed_type)
         except (ValueError, KeyError, OverflowError):
-            raise CellError(f"expected {self.dtype} numbers, got the string {short(text)}") from None
+            raise CellError(
+                f"expected {self.dtype} numbers, got the string {short(text)}"
+            ) from None
         array = self._cast(parsed)
         if shape is None:
             return array.reshape(()) if array.size == 1 and self._has_open_shape else array
         if min(shape, default=0) < 0 or array.size != int(np.prod(shape, dtype=np.int64)):
-            raise CellError(f"the string has {array.size} numbers, but its shape is {shape_text(shape)}")
+            raise CellError(
+                f"the string has {array.size} numbers, but its shape is {shape_text(shape)}"
+            )
         return array.reshape(shape)
 
     def _from_bytes(self, content: bytes) -> Array:
         if not self._has_raw_form:
             raise CellError("bytes cannot be read as bfloat16")
         if len(content) % self.dtype.itemsize:
-            raise CellError(f"expected {self.dtype.itemsize} bytes for each element, got {len(content)} bytes")
+            raise CellError(
+                f"expected {self.dtype.itemsize} bytes for each element, got {len(content)} bytes"
+            )
         return np.frombuffer(content, self.dtype.newbyteorder("<")).astype(self.dtype)
 
     def _from_numbers(self, cell: object) -> Array:
         try:
             array = as_array(cell)
         except (ValueError, TypeError):
-            raise CellError(f"expected an array, got lists of different length: {short(cell)}") from None
+            raise CellError(
+                f"expected an array, got lists of different length: {short(cell)}"
+            ) from None
         if array.dtype == object:
             array = self._from_objects(array, cell)
         if array.size == 0 and array.dtype.kind != "O":
@@ -108,14 +132,18 @@ class NumberCells:
         return self._cast(array)
 
     def _from_objects(self, array: Array, cell: object) -> Array:
-        """Convert an array of decimals, or of integers beyond numpy's types, to numbers; return other arrays unchanged."""
+        """Convert an array of decimals, or of integers beyond numpy's types, to numbers; return
+        other arrays unchanged.
+        """
         elements = list(array.flat)
         if any(element is None for element in elements):
             raise CellError(f"expected values, got an array with null elements: {short(cell)}")
         if not all(isinstance(element, (decimal.Decimal, int)) for element in elements):
             return array
         try:
-            is_exact = self.dtype.kind in "iu" and all(element == int(element) for element in elements)
+            is_exact = self.dtype.kind in "iu" and all(
+                element == int(element) for element in elements
+            )
             number = int if is_exact else float
             return np.array([number(element) for element in elements]).reshape(array.shape)
         except (ValueError, OverflowError):  # not a number, infinite, or too large
@@ -160,7 +188,9 @@ _PARSERS: Dict[str, Tuple[Callable[[str], Any], str]] = {
     "u": (_integer, "u8"),
     "f": (float, "f8"),
 }
-"""Kind of a type to how one element of a string is read, and to the type that holds the elements."""
+"""Kind of a type to how one element of a string is read, and to the type that holds the
+elements.
+"""
 
 
 # Conversions of numbers to a type: the numbers, and a mask of the values in range; None if all are.
@@ -169,7 +199,8 @@ _PARSERS: Dict[str, Tuple[Callable[[str], Any], str]] = {
 def _to_floats(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
     with np.errstate(over="ignore"):
         result = array.astype(dtype)
-    if array.dtype.kind != "f" and dtype.itemsize > 2:  # only float16 is too small for some integers
+    # only float16 is too small for some integers
+    if array.dtype.kind != "f" and dtype.itemsize > 2:
         return result, None
     return result, np.isfinite(result) | ~np.isfinite(array)
 

@@ -1,6 +1,7 @@
 """Conversion of a model's output to the cells of a column, by the column's SQL type. Pure.
 
-- Numbers and BOOLEAN take one element. Text elements, such as the classes of an Estimator, are parsed as numbers.
+- Numbers and BOOLEAN take one element. Text elements, such as the classes of an Estimator, are
+  parsed as numbers.
 - ARRAY takes all elements, flat, in row-major order.
 - STRING takes any output: the elements separated by spaces, booleans as "true" and "false".
 - BYTES takes one element of strings, or all elements of numbers as raw little-endian bytes.
@@ -25,11 +26,19 @@ _KINDS = {Kind.BOOLEAN, Kind.STRING, Kind.BYTES, *INTEGERS, *FLOATS}
 
 
 def result_columns(serving: Serving) -> List[TableColumn]:
-    """Columns of a prediction: the outputs of the model, the outputs of a candidate, and the version of the model."""
+    """Columns of a prediction: the outputs of the model, the outputs of a candidate, and the
+    version of the model.
+    """
     columns = list(serving.output_columns)
     if serving.candidate_path:
-        columns += [TableColumn(name=PREFIX + column.name, type=column.type) for column in serving.output_columns]
-    return [*columns, *([TableColumn(name=serving.model_col, type="STRING")] if serving.model_col else [])]
+        columns += [
+            TableColumn(name=PREFIX + column.name, type=column.type)
+            for column in serving.output_columns
+        ]
+    return [
+        *columns,
+        *([TableColumn(name=serving.model_col, type="STRING")] if serving.model_col else []),
+    ]
 
 
 class OutputConverter:
@@ -40,35 +49,48 @@ class OutputConverter:
     shows it; other misfits are errors of single rows.
     """
 
-    def __init__(self, column: TableColumn, tensor: TensorDescription, cells_hold_batches: bool = False) -> None:
+    def __init__(
+        self, column: TableColumn, tensor: TensorDescription, cells_hold_batches: bool = False
+    ) -> None:
         self.name = column.name
         self.key = tensor.key
         self._where = f"output {tensor.key!r} to column {column.name!r} ({column.type})"
         if not tensor.tensor:
-            raise SignatureError(f"the output {tensor} is not a dense tensor; sparse and ragged outputs do not fit a column")
+            raise SignatureError(
+                f"the output {tensor} is not a dense tensor; sparse and ragged outputs do not fit a"
+                " column"
+            )
         if not column.type:
             self._convert: Callable[[Array], Values] = lambda array: array
             return
         column_type = _known(column.type)
-        source = "text" if tensor.dtype == "string" else np.dtype(NUMBERS.get(tensor.dtype, "V")).kind
+        source = (
+            "text" if tensor.dtype == "string" else np.dtype(NUMBERS.get(tensor.dtype, "V")).kind
+        )
         if column_type is None or source == "V":
             raise SignatureError(
-                f"the column {column.name!r} has the type {column.type!r} for the output {tensor}; supported types are "
+                f"the column {column.name!r} has the type {column.type!r} for the output {tensor};"
+                " supported types are "
                 + ", ".join(sorted(kind.value for kind in _KINDS))
                 + " and ARRAY<...> of them, for outputs of numbers, booleans and strings"
             )
         self._kind, self._is_array = column_type.kind, column_type.is_array
         self._convert = self._converter(source)
         shape = tensor.shape if cells_hold_batches or tensor.shape is None else tensor.shape[1:]
-        size = None if shape is None or min(shape, default=0) < 0 else int(np.prod(shape, dtype=np.int64))
+        size = (
+            None
+            if shape is None or min(shape, default=0) < 0
+            else int(np.prod(shape, dtype=np.int64))
+        )
         if self._takes_one(source) and size not in (None, 1):
             raise SignatureError(
-                f"the column {column.name!r} has the type {column.type!r}, which holds one value, but the output {tensor} has "
-                f"{size} in each row: declare an ARRAY or STRING"
+                f"the column {column.name!r} has the type {column.type!r}, which holds one value,"
+                f" but the output {tensor} has {size} in each row: declare an ARRAY or STRING"
             )
         if not self._fits(source):
             raise SignatureError(
-                f"the column {column.name!r} has the type {column.type!r}, which cannot hold the output {tensor}"
+                f"the column {column.name!r} has the type {column.type!r}, which cannot hold the"
+                f" output {tensor}"
             )
 
     def convert(self, array: Array) -> Tuple[Values, Dict[int, str]]:
@@ -105,7 +127,11 @@ class OutputConverter:
 
     def _converter(self, source: str) -> Callable[[Array], Values]:
         if self._kind is Kind.STRING:
-            return (lambda array: list(map(_words, self._elements(array)))) if self._is_array else _joined
+            return (
+                (lambda array: list(map(_words, self._elements(array))))
+                if self._is_array
+                else _joined
+            )
         if self._kind is Kind.BYTES and self._is_array:
             return self._bytes_arrays
         if self._kind is Kind.BYTES and source == "text":
@@ -122,7 +148,9 @@ class OutputConverter:
         if self._is_array:
             return flat
         if flat.shape[1] != 1:
-            raise CellError(f"expected one value in each row, got {flat.shape[1]}: declare an ARRAY or STRING")
+            raise CellError(
+                f"expected one value in each row, got {flat.shape[1]}: declare an ARRAY or STRING"
+            )
         return flat[:, 0]
 
     def _numbers(self, array: Array) -> Values:
@@ -162,7 +190,10 @@ def _words(row: Array) -> List[str]:
         try:
             return list(map(bytes.decode, row.tolist()))
         except UnicodeDecodeError as error:
-            raise CellError(f"the bytes are not valid UTF-8 ({error.reason} at byte {error.start}): declare BYTES") from None
+            raise CellError(
+                f"the bytes are not valid UTF-8 ({error.reason} at byte {error.start}): declare"
+                " BYTES"
+            ) from None
     if row.dtype == bool:
         return ["true" if element else "false" for element in row]
     # str of a numpy scalar is the shortest text of the same float32; a Python float would show the
@@ -180,5 +211,7 @@ def _parsed(flat: Array, target: Any) -> Array:
         try:
             result.flat[place] = int(element) if target.kind == "i" else float(element)
         except (ValueError, OverflowError):
-            raise CellError(f"expected a number of type {target}, got the string {element!r}") from None
+            raise CellError(
+                f"expected a number of type {target}, got the string {element!r}"
+            ) from None
     return result

@@ -1,7 +1,9 @@
-"""SavedModels: their signatures, read from the file alone, and their calls, by a signature's function or in a session.
+"""SavedModels: their signatures, read from the file alone, and their calls, by a signature's
+function or in a session.
 
-`python -m akdl.serving.saved_model FOLDER` loads every graph of an exported model. A clean process has no state of the
-training, such as variables in memory, classes of the script, a GPU or a cluster, so a model that it can load loads elsewhere.
+`python -m akdl.serving.saved_model FOLDER` loads every graph of an exported model. A clean process
+has no state of the training, such as variables in memory, classes of the script, a GPU or a
+cluster, so a model that it can load loads elsewhere.
 """
 
 import gc
@@ -15,7 +17,14 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from akdl.process.preflight import RUN_MODULE
-from akdl.serving.loaded_model import LoadedModel, Refused, ServingError, Signature, SignatureError, TensorDescription
+from akdl.serving.loaded_model import (
+    LoadedModel,
+    Refused,
+    ServingError,
+    Signature,
+    SignatureError,
+    TensorDescription,
+)
 from akdl.storage.checkpoint_folder import without_pattern
 from akdl.storage.model_archive import write_model
 from akdl.storage.model_forms import ModelError, find_saved_model
@@ -45,7 +54,9 @@ class SavedModel(LoadedModel):
         self.folder = find_saved_model(folder)
         self._threads = serving.intra_op_parallelism or None
         self.tags, self.signature = _resolve(
-            self.folder, serving.graph_def_tag or "serve", serving.signature_def_key or "serving_default"
+            self.folder,
+            serving.graph_def_tag or "serve",
+            serving.signature_def_key or "serving_default",
         )
         self.model: Any = None
         self._call: Optional[Call] = None
@@ -58,13 +69,20 @@ class SavedModel(LoadedModel):
         load = _load_function if runs_eagerly() else _load_session
         try:
             with without_pattern(self.folder) as path:
-                self.model, self._call = load(path, list(self.tags), self.signature, used, self._threads)
+                self.model, self._call = load(
+                    path, list(self.tags), self.signature, used, self._threads
+                )
         except Exception as error:  # TensorFlow raises many types here
             what = f"the SavedModel in {self.folder} cannot be loaded"
             raise ModelError(f"{what}: {type(error).__name__}: {error}") from error
-        self._bfloat16 = [tensor.key for tensor in self.signature.inputs if tensor.dtype == "bfloat16"]
-        # bfloat16 is a type that TensorFlow adds to numpy, and that other code lacks. None keeps the tensor's own type.
-        self._dtypes = {tensor.key: np.float32 if tensor.dtype == "bfloat16" else None for tensor in used}
+        self._bfloat16 = [
+            tensor.key for tensor in self.signature.inputs if tensor.dtype == "bfloat16"
+        ]
+        # bfloat16 is a type that TensorFlow adds to numpy, and that other code lacks. None keeps
+        # the tensor's own type.
+        self._dtypes = {
+            tensor.key: np.float32 if tensor.dtype == "bfloat16" else None for tensor in used
+        }
 
     def predict(self, columns: Dict[str, Array]) -> Dict[str, Array]:
         """Call the signature."""
@@ -75,7 +93,10 @@ class SavedModel(LoadedModel):
         if call is None:
             raise ServingError("the model is closed")
         if self._bfloat16:
-            columns = {**columns, **{key: columns[key].astype(tf.bfloat16.as_numpy_dtype) for key in self._bfloat16}}
+            columns = {
+                **columns,
+                **{key: columns[key].astype(tf.bfloat16.as_numpy_dtype) for key in self._bfloat16},
+            }
         errors = tf.errors
         try:
             results = call(columns)
@@ -83,8 +104,11 @@ class SavedModel(LoadedModel):
         # table, a batch that is too large. Others, such as a lost device, would fail with fewer
         # rows too.
         except (
-            errors.InvalidArgumentError, errors.OutOfRangeError, errors.NotFoundError, errors.ResourceExhaustedError,
-        ) as error:  # fmt: skip
+            errors.InvalidArgumentError,
+            errors.OutOfRangeError,
+            errors.NotFoundError,
+            errors.ResourceExhaustedError,
+        ) as error:
             raise Refused(error, getattr(error, "message", error)) from error
         return {key: np.asarray(results[key], dtype) for key, dtype in self._dtypes.items()}
 
@@ -102,7 +126,12 @@ def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
     saved = _parse(find_saved_model(folder))
     return {
         tuple(sorted(graph.meta_info_def.tags)): {
-            key: Signature(key, _tensors(definition.inputs), _tensors(definition.outputs), _has_compiled(graph.graph_def))
+            key: Signature(
+                key,
+                _tensors(definition.inputs),
+                _tensors(definition.outputs),
+                _has_compiled(graph.graph_def),
+            )
             for key, definition in sorted(graph.signature_def.items())
             if key not in _INTERNAL
         }
@@ -111,7 +140,10 @@ def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
 
 
 def write_checked_model(
-    folder: str, output_writer: Any, checkpoint: Optional[str] = None, model_dir: Optional[str] = None
+    folder: str,
+    output_writer: Any,
+    checkpoint: Optional[str] = None,
+    model_dir: Optional[str] = None,
 ) -> None:
     """Load the SavedModel in `folder` in a clean process, and send it as rows.
 
@@ -124,7 +156,9 @@ def write_checked_model(
     if model_dir is None:
         write_model(folder, output_writer, checkpoint, as_is)
     else:
-        output_writer.write_batch({"model_id": [0], "model_info": [put_model(folder, model_dir, checkpoint, as_is)]})
+        output_writer.write_batch(
+            {"model_id": [0], "model_info": [put_model(folder, model_dir, checkpoint, as_is)]}
+        )
 
 
 def load_in_clean_process(folder: str, timeout_s: float = CHECK_TIMEOUT_S) -> None:
@@ -137,24 +171,45 @@ def load_in_clean_process(folder: str, timeout_s: float = CHECK_TIMEOUT_S) -> No
     find_saved_model(folder)  # fails early, without a process
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     path = [package, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    kept = {name: value for name, value in os.environ.items() if name != "TF_CONFIG" and not name.startswith("AKDL_")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "TF_CONFIG" and not name.startswith("AKDL_")
+    }
     # The training script still holds the GPU's memory.
-    own = {"PYTHONPATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": "-1", "PYTHONIOENCODING": "utf-8"}
+    own = {
+        "PYTHONPATH": os.pathsep.join(path),
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "PYTHONIOENCODING": "utf-8",
+    }
     # RUN_MODULE instead of -m, which would import modules from the folder that a script changed to.
-    command = [sys.executable, "-c", RUN_MODULE, "akdl.serving.saved_model", os.path.abspath(folder)]
+    command = [
+        sys.executable,
+        "-c",
+        RUN_MODULE,
+        "akdl.serving.saved_model",
+        os.path.abspath(folder),
+    ]
     try:
-        ended = subprocess.run(command, env={**kept, **own}, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s)
+        ended = subprocess.run(
+            command,
+            env={**kept, **own},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+        )
     except subprocess.TimeoutExpired:
-        raise ModelError(f"the SavedModel in {folder} could not be loaded within {timeout_s:g} seconds") from None
+        raise ModelError(
+            f"the SavedModel in {folder} could not be loaded within {timeout_s:g} seconds"
+        ) from None
     # The last line, since libraries may print to the same output while they are imported.
     if ended.returncode == _NOT_LOADED:
         raise ModelError(json.loads(ended.stdout.splitlines()[-1].decode("utf-8")))
     if ended.returncode:
         errors = ended.stderr.decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
         raise ModelError(
-            "the SavedModel in {} could not be loaded: the loading process ended with status {}, its last lines: {}".format(
-                folder, ended.returncode, "\n".join(errors) or "none"
-            )
+            "the SavedModel in {} could not be loaded: the loading process ended with status {},"
+            " its last lines: {}".format(folder, ended.returncode, "\n".join(errors) or "none")
         )
 
 
@@ -165,7 +220,8 @@ def load_every_graph(folder: str) -> None:
     if not served:
         found = "; ".join(repr(",".join(tags)) for tags in graphs)
         raise ModelError(
-            f"the SavedModel in {folder} has no signature for prediction in its graphs {found}: export it with `signatures`"
+            f"the SavedModel in {folder} has no signature for prediction in its graphs {found}:"
+            " export it with `signatures`"
         )
     for tags, signatures in served.items():
         key = next(iter(signatures))  # all signatures share the graph
@@ -177,8 +233,9 @@ def load_every_graph(folder: str) -> None:
 def import_tensorflow() -> None:
     """Import TensorFlow, and exclude the objects that exist then from garbage collection.
 
-    Scanning these permanent objects takes a second of processor time at the start and at the end of the process. A user's
-    process cannot do this, because a file that a script leaves open would not be flushed.
+    Scanning these permanent objects takes a second of processor time at the start and at the end of
+    the process. A user's process cannot do this, because a file that a script leaves open would not
+    be flushed.
     """
     if "tensorflow" in sys.modules:
         return
@@ -195,12 +252,16 @@ def _resolve(folder: str, tag: str, key: str) -> Tuple[Tuple[str, ...], Signatur
     tags = tuple(sorted(part.strip() for part in tag.split(",")))
     if tags not in graphs:
         found = "; ".join(repr(",".join(tags)) for tags in graphs)
-        raise SignatureError(f"the SavedModel in {folder} has no graph with the tag {tag!r} (graphDefTag); it has: {found}")
+        raise SignatureError(
+            f"the SavedModel in {folder} has no graph with the tag {tag!r} (graphDefTag); it has:"
+            f" {found}"
+        )
     signatures = graphs[tags]
     if key not in signatures:
         found = "; ".join(map(str, signatures.values())) or "none"
         raise SignatureError(
-            f"the SavedModel in {folder} has no signature {key!r} (signatureDefKey) in its graph {tag!r}; it has: {found}"
+            f"the SavedModel in {folder} has no signature {key!r} (signatureDefKey) in its graph"
+            f" {tag!r}; it has: {found}"
         )
     return tags, signatures[key]
 
@@ -227,7 +288,9 @@ def _parse(folder: str) -> Any:
 
 def _has_compiled(graph: Any) -> bool:
     name = "_XlaMustCompile"
-    return any(name in function.attr and function.attr[name].b for function in graph.library.function)
+    return any(
+        name in function.attr and function.attr[name].b for function in graph.library.function
+    )
 
 
 def _tensors(infos: Any) -> Tuple[TensorDescription, ...]:
@@ -235,24 +298,41 @@ def _tensors(infos: Any) -> Tuple[TensorDescription, ...]:
 
     found: List[TensorDescription] = []
     for key, info in sorted(infos.items()):
-        shape = None if info.tensor_shape.unknown_rank else tuple(dim.size for dim in info.tensor_shape.dim)
+        shape = (
+            None
+            if info.tensor_shape.unknown_rank
+            else tuple(dim.size for dim in info.tensor_shape.dim)
+        )
         found.append(TensorDescription(key, tf.as_dtype(info.dtype).name, shape, info.name))
     return tuple(found)
 
 
 def _load_function(
-    path: str, tags: List[str], signature: Signature, outputs: Sequence[TensorDescription], threads: Optional[int]
+    path: str,
+    tags: List[str],
+    signature: Signature,
+    outputs: Sequence[TensorDescription],
+    threads: Optional[int],
 ) -> Tuple[Any, Call]:
-    """Load a model with TensorFlow 2; the function alone would not keep the model's variables alive."""
+    """Load a model with TensorFlow 2; the function alone would not keep the model's variables
+    alive.
+    """
     import tensorflow as tf
 
     if threads is not None:
         try:
             tf.config.threading.set_intra_op_parallelism_threads(threads)
         except RuntimeError:
-            logger.warning("intraOpParallelism %d has no effect: this process has already used TensorFlow", threads)
+            logger.warning(
+                "intraOpParallelism %d has no effect: this process has already used TensorFlow",
+                threads,
+            )
     model = tf.saved_model.load(path, tags=tags)
-    function, constant, keys = model.signatures[signature.key], tf.constant, [tensor.key for tensor in outputs]
+    function, constant, keys = (
+        model.signatures[signature.key],
+        tf.constant,
+        [tensor.key for tensor in outputs],
+    )
 
     def call(feeds: Dict[str, Array]) -> Dict[str, Array]:
         results = function(**{key: constant(array) for key, array in feeds.items()})
@@ -277,14 +357,27 @@ def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Cal
     except ValueError:
         return None
     wanted = set(function.structured_input_signature[1])
-    has_others = any(device.device_type != "CPU" for device in tf.config.experimental.list_logical_devices())
-    if has_others or len(order) != len(wanted) or set(order) != wanted or len(found) != len(function.outputs):
+    has_others = any(
+        device.device_type != "CPU" for device in tf.config.experimental.list_logical_devices()
+    )
+    if (
+        has_others
+        or len(order) != len(wanted)
+        or set(order) != wanted
+        or len(found) != len(function.outputs)
+    ):
         return None
-    types, places, execute = [each.dtype for each in function.outputs], list(map(found.index, keys)), tf.raw_ops
+    types, places, execute = (
+        [each.dtype for each in function.outputs],
+        list(map(found.index, keys)),
+        tf.raw_ops,
+    )
 
     def call(feeds: Dict[str, Array]) -> Dict[str, Array]:
         try:
-            results = execute.StatefulPartitionedCall(args=[*map(feeds.__getitem__, order), *captured], Tout=types, f=function)
+            results = execute.StatefulPartitionedCall(
+                args=[*map(feeds.__getitem__, order), *captured], Tout=types, f=function
+            )
         # TensorFlow 2.15 raises this where an output is a `tf.shape`. The usual call can predict
         # such a batch.
         except tf.errors.InternalError:
@@ -295,12 +388,18 @@ def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Cal
 
 
 def _load_session(
-    path: str, tags: List[str], signature: Signature, outputs: Sequence[TensorDescription], threads: Optional[int]
+    path: str,
+    tags: List[str],
+    signature: Signature,
+    outputs: Sequence[TensorDescription],
+    threads: Optional[int],
 ) -> Tuple[Any, Call]:
     """Load a model with TensorFlow 1, or where a script has turned eager execution off."""
     import tensorflow as tf
 
-    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads or 0, allow_soft_placement=True)
+    config = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=threads or 0, allow_soft_placement=True
+    )
     config.gpu_options.allow_growth = True
     graph = tf.Graph()
     session = tf.compat.v1.Session(graph=graph, config=config)
@@ -312,7 +411,9 @@ def _load_session(
         raise
     places = {tensor.key: tensor.tensor for tensor in signature.inputs}
     fetches = {tensor.key: tensor.tensor for tensor in outputs}
-    return session, lambda feeds: dict(session.run(fetches, {places[key]: array for key, array in feeds.items()}))
+    return session, lambda feeds: dict(
+        session.run(fetches, {places[key]: array for key, array in feeds.items()})
+    )
 
 
 def runs_eagerly() -> bool:

@@ -1,9 +1,11 @@
-"""Records of Alink's .ak files, and the rows of a model table in such a file, for processes that have no Flink.
+"""Records of Alink's .ak files, and the rows of a model table in such a file, for processes that
+have no Flink.
 
     alink_meta.json   the schema
     data              "ALK", then for each row its length and the row
 
-A length has three bytes, or three bytes of 255 and four more. `operators/alink/ak_file.py` reads all types of columns.
+A length has three bytes, or three bytes of 255 and four more. `operators/alink/ak_file.py` reads
+all types of columns.
 """
 
 from __future__ import annotations
@@ -38,23 +40,35 @@ def is_ak_file(path: str) -> bool:
 
 
 def model_rows(path: str) -> Iterator[tuple[int, str]]:
-    """Yield the rows of a model table, (model_id, model_info), without its other columns; ArchiveError for another table."""
+    """Yield the rows of a model table, (model_id, model_info), without its other columns;
+    ArchiveError for another table.
+    """
     counter = Counter(Limits.of(os.environ), os.path.getsize(path))
     with damage_is_named(), zipfile.ZipFile(path) as file:
         check_directory(file)
         with file.open(META) as content:
-            names = [part.split()[0] for part in json.loads(content.read(PIECE_BYTES).decode("utf-8"))["schemaStr"].split(",")]
+            names = [
+                part.split()[0]
+                for part in json.loads(content.read(PIECE_BYTES).decode("utf-8"))[
+                    "schemaStr"
+                ].split(",")
+            ]
         if names[:2] != ["model_id", "model_info"]:
             raise ArchiveError(
-                f"expected a model table with the columns model_id, model_info, got {', '.join(names)}; a pipeline of Alink is "
-                "read with PipelineModel.load or LocalPredictor"
+                "expected a model table with the columns model_id, model_info, got"
+                f" {', '.join(names)}; a pipeline of Alink is read with PipelineModel.load or"
+                " LocalPredictor"
             )
         nulls = (len(names) + 7) // 8
         for entry in entries(file):
             with file.open(entry) as data:
                 for record in records(data, entry, counter):
                     try:
-                        text = None if record[0] >> 6 else read_string(record, nulls + _MODEL_ID.size)[0]
+                        text = (
+                            None
+                            if record[0] >> 6
+                            else read_string(record, nulls + _MODEL_ID.size)[0]
+                        )
                     except IndexError:
                         text = None
                     if text is None:
@@ -70,8 +84,12 @@ def entries(file: zipfile.ZipFile) -> Iterator[str]:
     yield from names
 
 
-def records(data: IO[bytes], entry: str, counter: Counter, has_long: bool = True) -> Iterator[Record]:
-    """Yield the rows of an entry; files of earlier akdl versions have only lengths of three bytes."""
+def records(
+    data: IO[bytes], entry: str, counter: Counter, has_long: bool = True
+) -> Iterator[Record]:
+    """Yield the rows of an entry; files of earlier akdl versions have only lengths of three
+    bytes.
+    """
     if data.read(len(MAGIC)) != MAGIC:
         raise ArchiveError(f"the entry {entry} does not begin with {MAGIC.decode()}")
     while True:

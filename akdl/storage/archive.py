@@ -30,8 +30,15 @@ _PATH_BYTES = 4096  # of a whole path, on Linux
 _END_BYTES = 22 + 65535  # of a zip file: the record at its end, with the longest comment
 _TARGET_BYTES = 4096  # of a link
 _HEADER_BYTES = 1 << 20  # of a tar file's extended headers, which are read as a whole
-_EXTENDED = {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE}
-_BROKEN_ARCHIVE = (  # errors of zipfile and tarfile for damaged bytes, and of makedirs for a file that is also a folder
+_EXTENDED = {
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+}
+# errors of zipfile and tarfile for damaged bytes, and of makedirs for a file that is also a folder
+_BROKEN_ARCHIVE = (
     zipfile.BadZipFile,
     tarfile.TarError,
     getattr(gzip, "BadGzipFile", EOFError),  # new in Python 3.8
@@ -82,9 +89,13 @@ def unpack_archive(
     copy: Callable[[IO[bytes], IO[bytes]], object] | None = None,
     limits: Limits | None = None,
 ) -> dict[str, Any]:
-    """Unpack a zip or tar file into an empty folder; return its files without links, each with the result of `copy`."""
+    """Unpack a zip or tar file into an empty folder; return its files without links, each with the
+    result of `copy`.
+    """
     size = file.seek(0, os.SEEK_END)
-    writing = _Unpacking(folder, links, copy or shutil.copyfileobj, Counter(limits or Limits.of(os.environ), size))
+    writing = _Unpacking(
+        folder, links, copy or shutil.copyfileobj, Counter(limits or Limits.of(os.environ), size)
+    )
     file.seek(0)
     with damage_is_named():
         if zipfile.is_zipfile(file):
@@ -117,7 +128,8 @@ class Counter:
         self._members += 1
         if self._members > self._limits.members:
             raise ArchiveError(
-                f"it has more than {self._limits.members} entries; if you trust it, set AKDL_ARCHIVE_MEMBERS to a higher number"
+                f"it has more than {self._limits.members} entries; if you trust it, set"
+                " AKDL_ARCHIVE_MEMBERS to a higher number"
             )
 
     def add_bytes(self, count: int) -> None:
@@ -125,8 +137,8 @@ class Counter:
         if self._bytes > self._most:
             name = "AKDL_ARCHIVE_GB" if self._most == self._limits.bytes else "AKDL_ARCHIVE_RATIO"
             raise ArchiveError(
-                f"{self._archive_bytes} bytes unpack to more than {self._most} bytes; if you trust it, set {name} to a higher "
-                "number"
+                f"{self._archive_bytes} bytes unpack to more than {self._most} bytes; if you trust"
+                f" it, set {name} to a higher number"
             )
 
 
@@ -144,7 +156,9 @@ class Counted:
 
 
 class _TarEntry(tarfile.TarInfo):
-    """An entry with extended headers of limited size; a damaged entry is not mistaken for the end of the archive."""
+    """An entry with extended headers of limited size; a damaged entry is not mistaken for the end
+    of the archive.
+    """
 
     @classmethod
     def fromtarfile(cls, archive: tarfile.TarFile) -> Any:
@@ -154,7 +168,9 @@ class _TarEntry(tarfile.TarInfo):
             raise
         except tarfile.HeaderError as error:  # tarfile would stop silently and lose the rest
             if archive.offset:
-                raise ArchiveError(f"it is damaged, or cut off: {error} at byte {archive.offset}") from error
+                raise ArchiveError(
+                    f"it is damaged, or cut off: {error} at byte {archive.offset}"
+                ) from error
             raise
 
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
@@ -170,7 +186,13 @@ class _Unpacking:
     the archive, and links are collected until `make_links`.
     """
 
-    def __init__(self, folder: str, links: bool, copy: Callable[[IO[bytes], IO[bytes]], object], counter: Counter) -> None:
+    def __init__(
+        self,
+        folder: str,
+        links: bool,
+        copy: Callable[[IO[bytes], IO[bytes]], object],
+        counter: Counter,
+    ) -> None:
         self.files: dict[str, Any] = {}
         self._folder = folder
         self._may_link = links
@@ -183,11 +205,20 @@ class _Unpacking:
         self._counter.add_member()
         parts = name.rstrip("/").split("/")
         if any(len(os.fsencode(part)) > _NAME_BYTES for part in parts):
-            raise ArchiveError(f"it has an entry whose name is longer than {_NAME_BYTES} bytes: {name[:40]!r}...")
-        if not all(parts) or "\\" in name or {".", ".."} & set(parts) or re.match("[A-Za-z]:", name):
+            raise ArchiveError(
+                f"it has an entry whose name is longer than {_NAME_BYTES} bytes: {name[:40]!r}..."
+            )
+        if (
+            not all(parts)
+            or "\\" in name
+            or {".", ".."} & set(parts)
+            or re.match("[A-Za-z]:", name)
+        ):
             raise ArchiveError(f"it has an entry that would leave its folder: {name!r}")
         if len(os.fsencode(self._path(name))) >= _PATH_BYTES:
-            raise ArchiveError(f"it has an entry whose path is longer than {_PATH_BYTES} bytes: {name[:40]!r}...")
+            raise ArchiveError(
+                f"it has an entry whose path is longer than {_PATH_BYTES} bytes: {name[:40]!r}..."
+            )
         if name in self._names:
             raise ArchiveError(f"it has the entry {name!r} twice")
         self._names.add(name)
@@ -208,13 +239,17 @@ class _Unpacking:
     def add_link(self, name: str, target: str) -> None:
         self._refuse_links(name)
         if len(os.fsencode(target)) > _TARGET_BYTES:
-            raise ArchiveError(f"the link {name!r} leads to a name of more than {_TARGET_BYTES} bytes")
+            raise ArchiveError(
+                f"the link {name!r} leads to a name of more than {_TARGET_BYTES} bytes"
+            )
         self._links[name] = target
 
     def add_hard_link(self, name: str, of: str) -> None:
         self._refuse_links(name)
         if of not in self.files:
-            raise ArchiveError(f"{name!r} is a link to {of!r}, which is not an earlier file of the archive")
+            raise ArchiveError(
+                f"{name!r} is a link to {of!r}, which is not an earlier file of the archive"
+            )
         os.link(self._path(of), self._prepared(name))
         self.files[name] = self.files[of]
 
@@ -223,12 +258,16 @@ class _Unpacking:
         for name, target in self._links.items():
             parts = name.split("/")
             if any("/".join(parts[:depth]) in self._links for depth in range(1, len(parts))):
-                raise ArchiveError(f"it has an entry that would leave its folder: {name!r} lies behind a link")
+                raise ArchiveError(
+                    f"it has an entry that would leave its folder: {name!r} lies behind a link"
+                )
             os.symlink(target, self._prepared(name))
         root = os.path.realpath(self._folder)
         for name, target in self._links.items():
             # realpath, because the target's text may pass through another link.
-            if os.path.isabs(target) or not (os.path.realpath(self._path(name)) + os.sep).startswith(root + os.sep):
+            if os.path.isabs(target) or not (
+                os.path.realpath(self._path(name)) + os.sep
+            ).startswith(root + os.sep):
                 raise ArchiveError(f"the link {name!r} leaves its folder: it leads to {target!r}")
 
     def _path(self, name: str) -> str:
@@ -245,7 +284,9 @@ class _Unpacking:
 
 
 def check_directory(archive: zipfile.ZipFile) -> None:
-    """Compare the number of entries with the record at the end of a zip file, which zipfile ignores."""
+    """Compare the number of entries with the record at the end of a zip file, which zipfile
+    ignores.
+    """
     file = archive.fp
     assert file is not None
     size = file.seek(0, os.SEEK_END)
@@ -259,7 +300,9 @@ def check_directory(archive: zipfile.ZipFile) -> None:
     if b"PK\6\7" in end:
         counts.discard(0xFFFF)  # placeholder in large files
     if counts - {found}:
-        raise ArchiveError(f"it is damaged: it has {found} entries, expected {max(counts - {found})}")
+        raise ArchiveError(
+            f"it is damaged: it has {found} entries, expected {max(counts - {found})}"
+        )
 
 
 def _unpack_zip(archive: zipfile.ZipFile, writing: _Unpacking) -> None:
@@ -328,7 +371,8 @@ def damage_is_named() -> Iterator[None]:
     except _BROKEN_ARCHIVE as error:
         raise ArchiveError(f"it is damaged: {error}") from error
     except OSError as error:
-        # An error of the file system. For damaged bytes, bz2 raises one without errno, and zipfile one for a negative seek.
+        # An error of the file system. For damaged bytes, bz2 raises one without errno, and zipfile
+        # one for a negative seek.
         if error.errno not in (None, errno.EINVAL):
             raise
         raise ArchiveError(f"it is damaged: {error}") from error

@@ -1,9 +1,11 @@
 """A folder of checkpoints at any address, with a file that requests a stop.
 
-Published checkpoints are always complete: a file gets its name once it is whole, the file `checkpoint`, which names the latest
-one, follows all others, and old files are removed last. The chief renames `STOP` to `STOPPED`, which other members still find.
+Published checkpoints are always complete: a file gets its name once it is whole, the file
+`checkpoint`, which names the latest one, follows all others, and old files are removed last. The
+chief renames `STOP` to `STOPPED`, which other members still find.
 
-TensorFlow and fsspec read some paths as patterns: a checkpoint in a folder `run[1]` is written and never found again.
+TensorFlow and fsspec read some paths as patterns: a checkpoint in a folder `run[1]` is written and
+never found again.
 """
 
 from __future__ import annotations
@@ -38,13 +40,18 @@ def ask_to_stop(address: str) -> None:
 
 
 def files_at(address: str) -> dict[str, tuple[int, int]]:
-    """Return the names of the files at an address, with two numbers that change when the file is written again."""
+    """Return the names of the files at an address, with two numbers that change when the file is
+    written again.
+    """
     if not is_remote(address):
         return file_states(local_path(address))
     with opened_with_fsspec(address) as (system, root):
         system.invalidate_cache(root)
         found = system.find(root, detail=True) if system.exists(root) else {}
-        return {path[len(root) + 1 :]: (info.get("size") or 0, hash(str(info))) for path, info in found.items()}
+        return {
+            path[len(root) + 1 :]: (info.get("size") or 0, hash(str(info)))
+            for path, info in found.items()
+        }
 
 
 class CheckpointFolder:
@@ -68,7 +75,9 @@ class CheckpointFolder:
             return
         with opened_with_fsspec(self.address) as (system, root):
             system.invalidate_cache(root)
-            for name in filter(_is_checkpoint, names_in(system, root) if system.exists(root) else ()):
+            for name in filter(
+                _is_checkpoint, names_in(system, root) if system.exists(root) else ()
+            ):
                 path = os.path.join(self.path, *name.split("/"))
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 system.get_file(f"{root}/{name}", path)
@@ -94,7 +103,9 @@ class CheckpointFolder:
         return _exists(self.address, STOP) or _exists(self.address, STOPPED)
 
     def begin(self, attempt: int) -> None:
-        """Clear the stop of a former job, unless this is a restart; for the chief, before it trains."""
+        """Clear the stop of a former job, unless this is a restart; for the chief, before it
+        trains.
+        """
         if attempt == 0:
             _remove(self.address, STOPPED)
 
@@ -105,17 +116,21 @@ class CheckpointFolder:
             _remove(self.address, STOP)
 
     def _files(self) -> dict[str, tuple[int, int]]:
-        return {name: state for name, state in file_states(self.path).items() if _is_checkpoint(name)}
+        return {
+            name: state for name, state in file_states(self.path).items() if _is_checkpoint(name)
+        }
 
 
 def refuse_pattern(address: str) -> None:
     """Raise FileError for a path that is read as a pattern, before a job trains hours for it."""
-    reader, place = ("fsspec", shown(address)) if is_remote(address) else ("TensorFlow", local_path(address))
+    reader, place = (
+        ("fsspec", shown(address)) if is_remote(address) else ("TensorFlow", local_path(address))
+    )
     found = (_REMOTE_PATTERN if is_remote(address) else _PATTERN).search(place)
     if found is not None:
         raise FileError(
-            f"{place}: {reader} reads {found[0]!r} in the path of a file as a pattern, and would not find what it has written; "
-            "choose a path without * ? [ and \\"
+            f"{place}: {reader} reads {found[0]!r} in the path of a file as a pattern, and would"
+            " not find what it has written; choose a path without * ? [ and \\"
         )
 
 

@@ -38,12 +38,19 @@ _CUT = "the connection ended before the file did"
 _CHECKSUM = "#sha256="
 _COPY_BYTES = 1 << 20
 _AGAIN = {408, 429, 500, 502, 503, 504}  # temporary failures of a server
-_REASONS = {401: "it asks for a login", 403: "it refuses access", 404: "it has no such file", 410: "the file no longer exists"}
+_REASONS = {
+    401: "it asks for a login",
+    403: "it refuses access",
+    404: "it has no such file",
+    410: "the file no longer exists",
+}
 _cut = (http.client.HTTPException, urllib.error.URLError, OSError)
 
 
 class FileError(ValueError):
-    """A file cannot be fetched or read; the message names its address, without secrets, and the remedy."""
+    """A file cannot be fetched or read; the message names its address, without secrets, and the
+    remedy.
+    """
 
 
 def is_remote(address: str) -> bool:
@@ -55,7 +62,10 @@ def local_path(address: str) -> str:
     if address.startswith("file://"):
         parts = urllib.parse.urlsplit(address)
         if parts.netloc not in ("", "localhost"):
-            raise FileError(f"{shown(address)}: file:// needs three slashes before a path, as in file:///{parts.netloc}/...")
+            raise FileError(
+                f"{shown(address)}: file:// needs three slashes before a path, as in"
+                f" file:///{parts.netloc}/..."
+            )
         address = address[len("file://") + len(parts.netloc) :].partition(_CHECKSUM)[0]
         # Alink's users write plain paths behind file://, where %xx may be a part of the name.
         unquoted = urllib.parse.unquote(address)
@@ -76,14 +86,19 @@ def name_of(address: str) -> str:
         parts = urllib.parse.urlsplit(address.partition(_CHECKSUM)[0])
     except ValueError:
         raise FileError(f"{shown(address)}: the address is not valid") from None
-    name = os.path.basename(urllib.parse.unquote(parts.path).rstrip("/")) or parts.netloc.rpartition("@")[2]
+    name = (
+        os.path.basename(urllib.parse.unquote(parts.path).rstrip("/"))
+        or parts.netloc.rpartition("@")[2]
+    )
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise FileError(f"{shown(address)}: expected an address that ends in a file name")
     return name
 
 
 def fetch(address: str, folder: str) -> str:
-    """Fetch a file, or a folder of fsspec, to `folder` and return its path; a local path is returned unchanged."""
+    """Fetch a file, or a folder of fsspec, to `folder` and return its path; a local path is
+    returned unchanged.
+    """
     address, _, checksum = address.partition(_CHECKSUM)
     if not is_remote(address):
         path = local_path(address)
@@ -130,7 +145,9 @@ class _Download:
         self._path = path
         parts = urllib.parse.urlsplit(address)
         login, _, host = parts.netloc.rpartition("@")
-        self._url = urllib.parse.urlunsplit((parts.scheme, host, _quoted(parts.path or "/"), _quoted(parts.query), ""))
+        self._url = urllib.parse.urlunsplit(
+            (parts.scheme, host, _quoted(parts.path or "/"), _quoted(parts.query), "")
+        )
         self._login = base64.b64encode(urllib.parse.unquote(login).encode("utf-8")).decode("ascii")
         self._size: int | None = None
         # The version of the file, so that a resumed download never mixes two versions.
@@ -150,8 +167,14 @@ class _Download:
                 failures = [*failures, reason] if target.tell() <= most + LEAST_BYTES else []
                 most = max(most, target.tell())
                 if len(failures) == ATTEMPTS:
-                    got = f" after {target.tell()} of {self._size} bytes" if self._size and target.tell() else ""
-                    raise self._failure(reason, f"it could not be fetched{got}, in {ATTEMPTS} attempts")
+                    got = (
+                        f" after {target.tell()} of {self._size} bytes"
+                        if self._size and target.tell()
+                        else ""
+                    )
+                    raise self._failure(
+                        reason, f"it could not be fetched{got}, in {ATTEMPTS} attempts"
+                    )
                 time.sleep(PAUSE_S * 2 ** max(len(failures) - 1, 0))
 
     def _attempt(self, target: IO[bytes]) -> str | None:
@@ -165,12 +188,15 @@ class _Download:
             raise
         except LimitError as error:
             raise FileError(f"{self._name}: {error}") from None
-        except (http.client.InvalidURL, ValueError):  # their text repeats parts of the address, which may be secret
+        # their text repeats parts of the address, which may be secret
+        except (http.client.InvalidURL, ValueError):
             raise FileError(f"{self._name}: the address is not valid") from None
         except _cut as error:
             # A wrong certificate or name of a host stays wrong, so it is not tried again.
             reason = _reason(error)
-            if isinstance(getattr(error, "reason", error), (ssl.SSLCertVerificationError, socket.gaierror)):
+            if isinstance(
+                getattr(error, "reason", error), (ssl.SSLCertVerificationError, socket.gaierror)
+            ):
                 raise self._failure(reason, "it cannot be reached") from None
             return reason
 
@@ -178,7 +204,9 @@ class _Download:
         if error.code == 416 and target.tell():  # the file became shorter
             self._restart(target)
         elif error.code not in _AGAIN:
-            raise self._failure(_REASONS.get(error.code, str(error.reason)), f"HTTP {error.code}") from None
+            raise self._failure(
+                _REASONS.get(error.code, str(error.reason)), f"HTTP {error.code}"
+            ) from None
         return f"HTTP {error.code}: {error.reason}"
 
     def _go_on(self, target: IO[bytes]) -> str | None:
@@ -210,7 +238,9 @@ class _Download:
 
     def _request(self, start: int) -> urllib.request.Request:
         # identity, because a range of compressed content could not be appended to the file.
-        request = urllib.request.Request(self._url, headers={"Accept-Encoding": "identity", "User-Agent": "akdl"})
+        request = urllib.request.Request(
+            self._url, headers={"Accept-Encoding": "identity", "User-Agent": "akdl"}
+        )
         if self._login:
             # Unlike other headers, urllib does not repeat it for another host.
             request.add_unredirected_header("Authorization", f"Basic {self._login}")
@@ -229,13 +259,20 @@ class _Download:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to https, and from http to http; others lose the encryption or lead to another kind of server."""
+    """Follows redirects to https, and from http to http; others lose the encryption or lead to
+    another kind of server.
+    """
 
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
         scheme = urllib.parse.urlsplit(newurl).scheme.lower()
         if scheme not in ("https", urllib.parse.urlsplit(req.full_url).scheme.lower()):
             fp.close()
-            raise FileError(f"{shown(req.full_url)}: it redirects to {shown(newurl)}: only redirects to https are followed")
+            raise FileError(
+                f"{shown(req.full_url)}: it redirects to {shown(newurl)}: only redirects to https"
+                " are followed"
+            )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -295,14 +332,17 @@ def _reason(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def opened_with_fsspec(address: str) -> Iterator[tuple[Any, str]]:
-    """Yield fsspec's file system of an address and the path in it; errors become a FileError without secrets."""
+    """Yield fsspec's file system of an address and the path in it; errors become a FileError
+    without secrets.
+    """
     name, scheme = shown(address), address.partition("://")[0]
     try:
         import fsspec
     except ImportError:
         raise FileError(
-            f"{name}: {scheme}:// needs the package fsspec in the Python of this program: install the extra files of akdl, as "
-            "you installed akdl, and the package of that storage, such as s3fs, ossfs or pyarrow"
+            f"{name}: {scheme}:// needs the package fsspec in the Python of this program: install"
+            " the extra files of akdl, as you installed akdl, and the package of that storage,"
+            " such as s3fs, ossfs or pyarrow"
         ) from None
     try:
         system, inside = fsspec.core.url_to_fs(address)
@@ -315,9 +355,13 @@ def opened_with_fsspec(address: str) -> Iterator[tuple[Any, str]]:
             raise FileError(f"{name}: there is no such file") from None
         raise FileError(f"{name}: it cannot be reached: {masked(str(cause), address)}") from None
     except ImportError as error:
-        raise FileError(f"{name}: {scheme}:// needs another package in the Python of this program: {error}") from None
+        raise FileError(
+            f"{name}: {scheme}:// needs another package in the Python of this program: {error}"
+        ) from None
     except Exception as error:  # each storage has its own errors
-        raise FileError(f"{name}: it cannot be reached: {type(error).__name__}: {masked(str(error), address)}") from None
+        raise FileError(
+            f"{name}: it cannot be reached: {type(error).__name__}: {masked(str(error), address)}"
+        ) from None
 
 
 def _fetch_with_fsspec(address: str, path: str) -> None:
@@ -364,7 +408,10 @@ def file_states(folder: str) -> dict[str, tuple[int, int]]:
             path = os.path.join(parent, name)
             with contextlib.suppress(OSError):  # renamed or removed by its writer meanwhile
                 state = os.stat(path)
-                states[os.path.relpath(path, folder).replace(os.sep, "/")] = (state.st_size, state.st_mtime_ns)
+                states[os.path.relpath(path, folder).replace(os.sep, "/")] = (
+                    state.st_size,
+                    state.st_mtime_ns,
+                )
     return states
 
 

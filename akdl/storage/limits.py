@@ -1,4 +1,6 @@
-"""Limits on external data that is read into memory or written to disk. Environment variables raise them."""
+"""Limits on external data that is read into memory or written to disk. Environment variables raise
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,16 @@ class Limit(NamedTuple):
         try:
             return int(float(text) * {"MB": 1 << 20, "GB": 1 << 30}[self.unit])
         except (ValueError, OverflowError):
-            raise LimitError(f"{self.variable}: expected a number of {self.unit}, got {text[:40]!r}") from None
+            raise LimitError(
+                f"{self.variable}: expected a number of {self.unit}, got {text[:40]!r}"
+            ) from None
 
     def check(self, count: int) -> None:
         most = self.most()
         if count > most:
             raise LimitError(
-                f"it has more than {most} bytes; if you trust it, set {self.variable} to a higher number of {self.unit}"
+                f"it has more than {most} bytes; if you trust it, set {self.variable} to a higher"
+                f" number of {self.unit}"
             )
 
     def read(self, file: IO[bytes]) -> bytes:
@@ -39,7 +44,9 @@ class Limit(NamedTuple):
 
 
 DOWNLOAD = Limit("AKDL_DOWNLOAD_GB", 100, "GB")
-TEXT = Limit("AKDL_TEXT_MB", 64, "MB")  # descriptions of pipelines, manifests, statuses, answers of Flink's REST
+# descriptions of pipelines, manifests, statuses, answers of Flink's REST
+TEXT = Limit("AKDL_TEXT_MB", 64, "MB")
 TABLE = Limit("AKDL_CSV_MB", 2048, "MB")  # CSV files read by the program
-GROUP = Limit("AKDL_GROUP_MB", 4096, "MB")  # a row group of a Parquet, Arrow or ORC file that decodes to 200 times the file
+# a row group of a Parquet, Arrow or ORC file that decodes to 200 times the file
+GROUP = Limit("AKDL_GROUP_MB", 4096, "MB")
 RECORD = Limit("AKDL_RECORD_MB", 1024, "MB")  # records of runs

@@ -32,7 +32,9 @@ class LogFolder:
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """Copy the files to the address during the block and at its end. A failing copy does not fail the script."""
+        """Copy the files to the address during the block and at its end. A failing copy does not
+        fail the script.
+        """
         if not self._is_remote:
             yield
             return
@@ -59,7 +61,9 @@ class LogFolder:
         """
         try:
             found = file_states(self.path)
-            changed = sorted(name for name, state in found.items() if self._copied.get(name) != state)
+            changed = sorted(
+                name for name, state in found.items() if self._copied.get(name) != state
+            )
             if not changed:
                 return
             with opened_with_fsspec(self._address) as (system, root):
@@ -79,5 +83,7 @@ class LogFolder:
             if not self._has_warned:
                 self._has_warned = True
                 logger.warning(
-                    "cannot copy the script's logs to %s: %s", shown(self._address), masked(str(error), self._address)
+                    "cannot copy the script's logs to %s: %s",
+                    shown(self._address),
+                    masked(str(error), self._address),
                 )

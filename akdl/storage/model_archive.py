@@ -39,8 +39,11 @@ _COPY_BYTES = 1 << 20
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
-def pack(folder: str, checkpoint: str | None = None, as_is: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield the rows of the SavedModel in `folder`, or with `as_is` of any content; equal directories give equal rows.
+def pack(
+    folder: str, checkpoint: str | None = None, as_is: bool = False
+) -> Iterator[tuple[int, str]]:
+    """Yield the rows of the SavedModel in `folder`, or with `as_is` of any content; equal
+    directories give equal rows.
 
     Memory stays at a few chunks, whatever the size of the model; the zip file is a temporary file.
 
@@ -61,8 +64,16 @@ def pack(folder: str, checkpoint: str | None = None, as_is: bool = False) -> Ite
             spools.append(stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-")))
             write_zip(checkpoint, spools[1], has_manifest=False)
             names.append(os.path.abspath(checkpoint) + ".zip")
-            sizes = [(name, spool.tell(), -(-spool.tell() // CHUNK_BYTES)) for name, spool in zip(names, spools)]
-            head = json.dumps([{"name": n, "size": s, "chunk_size": CHUNK_BYTES, "chunks": c} for n, s, c in sizes])
+            sizes = [
+                (name, spool.tell(), -(-spool.tell() // CHUNK_BYTES))
+                for name, spool in zip(names, spools)
+            ]
+            head = json.dumps(
+                [
+                    {"name": n, "size": s, "chunk_size": CHUNK_BYTES, "chunks": c}
+                    for n, s, c in sizes
+                ]
+            )
         yield 0, head
         number = 0
         for spool in spools:
@@ -73,7 +84,8 @@ def pack(folder: str, checkpoint: str | None = None, as_is: bool = False) -> Ite
 
 
 def unpack(rows: Iterable[tuple[int, str]], target: str, as_is: bool = False) -> str:
-    """Write the model in the rows into the folder `target`, as a whole or not at all; return its path.
+    """Write the model in the rows into the folder `target`, as a whole or not at all; return its
+    path.
 
     Args:
         rows: (model_id, model_info), in any order.
@@ -81,10 +93,12 @@ def unpack(rows: Iterable[tuple[int, str]], target: str, as_is: bool = False) ->
         as_is: The model need not be a SavedModel; `target` is returned.
 
     Raises:
-        ModelError: The rows are not a model, or a damaged one: a chunk is missing, repeated or unreadable, an entry would leave
-            the folder, or a file differs from the manifest.
+        ModelError: The rows are not a model, or a damaged one: a chunk is missing, repeated or
+            unreadable, an entry would leave the folder, or a file differs from the manifest.
     """
-    with _new_folder(target, as_is) as folder, tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
+    with _new_folder(target, as_is) as folder, tempfile.TemporaryFile(
+        dir=os.path.dirname(folder)
+    ) as spool:
         _write_chunks(rows, spool)
         _extract(spool, folder)
     return target if as_is else find_model(os.path.abspath(target))
@@ -94,8 +108,10 @@ def unpack_file(path: str, target: str) -> str:
     """Write the model of an archive file into the folder `target` and return its path.
 
     Args:
-        path: A zip, tar, tar.gz or tar.bz2 file with a model at its root, or a SavedModel in one folder.
-        target: A folder that does not exist or is empty. It appears with the whole model or not at all.
+        path: A zip, tar, tar.gz or tar.bz2 file with a model at its root, or a SavedModel in one
+            folder.
+        target: A folder that does not exist or is empty. It appears with the whole model or not at
+            all.
 
     Raises:
         ModelError: The file is not such an archive, or is damaged.
@@ -105,8 +121,11 @@ def unpack_file(path: str, target: str) -> str:
     return find_model(os.path.abspath(target))
 
 
-def write_model(folder: str, output_writer: Any, checkpoint: str | None = None, as_is: bool = False) -> None:
-    """Send the model in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
+def write_model(
+    folder: str, output_writer: Any, checkpoint: str | None = None, as_is: bool = False
+) -> None:
+    """Send the model in `folder` as rows of a table with the columns model_id BIGINT and model_info
+    STRING.
 
     Args:
         folder: See `pack`, as for `checkpoint` and `as_is`.
@@ -123,10 +142,14 @@ def write_model(folder: str, output_writer: Any, checkpoint: str | None = None, 
 
 @contextlib.contextmanager
 def _new_folder(target: str, as_is: bool = False) -> Iterator[str]:
-    """Yield an empty folder that becomes `target` once it holds a model, or with `as_is` once it is filled."""
+    """Yield an empty folder that becomes `target` once it holds a model, or with `as_is` once it is
+    filled.
+    """
     target = os.path.abspath(target)
     if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
-        raise ModelError(f"the model cannot be written to {target}: it exists and is not an empty folder")
+        raise ModelError(
+            f"the model cannot be written to {target}: it exists and is not an empty folder"
+        )
     os.makedirs(os.path.dirname(target), exist_ok=True)
     work = tempfile.mkdtemp(prefix=".akdl-model-", dir=os.path.dirname(target))
     try:
@@ -143,7 +166,9 @@ def _new_folder(target: str, as_is: bool = False) -> Iterator[str]:
 # Directory to zip.
 
 
-def write_zip(folder: str, file: IO[bytes], has_manifest: bool = True, compress: bool = True) -> None:
+def write_zip(
+    folder: str, file: IO[bytes], has_manifest: bool = True, compress: bool = True
+) -> None:
     """Write a folder as a zip file at the file's position."""
     files: dict[str, dict[str, Any]] = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -171,7 +196,9 @@ def _contents(folder: str) -> Iterator[str]:
         prefix = "" if inside == "." else inside + "/"
         for name in folders:
             if os.path.islink(os.path.join(parent, name)):
-                raise ModelError(f"{prefix}{name} in {folder} is a link to a folder: replace it by the files")
+                raise ModelError(
+                    f"{prefix}{name} in {folder} is a link to a folder: replace it by the files"
+                )
         if prefix and not folders and not files:
             yield prefix
         for name in sorted(files):
@@ -228,19 +255,26 @@ def _write_chunks(rows: Iterable[tuple[int, str]], spool: IO[bytes]) -> None:
     if len(seen) != last + 1:
         missing = [str(number) for number in range(min(last, len(seen) + 1)) if number not in seen]
         raise ModelError(
-            "the rows of the model are incomplete: {} of {} are missing, among them model_id {}".format(
+            "the rows of the model are incomplete: {} of {} are missing, among them model_id {}".format(  # noqa: E501
                 last + 1 - len(seen), last + 1, ", ".join(missing[:5])
             )
         )
     if last == 0:
-        raise ModelError("the rows of the model are incomplete: there is a file name and no content")
+        raise ModelError(
+            "the rows of the model are incomplete: there is a file name and no content"
+        )
     chunks = last if of_model is None else -(-of_model // CHUNK_BYTES)
     short -= {last, chunks}
     if short:
-        raise ModelError(f"the chunk with model_id {min(short)} is shorter than {CHUNK_BYTES} bytes")
+        raise ModelError(
+            f"the chunk with model_id {min(short)} is shorter than {CHUNK_BYTES} bytes"
+        )
     if of_model is not None:
         if not 0 < chunks <= last:
-            raise ModelError(f"the row with model_id 0 gives {chunks} as the number of the model's chunks, found {last}")
+            raise ModelError(
+                f"the row with model_id 0 gives {chunks} as the number of the model's chunks, found"
+                f" {last}"
+            )
         # The rest is the checkpoint. A reader of zip files starts at the end of the file, so it
         # would find the list of the checkpoint's zip.
         spool.truncate(of_model)
@@ -255,26 +289,34 @@ def _bytes_of_model(head: Any) -> int | None:
     except (ValueError, TypeError, KeyError, IndexError):
         if isinstance(head, str) and "akdl-model-" in head:
             raise ModelError(
-                f"the table names a model in the modelDir of the operator that trained it, {short(head)}: predict "
-                "with that operator as the model, or with the zip file there as modelPath"
+                "the table names a model in the modelDir of the operator that trained it,"
+                f" {short(head)}: predict with that operator as the model, or with the zip file"
+                " there as modelPath"
             ) from None
         _refuse_other_models(head)
-        raise ModelError(f"the row with model_id 0 should hold the name of a zip file, got {short(head)}") from None
+        raise ModelError(
+            f"the row with model_id 0 should hold the name of a zip file, got {short(head)}"
+        ) from None
 
 
 def _refuse_other_models(head: Any) -> None:
-    """Raise an error for Alink's models that are not SavedModels: their first row is a JSON object."""
+    """Raise an error for Alink's models that are not SavedModels: their first row is a JSON
+    object.
+    """
     try:
         facts = json.loads(head)
     except (ValueError, TypeError):
         return
     if isinstance(facts, dict) and "tfModelPartitionStart" in facts:
         raise ModelError(
-            "the rows are a model of Alink's KerasSequential or of another of its trainers, whose SavedModel gives logits: "
-            "train it here with the operator of the same name"
+            "the rows are a model of Alink's KerasSequential or of another of its trainers, whose"
+            " SavedModel gives logits: train it here with the operator of the same name"
         )
     if isinstance(facts, dict):
-        raise ModelError(f"the rows are a model of Alink without TensorFlow: {short(facts.get('modelName', sorted(facts)))}")
+        raise ModelError(
+            "the rows are a model of Alink without TensorFlow:"
+            f" {short(facts.get('modelName', sorted(facts)))}"
+        )
 
 
 def _number(row_id: Any, text: object) -> int:
@@ -295,25 +337,35 @@ def _decode(number: int, text: Any) -> bytes:
         chunk = base64.b64decode(text, validate=True)
     except (binascii.Error, TypeError, ValueError) as error:
         raise ModelError(
-            f"the row with model_id {number} should hold a chunk as base64 text, got {short(text)} ({error})"
+            f"the row with model_id {number} should hold a chunk as base64 text, got {short(text)}"
+            f" ({error})"
         ) from error
     if not 0 < len(chunk) <= CHUNK_BYTES:
-        raise ModelError(f"the chunk with model_id {number} holds {len(chunk)} bytes, expected 1 to {CHUNK_BYTES}")
+        raise ModelError(
+            f"the chunk with model_id {number} holds {len(chunk)} bytes, expected 1 to"
+            f" {CHUNK_BYTES}"
+        )
     return chunk
 
 
-def _extract(archive: IO[bytes], folder: str, name: str = "the archive that holds the model") -> None:
+def _extract(
+    archive: IO[bytes], folder: str, name: str = "the archive that holds the model"
+) -> None:
     try:
         files = unpack_archive(archive, folder, copy=_copy)
     except ArchiveError as error:
-        raise ModelError(f"{name}: expected a zip or tar file with a SavedModel, but {error}") from error
+        raise ModelError(
+            f"{name}: expected a zip or tar file with a SavedModel, but {error}"
+        ) from error
     if files.pop(MANIFEST, None) is not None:
         path = os.path.join(folder, MANIFEST)
         with open(path, "rb") as file:
             try:
                 manifest = json.loads(TEXT.read(file).decode("utf-8"))
             except (ValueError, RecursionError) as error:
-                raise ModelError(f"{name}: its manifest {MANIFEST} cannot be read: {error}") from error
+                raise ModelError(
+                    f"{name}: its manifest {MANIFEST} cannot be read: {error}"
+                ) from error
         os.remove(path)
         _check_manifest(manifest, files)
 
@@ -324,8 +376,13 @@ def _check_manifest(manifest: object, files: dict[str, dict[str, object]]) -> No
         raise ModelError(f"the model's manifest {MANIFEST} has no list of files")
     if set(expected) != set(files):
         raise ModelError(
-            "the model's files differ from the list in its manifest: {}".format(", ".join(sorted(set(expected) ^ set(files))))
+            "the model's files differ from the list in its manifest: {}".format(
+                ", ".join(sorted(set(expected) ^ set(files)))
+            )
         )
     for name, line in expected.items():
         if line != files[name]:
-            raise ModelError(f"the model's file {name} does not match its manifest: expected {line}, got {files[name]}")
+            raise ModelError(
+                f"the model's file {name} does not match its manifest: expected {line}, got"
+                f" {files[name]}"
+            )

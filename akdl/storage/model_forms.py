@@ -16,18 +16,24 @@ MODEL_FILES = (".keras", ".onnx", ".pt2", ".pt")  # endings of files that `akdl.
 ARCHIVES = (".ak", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 
 _KERAS = (
-    "a model in a format of Keras: save it as a SavedModel, with keras.models.load_model(file).export(folder) where it was made"
+    "a model in a format of Keras: save it as a SavedModel, with"
+    " keras.models.load_model(file).export(folder) where it was made"
 )
 _WEIGHTS = (
-    "the weights of a checkpoint, without the graph: load them in the program that defines the model, and save it with "
-    "model.export(folder) or tf.saved_model.save"
+    "the weights of a checkpoint, without the graph: load them in the program that defines the"
+    " model, and save it with model.export(folder) or tf.saved_model.save"
 )
 _FUNCTION = (
-    "a model of another framework: put it into a folder, the modelPath of PredictBatchOp, and let predictFn load it from there"
+    "a model of another framework: put it into a folder, the modelPath of PredictBatchOp, and let"
+    " predictFn load it from there"
 )
-_OF_TORCH = "not TorchScript: save the model with torch.export.save or torch.jit.save, as weights and pickles are not loaded"
+_OF_TORCH = (
+    "not TorchScript: save the model with torch.export.save or torch.jit.save, as weights and"
+    " pickles are not loaded"
+)
 _FORMS = (
-    ((".index", ".ckpt", "checkpoint", ".data-00000-of-00001", ".weights.h5"), _WEIGHTS),  # the last one also ends in .h5
+    # the last one also ends in .h5
+    ((".index", ".ckpt", "checkpoint", ".data-00000-of-00001", ".weights.h5"), _WEIGHTS),
     (KERAS_FILES, _KERAS),
     ((".pth", ".pkl", ".joblib", ".safetensors", ".tflite", ".ubj", ".cbm"), _FUNCTION),
 )
@@ -39,13 +45,16 @@ class ModelError(ValueError):
 
 
 def find_saved_model(folder: str) -> str:
-    """SavedModel directory in `folder`: the folder itself, or the only one directly below it, such as a timestamp.
+    """SavedModel directory in `folder`: the folder itself, or the only one directly below it, such
+    as a timestamp.
 
     Raises:
         ModelError: There is no SavedModel, or there are several; the message lists what was found.
     """
     if not os.path.isdir(folder):
-        raise ModelError(f"expected a SavedModel in {folder}, which is not a folder{other_form(folder)}")
+        raise ModelError(
+            f"expected a SavedModel in {folder}, which is not a folder{other_form(folder)}"
+        )
     found = _saved_models_in(folder)
     if len(found) == 1:
         return found[0]
@@ -63,15 +72,26 @@ def find_saved_model(folder: str) -> str:
 
 
 def find_model(place: str) -> str:
-    """Path of the model at a local place: a file, the only such file in a folder, or the folder of a SavedModel.
+    """Path of the model at a local place: a file, the only such file in a folder, or the folder of
+    a SavedModel.
 
     Raises:
         ModelError: There is no model, or there are several.
     """
-    files = [place] if is_model_file(place) else [os.path.join(place, each) for each in _names_at(place) if is_model_file(each)]
-    if len(files) != 1 or not os.path.isfile(files[0]) or (files[0] != place and _saved_models_in(place)):
+    files = (
+        [place]
+        if is_model_file(place)
+        else [os.path.join(place, each) for each in _names_at(place) if is_model_file(each)]
+    )
+    if (
+        len(files) != 1
+        or not os.path.isfile(files[0])
+        or (files[0] != place and _saved_models_in(place))
+    ):
         return find_saved_model(place)
-    if files[0].lower().endswith(".pt") and not any(name.endswith("/constants.pkl") for name in _entries(files[0])):
+    if files[0].lower().endswith(".pt") and not any(
+        name.endswith("/constants.pkl") for name in _entries(files[0])
+    ):
         raise ModelError(f"{files[0]} is {_OF_TORCH}")
     return files[0]
 
@@ -81,17 +101,27 @@ def is_model_file(name: str) -> bool:
 
 
 def kind_at(path: str) -> str:
-    """Ending of the model file at a local path, in a folder or in a zip file; "" for a SavedModel and anything else."""
+    """Ending of the model file at a local path, in a folder or in a zip file; "" for a SavedModel
+    and anything else.
+    """
     names = _names_at(path)
     found = {os.path.splitext(name)[1].lower() for name in names if is_model_file(name)}
-    return "" if len(found) != 1 or any(os.path.basename(name) in SAVED_MODEL_FILES for name in names) else found.pop()
+    return (
+        ""
+        if len(found) != 1 or any(os.path.basename(name) in SAVED_MODEL_FILES for name in names)
+        else found.pop()
+    )
 
 
 def _names_at(path: str) -> list[str]:
-    """Names in a folder, or in a zip file and the folders at its root; the path of any other file."""
+    """Names in a folder, or in a zip file and the folders at its root; the path of any
+    other file.
+    """
     if os.path.isdir(path):
         return sorted(os.listdir(path))
-    return [path] if is_model_file(path) else [name for name in _entries(path) if name.count("/") < 2]
+    return (
+        [path] if is_model_file(path) else [name for name in _entries(path) if name.count("/") < 2]
+    )
 
 
 def _entries(path: str) -> list[str]:
@@ -103,13 +133,17 @@ def _entries(path: str) -> list[str]:
 
 
 def find_keras_file(folder: str) -> str | None:
-    """Path of the only Keras model file in `folder`; None for several, or next to a SavedModel. Weights do not count."""
+    """Path of the only Keras model file in `folder`; None for several, or next to a SavedModel.
+    Weights do not count.
+    """
     found = [name for name in os.listdir(folder) if _form_of(name) == _KERAS]
     return None if len(found) != 1 or _saved_models_in(folder) else os.path.join(folder, found[0])
 
 
 def other_form(path: str) -> str:
-    """A part of a sentence that says what lies at a path, and what to do; "" where that is not known."""
+    """A part of a sentence that says what lies at a path, and what to do; "" where that is not
+    known.
+    """
     name = os.path.basename(path)
     names = sorted(os.listdir(path)) if os.path.isdir(path) else [name]
     if not os.path.exists(path) and os.path.isfile(f"{path}.index"):
@@ -135,7 +169,11 @@ def _form_of(name: str) -> str:
 def _saved_models_in(folder: str) -> list[str]:
     """The folder itself if it is a SavedModel, else the SavedModels directly below it."""
     for folders in ([folder], [os.path.join(folder, name) for name in sorted(os.listdir(folder))]):
-        found = [each for each in folders if any(os.path.isfile(os.path.join(each, name)) for name in SAVED_MODEL_FILES)]
+        found = [
+            each
+            for each in folders
+            if any(os.path.isfile(os.path.join(each, name)) for name in SAVED_MODEL_FILES)
+        ]
         if found:
             return found
     return []

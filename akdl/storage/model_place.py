@@ -1,7 +1,9 @@
-"""Places of models: a folder, an archive or a table at any address; and `modelDir`, where trainings store them.
+"""Places of models: a folder, an archive or a table at any address; and `modelDir`, where trainings
+store them.
 
-A model in `modelDir` is named by the only row of its table, because a table transfers about 10 MB/s. A reader looks only in
-its own configured folder, so a table cannot make it read another file. Nothing is unpickled.
+A model in `modelDir` is named by the only row of its table, because a table transfers about 10
+MB/s. A reader looks only in its own configured folder, so a table cannot make it read another file.
+Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -22,7 +24,16 @@ from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
 from akdl.storage.ak_records import is_ak_file, model_rows
 from akdl.storage.archive import ArchiveError, damage_is_named, unpack_archive
-from akdl.storage.files import UNFINISHED, FileError, fetch, is_remote, local_path, opened_with_fsspec, put_whole, sha256_of
+from akdl.storage.files import (
+    UNFINISHED,
+    FileError,
+    fetch,
+    is_remote,
+    local_path,
+    opened_with_fsspec,
+    put_whole,
+    sha256_of,
+)
 from akdl.storage.model_archive import unpack, unpack_file, write_zip
 from akdl.storage.model_forms import (
     MODEL_FILES,
@@ -39,10 +50,11 @@ _NAME = re.compile("akdl-model-([0-9a-f]{64})[.]zip")
 
 
 class ModelFolder:
-    """A local folder with the model at an address: the folder itself, or a temporary one for fetched and unpacked files.
+    """A local folder with the model at an address: the folder itself, or a temporary one for
+    fetched and unpacked files.
 
-    There may be the folder or file of a model, an archive of one, a model table in an .ak file or in a folder of such files, or
-    the only model in a modelDir.
+    There may be the folder or file of a model, an archive of one, a model table in an .ak file or
+    in a folder of such files, or the only model in a modelDir.
 
     Args:
         address: The place of the model.
@@ -104,7 +116,9 @@ class PlacedModel:
     model_dir: str = field(repr=False)  # an address may hold a password
 
 
-def put_model(folder: str, model_dir: str, checkpoint: str | None = None, as_is: bool = False) -> str:
+def put_model(
+    folder: str, model_dir: str, checkpoint: str | None = None, as_is: bool = False
+) -> str:
     """Write a model and the content of `checkpoint` to `model_dir`; return the text of the row.
 
     The model is the SavedModel in `folder`, or with `as_is` any content of it.
@@ -124,18 +138,25 @@ def named_model(text: object) -> str | None:
     except (ValueError, KeyError, TypeError):
         return None
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ModelError(f"the model table names the file {str(name)[:100]!r}, which is not the name of a model in modelDir")
+        raise ModelError(
+            f"the model table names the file {str(name)[:100]!r}, which is not the name of a model"
+            " in modelDir"
+        )
     return name
 
 
 def get_model(name: str, model_dir: str, folder: str) -> str:
-    """Path of a model written by `put_model`, after its checksum is verified; remote files are fetched to `folder`."""
+    """Path of a model written by `put_model`, after its checksum is verified; remote files are
+    fetched to `folder`.
+    """
     match = _NAME.fullmatch(name)
     assert match is not None  # see `named_model`
     try:
         path = fetch(f"{model_dir.rstrip('/')}/{name}#sha256={match.group(1)}", folder)
     except FileError as error:
-        raise ModelError(f"expected the model of the table in modelDir {shown(model_dir)}: {error}") from None
+        raise ModelError(
+            f"expected the model of the table in modelDir {shown(model_dir)}: {error}"
+        ) from None
     if os.path.islink(path):
         raise ModelError(f"the model {path} is a link, which may lead out of modelDir")
     return path
@@ -144,21 +165,36 @@ def get_model(name: str, model_dir: str, folder: str) -> str:
 def _put(folder: str, model_dir: str, has_manifest: bool = True) -> dict[str, Any]:
     """Write a folder as a zip file named by its content.
 
-    It is not compressed, because compression hardly shrinks weights. A file of the same name has the
-    same content, so writing it again changes nothing, and a restarted training leaves one file.
+    It is not compressed, because compression hardly shrinks weights. A file of the same name has
+    the same content, so writing it again changes nothing, and a restarted training leaves one file.
     """
     try:
         if not is_remote(model_dir):
             target = local_path(model_dir)
             os.makedirs(target, exist_ok=True)
-            return _put_file(folder, target, has_manifest, lambda path, name: os.replace(path, os.path.join(target, name)))
+            return _put_file(
+                folder,
+                target,
+                has_manifest,
+                lambda path, name: os.replace(path, os.path.join(target, name)),
+            )
         with tempfile.TemporaryDirectory() as work, opened_with_fsspec(model_dir) as (system, root):
-            return _put_file(folder, work, has_manifest, lambda path, name: put_whole(system, path, f"{root}/{name}"))
+            return _put_file(
+                folder,
+                work,
+                has_manifest,
+                lambda path, name: put_whole(system, path, f"{root}/{name}"),
+            )
     except OSError as error:
-        raise FileError(f"modelDir {shown(model_dir)}: the model cannot be written there: {error.strerror or error}") from None
+        raise FileError(
+            f"modelDir {shown(model_dir)}: the model cannot be written there:"
+            f" {error.strerror or error}"
+        ) from None
 
 
-def _put_file(folder: str, work: str, has_manifest: bool, send: Callable[[str, str], None]) -> dict[str, Any]:
+def _put_file(
+    folder: str, work: str, has_manifest: bool, send: Callable[[str, str], None]
+) -> dict[str, Any]:
     path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{UNFINISHED}")
     try:
         with open(path, "x+b") as file:
@@ -173,7 +209,9 @@ def _put_file(folder: str, work: str, has_manifest: bool, send: Callable[[str, s
 
 
 def check_model(path: str) -> None:
-    """ModelError for a local path without a model: says what is there, and what to do. The model is not loaded."""
+    """ModelError for a local path without a model: says what is there, and what to do. The model is
+    not loaded.
+    """
     if os.path.isdir(path):
         if not _files_of_model(path):
             find_model(path)
@@ -191,8 +229,8 @@ def check_model(path: str) -> None:
             raise ModelError(f"{path}: {error}") from None
         return
     expected = (
-        f"{path}: expected the folder of a SavedModel, a {', '.join(MODEL_FILES)} file, a zip or tar file of one, or a model "
-        "table in an .ak file"
+        f"{path}: expected the folder of a SavedModel, a {', '.join(MODEL_FILES)} file, a zip or"
+        " tar file of one, or a model table in an .ak file"
     )
     if form or not (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)):
         raise ModelError(expected + form)
@@ -202,15 +240,26 @@ def check_model(path: str) -> None:
                 names = file.namelist()
         except ArchiveError as error:
             raise ModelError(f"{path}: {error}") from None
-        if not any(name.count("/") < 2 and name.lower().endswith((*SAVED_MODEL_FILES, *MODEL_FILES)) for name in names):
+        if not any(
+            name.count("/") < 2 and name.lower().endswith((*SAVED_MODEL_FILES, *MODEL_FILES))
+            for name in names
+        ):
             raise ModelError(f"{expected}, found {', '.join(names[:5]) or 'nothing'}")
 
 
 def _files_of_model(folder: str) -> list[str]:
-    """The .ak files of a table in a folder, or the only model in a modelDir; an empty list for other folders."""
-    paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if not name.startswith(("_", "."))]
+    """The .ak files of a table in a folder, or the only model in a modelDir; an empty list for
+    other folders.
+    """
+    paths = [
+        os.path.join(folder, name)
+        for name in sorted(os.listdir(folder))
+        if not name.startswith(("_", "."))
+    ]
     files = [path for path in paths if os.path.isfile(path)]
     placed = [path for path in files if _NAME.fullmatch(os.path.basename(path))]
     if len(placed) > 1:
-        raise ModelError(f"{folder} has the models of {len(placed)} trainings: name one of its zip files")
+        raise ModelError(
+            f"{folder} has the models of {len(placed)} trainings: name one of its zip files"
+        )
     return placed or (files if len(files) == len(paths) and all(map(is_ak_file, files)) else [])

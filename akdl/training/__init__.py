@@ -1,1 +1,3 @@
-"""Parts of all trainings: checkpoints, reports and requests to stop, and the cluster of TF_CONFIG."""
+"""Parts of all trainings: checkpoints, reports and requests to stop, and the cluster of
+TF_CONFIG.
+"""

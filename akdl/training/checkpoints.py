@@ -40,21 +40,28 @@ class CheckpointError(ValueError):
 
 
 def save(
-    folder: str, keep: int | None, is_chief: bool, values: dict[str, Any], options: Any = None, **objects: Any
+    folder: str,
+    keep: int | None,
+    is_chief: bool,
+    values: dict[str, Any],
+    options: Any = None,
+    **objects: Any,
 ) -> str | None:
     """Write a checkpoint of `values` and trackable `objects`, and return its path, on the chief.
 
     All workers in step have to call this, because some variables are sums over workers. Only the
-    chief's files are used, so the others write theirs into a folder of their own and drop it. `keep`
-    is the number of checkpoints to keep; None or 0 for all.
+    chief's files are used, so the others write theirs into a folder of their own and drop it.
+    `keep` is the number of checkpoints to keep; None or 0 for all.
     """
     if is_chief:
         os.makedirs(folder, exist_ok=True)
     name = f"{_NAME}-{_number(latest(folder)) + 1}"
-    # TensorFlow writes through links that another user may have made of the final names. So the files
-    # get these names when they are complete.
+    # TensorFlow writes through links that another user may have made of the final names. So the
+    # files get these names when they are complete.
     with tempfile.TemporaryDirectory(prefix=".akdl-", dir=folder if is_chief else None) as own:
-        written = tf.train.Checkpoint(values=_Values(values), **objects).write(os.path.join(own, name), options)
+        written = tf.train.Checkpoint(values=_Values(values), **objects).write(
+            os.path.join(own, name), options
+        )
         if not is_chief:
             return None
         # The files are on the disk before older ones are removed. Otherwise a crash of the host
@@ -71,14 +78,17 @@ def save(
 
 
 def restore(
-    folder: str, total: Callable[[list[float]], Sequence[float]] | None, options: Any = None, **objects: Any
+    folder: str,
+    total: Callable[[list[float]], Sequence[float]] | None,
+    options: Any = None,
+    **objects: Any,
 ) -> tuple[str, dict[str, Any]] | None:
     """Restore `objects` from the latest checkpoint, and return its path and its values.
 
     All workers in step have to call this with the sum over them as `total`. Hosts with folders of
     their own would otherwise continue from different steps, and no error would show it: the sums of
-    gradients fit whatever the weights are. Nothing is changed if an object is a list of variables and
-    the checkpoint has other ones.
+    gradients fit whatever the weights are. Nothing is changed if an object is a list of variables
+    and the checkpoint has other ones.
 
     Raises:
         CheckpointError: The workers see different checkpoints, or it is one of another model.
@@ -90,8 +100,8 @@ def restore(
         # If all numbers are equal, their sum is a multiple of each of them.
         if numbers != workers * number:
             raise CheckpointError(
-                f"the workers see different checkpoints in {folder}: choose a folder that all hosts share, or set "
-                "checkpointDir to an address of a storage"
+                f"the workers see different checkpoints in {folder}: choose a folder that all hosts"
+                " share, or set checkpointDir to an address of a storage"
             )
     if path is None:
         return None
@@ -101,15 +111,25 @@ def restore(
         for name, own in objects.items():
             if not isinstance(own, list):
                 continue
-            numbered = {int(key.split("/")[1]): shape for key, shape in shapes.items() if key.startswith(f"{name}/")}
-            wanted, got = [one.shape.as_list() for one in own], [numbered[number] for number in sorted(numbered)]
+            numbered = {
+                int(key.split("/")[1]): shape
+                for key, shape in shapes.items()
+                if key.startswith(f"{name}/")
+            }
+            wanted, got = (
+                [one.shape.as_list() for one in own],
+                [numbered[number] for number in sorted(numbered)],
+            )
             if wanted != got:
                 raise ValueError(f"{name} has shapes {wanted}, the checkpoint has {got}")
-        tf.train.Checkpoint(values=values, **objects).read(path, options).assert_existing_objects_matched()
+        tf.train.Checkpoint(values=values, **objects).read(
+            path, options
+        ).assert_existing_objects_matched()
     except (AssertionError, ValueError) as error:
         raise CheckpointError(
-            f"{path} belongs to another model or another optimizer: {str(error).splitlines()[0]}; to train from the start, "
-            "choose another checkpointDir, or another path of the callback checkpoint"
+            f"{path} belongs to another model or another optimizer: {str(error).splitlines()[0]};"
+            " to train from the start, choose another checkpointDir, or another path of the"
+            " callback checkpoint"
         ) from error
     return path, values.found
 
@@ -183,8 +203,8 @@ class BestCheckpoints:
         """
         if self._metric not in metrics:
             raise ValueError(
-                f"best_checkpoint_metric: expected one of {', '.join(sorted(metrics))}, got {self._metric!r}: choose one, or "
-                "compile the model with this metric"
+                f"best_checkpoint_metric: expected one of {', '.join(sorted(metrics))}, got"
+                f" {self._metric!r}: choose one, or compile the model with this metric"
             )
         known = self._known()
         value, name = float(metrics[self._metric]), os.path.basename(checkpoint)
@@ -201,7 +221,9 @@ class BestCheckpoints:
         for path in files_of(checkpoint):
             # Each copy appears complete or not at all, as a reader may look at the folder at any
             # time.
-            with open(path, "rb") as file, WholeFile(os.path.join(self._folder, os.path.basename(path))) as copy:
+            with open(path, "rb") as file, WholeFile(
+                os.path.join(self._folder, os.path.basename(path))
+            ) as copy:
                 shutil.copyfileobj(file, copy)
         with WholeFile(os.path.join(self._folder, METRICS_FILE)) as metrics_file:
             metrics_file.write(json.dumps(ranked, indent=1).encode("utf-8"))
@@ -217,7 +239,9 @@ class BestCheckpoints:
         return known
 
 
-def best_checkpoints(train_config: Config, folder: str | None, metric: str) -> BestCheckpoints | None:
+def best_checkpoints(
+    train_config: Config, folder: str | None, metric: str
+) -> BestCheckpoints | None:
     """Read the keys of a train config.
 
     The result is None without `keep_best_checkpoints`. `metric` is the default metric.
@@ -227,11 +251,19 @@ def best_checkpoints(train_config: Config, folder: str | None, metric: str) -> B
         return None
     # A bool is an int in Python, so `true` in a config would otherwise pass as 1.
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"train_config: keep_best_checkpoints: expected a whole number of at least 1, got {count!r}")
+        raise ValueError(
+            "train_config: keep_best_checkpoints: expected a whole number of at least 1, got"
+            f" {count!r}"
+        )
     if folder is None:
-        raise ValueError("train_config: keep_best_checkpoints needs a place for checkpoints: set checkpointDir on the operator")
+        raise ValueError(
+            "train_config: keep_best_checkpoints needs a place for checkpoints: set checkpointDir"
+            " on the operator"
+        )
     bigger = bool(train_config.get("best_checkpoint_bigger", False))
-    return BestCheckpoints(folder, train_config.get("best_checkpoint_metric") or metric, count, bigger)
+    return BestCheckpoints(
+        folder, train_config.get("best_checkpoint_metric") or metric, count, bigger
+    )
 
 
 class _Values(tf.train.experimental.PythonState):  # type: ignore[misc]
@@ -250,7 +282,11 @@ class _Values(tf.train.experimental.PythonState):  # type: ignore[misc]
 
 def _encoded(array: Any) -> dict[str, Any]:
     array = np.asarray(array)
-    return {"dtype": array.dtype.name, "shape": array.shape, "base64": base64.b64encode(array.tobytes()).decode("ascii")}
+    return {
+        "dtype": array.dtype.name,
+        "shape": array.shape,
+        "base64": base64.b64encode(array.tobytes()).decode("ascii"),
+    }
 
 
 def _decoded(value: dict[str, Any]) -> Any:

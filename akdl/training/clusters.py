@@ -15,7 +15,9 @@ def read_cluster(environment: Mapping[str, str]) -> dict[str, list[str]]:
 
     Empty without TF_CONFIG.
     """
-    cluster: dict[str, list[str]] = json.loads(environment.get("TF_CONFIG") or "{}").get("cluster", {})
+    cluster: dict[str, list[str]] = json.loads(environment.get("TF_CONFIG") or "{}").get(
+        "cluster", {}
+    )
     return cluster
 
 
@@ -51,7 +53,9 @@ def sum_over_workers(strategy: Any) -> Callable[[Sequence[float]], list[float]] 
     All workers have to call the function the same number of times: it blocks until the last one
     does.
     """
-    if tf_version() < (2, 0) or not isinstance(strategy, strategy_named("MultiWorkerMirroredStrategy")):
+    if tf_version() < (2, 0) or not isinstance(
+        strategy, strategy_named("MultiWorkerMirroredStrategy")
+    ):
         return None
     total = worker_sums(strategy)
     return lambda values: list(map(float, total(list(values))))
@@ -66,7 +70,9 @@ def worker_sums(strategy: Any) -> Callable[[Any], Any]:
     def all_reduce(values: Any) -> Any:
         def reduce(own: Any) -> Any:
             # The strategy needs a tensor on the replica's device; an argument is on no device.
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(own))
+            return tf.distribute.get_replica_context().all_reduce(
+                tf.distribute.ReduceOp.SUM, tf.identity(own)
+            )
 
         return strategy.run(reduce, args=(values,))
 

@@ -50,7 +50,12 @@ class TrainingWatch:
         looks: bool = True,
         total: Callable[[Sequence[float]], Any] | None = None,
     ) -> None:
-        self._task_config, self._folder, self._looks, self._total = task_config, folder, looks, total
+        self._task_config, self._folder, self._looks, self._total = (
+            task_config,
+            folder,
+            looks,
+            total,
+        )
         self._look_s = REMOTE_LOOK_S if folder is not None and folder.is_remote else LOOK_S
         self._report_due = self._looked = time.monotonic()
         self._steps_to_look, self._steps_since_look = 1, 0

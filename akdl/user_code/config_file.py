@@ -18,7 +18,9 @@ class ConfigError(ValueError):
     def __init__(self, task: str, mistakes: Sequence[str]) -> None:
         self.mistakes = list(mistakes)
         count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        super().__init__("\n".join([f"the {task} config has {count}:", *(f"- {one}" for one in mistakes)]))
+        super().__init__(
+            "\n".join([f"the {task} config has {count}:", *(f"- {one}" for one in mistakes)])
+        )
 
 
 def read_config(path: str) -> dict[str, Any]:
@@ -42,7 +44,9 @@ def parse_config(name: str, text: str, key: str = "") -> dict[str, Any]:
     try:
         config = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ConfigError(name, [f"{key}line {error.lineno}, column {error.colno}: {error.msg}"]) from error
+        raise ConfigError(
+            name, [f"{key}line {error.lineno}, column {error.colno}: {error.msg}"]
+        ) from error
     # A text that is nested some thousand times overflows the stack of the parser.
     except RecursionError as error:
         raise ConfigError(name, [f"{key}expected JSON as UTF-8: {error}"]) from None

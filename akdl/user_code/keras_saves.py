@@ -45,12 +45,15 @@ def lost_model(source: str, name: str, version: str) -> str:
     """Error text for a script that would lose its model after training; "" without evidence."""
     if not version or any(word in source for word in _OTHER_WAYS):
         return ""
-    line = next((call.lineno for call in _always_run(ast.parse(source)) if _saves_folder(call)), None)
+    line = next(
+        (call.lineno for call in _always_run(ast.parse(source)) if _saves_folder(call)), None
+    )
     if line is None:
         return ""
     return (
-        f"{name}, line {line}: Keras {version} does not save models to folders, so this call would fail after training: "
-        "write model.export(task_config.saved_model_dir), which works since Keras 2.13"
+        f"{name}, line {line}: Keras {version} does not save models to folders, so this call would"
+        " fail after training: write model.export(task_config.saved_model_dir), which works since"
+        " Keras 2.13"
     )
 
 

@@ -18,8 +18,8 @@ ESTIMATOR = "estimator"
 
 ESTIMATOR_FUNCTIONS = ("model_fn", "train_input_fn", "eval_input_fn", "serving_input_receiver_fn")
 NO_MAIN = (
-    "{} defines no function `main`{}: the main script needs `def main(task_config)`, or `awf_*` callbacks of Keras, or the "
-    "four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
+    "{} defines no function `main`{}: the main script needs `def main(task_config)`, or `awf_*`"
+    " callbacks of Keras, or the four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
 )
 
 
@@ -48,7 +48,9 @@ def load_module(path: str) -> ModuleType:
         return import_file(path, os.path.dirname(path))
     except SyntaxError as error:
         text = (error.text or "").strip()
-        raise UserModuleError(f"{error.filename}, line {error.lineno}: {error.msg}" + (f": {text}" if text else "")) from None
+        raise UserModuleError(
+            f"{error.filename}, line {error.lineno}: {error.msg}" + (f": {text}" if text else "")
+        ) from None
 
 
 def import_file(path: str, root: str) -> ModuleType:
@@ -87,10 +89,16 @@ def kinds_in(module: ModuleType) -> dict[str, list[str]]:
     """
     found = {
         MAIN: _defined(module, [MAIN]),
-        KERAS: [name for name in sorted(vars(module)) if name.startswith("awf_") and callable(getattr(module, name))],
+        KERAS: [
+            name
+            for name in sorted(vars(module))
+            if name.startswith("awf_") and callable(getattr(module, name))
+        ],
         ESTIMATOR: _defined(module, ESTIMATOR_FUNCTIONS),
     }
-    return {kind: names for kind, names in found.items() if len(names) > (1 if kind == ESTIMATOR else 0)}
+    return {
+        kind: names for kind, names in found.items() if len(names) > (1 if kind == ESTIMATOR else 0)
+    }
 
 
 def kind_of(module: ModuleType, wanted: str | None = None) -> str:
@@ -109,7 +117,10 @@ def kind_of(module: ModuleType, wanted: str | None = None) -> str:
     elif wanted not in (MAIN, KERAS, ESTIMATOR):
         problem = f"the kind of {where} is {wanted!r}, expected main, keras or estimator"
     elif wanted not in found:
-        problem = f"{where} holds no functions of the kind {wanted}; it has {listed or 'no functions of any kind'}"
+        problem = (
+            f"{where} holds no functions of the kind {wanted}; it has"
+            f" {listed or 'no functions of any kind'}"
+        )
     else:
         return wanted
     raise UserModuleError(f"user parameter 'runner': {problem}")
@@ -117,7 +128,9 @@ def kind_of(module: ModuleType, wanted: str | None = None) -> str:
 
 def file_of(module: object) -> str:
     """Name the file of a module or namespace, for messages."""
-    return os.path.basename(getattr(module, "__file__", None) or getattr(module, "__name__", None) or "the user module")
+    return os.path.basename(
+        getattr(module, "__file__", None) or getattr(module, "__name__", None) or "the user module"
+    )
 
 
 def _defined(module: ModuleType, names: Any) -> list[str]:

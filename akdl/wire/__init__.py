@@ -41,4 +41,13 @@ from akdl.wire.group_pb2 import (
     Phase,
 )
 from akdl.wire.serving_pb2 import BadRow, Description, Notice, Notices, Offer, Prediction, Serving
-from akdl.wire.task_pb2 import Cluster, ExtraInput, Failure, Hello, Outcome, Success, TableColumn, Task
+from akdl.wire.task_pb2 import (
+    Cluster,
+    ExtraInput,
+    Failure,
+    Hello,
+    Outcome,
+    Success,
+    TableColumn,
+    Task,
+)

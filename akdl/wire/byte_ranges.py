@@ -1,11 +1,13 @@
 """Copying byte ranges of various lengths in one go. Pure.
 
-numpy has no such operation, but it copies items of any fixed size. So a range is copied in blocks of fixed size, the last of
-which overlaps the one before. A range shorter than a block is copied with the bytes behind it, which later copies overwrite:
+numpy has no such operation, but it copies items of any fixed size. So a range is copied in blocks
+of fixed size, the last of which overlaps the one before. A range shorter than a block is copied
+with the bytes behind it, which later copies overwrite:
 
     range of 40 bytes in blocks of 16:   [0......15][16.....31]
                                                         [24.....39]
-    range of 5 bytes:                    [0..4,,,,,,,,,,,]        "," is spill, up to SPILL - 1 bytes
+    range of 5 bytes:                    [0..4,,,,,,,,,,,]        "," is spill, up to SPILL - 1
+    bytes
 """
 
 from typing import Any
@@ -31,8 +33,8 @@ def items(table: Array) -> Array:
 def copy_ranges(source: Array, starts: Array, lengths: Array, target: Array, places: Array) -> None:
     """Copy ranges of `source` to their places in `target`, both uint8.
 
-    Up to `SPILL - 1` bytes behind a range are overwritten before the next range is copied, so `target` needs that many bytes
-    behind the last one.
+    Up to `SPILL - 1` bytes behind a range are overwritten before the next range is copied, so
+    `target` needs that many bytes behind the last one.
     """
     if not len(lengths):
         return
@@ -42,7 +44,8 @@ def copy_ranges(source: Array, starts: Array, lengths: Array, target: Array, pla
         if longest:
             windows(target, longest)[places] = windows(source, longest)[starts]
         return
-    if shortest < SPILL:  # first: their spill is overwritten by later ranges, in order, or by the longer ones
+    # first: their spill is overwritten by later ranges, in order, or by the longer ones
+    if shortest < SPILL:
         short = lengths < SPILL
         # The last short range may end at the end of `source`, and its item would read beyond it.
         padded = np.concatenate([source, np.zeros(SPILL, np.uint8)])
@@ -71,7 +74,9 @@ def packed_offsets(lengths: Array) -> Array:
     return offsets
 
 
-def _copy_blocks(source: Array, starts: Array, lengths: Array, target: Array, places: Array, size: int) -> None:
+def _copy_blocks(
+    source: Array, starts: Array, lengths: Array, target: Array, places: Array, size: int
+) -> None:
     """Copy ranges, all at least `size` bytes long, in blocks of this size."""
     counts = -(-lengths // size)
     total = int(counts.sum())

@@ -16,8 +16,15 @@ Array = Any  # the oldest supported numpy has no generic array type
 
 DTYPES = {INT8: "<i1", INT16: "<i2", INT32: "<i4", INT64: "<i8", FLOAT32: "<f4", FLOAT64: "<f8"}
 # Integers are accepted as booleans: 0 and 1.
-_KINDS = {BOOL: "i", BYTES: "bytes", **{value_type: np.dtype(dtype).kind for value_type, dtype in DTYPES.items()}}
-UNCUT = "bytes in a list or an array of objects, since numpy cuts NUL at the end of bytes in its other arrays"
+_KINDS = {
+    BOOL: "i",
+    BYTES: "bytes",
+    **{value_type: np.dtype(dtype).kind for value_type, dtype in DTYPES.items()},
+}
+UNCUT = (
+    "bytes in a list or an array of objects, since numpy cuts NUL at the end of bytes in its other"
+    " arrays"
+)
 _TYPES = {np.dtype(dtype): value_type for value_type, dtype in DTYPES.items()}
 
 
@@ -25,11 +32,13 @@ class Cells(NamedTuple):
     """One column.
 
     Args:
-        values: Shape [values]: booleans or numbers; for bytes uint8, all values back to back. Without ARRAY there is one
-            value per row, and an arbitrary one in a null cell.
+        values: Shape [values]: booleans or numbers; for bytes uint8, all values back to back.
+            Without ARRAY there is one value per row, and an arbitrary one in a null cell.
         valid: Shape [rows]: which cells are not null; None when all are valid.
-        cell_offsets: ARRAY columns only, int32 of shape [rows + 1]: start of each cell's values, and the end of the last.
-        value_offsets: Columns of bytes only, int32 of shape [values + 1]: start of each value, and the end of the last.
+        cell_offsets: ARRAY columns only, int32 of shape [rows + 1]: start of each cell's values,
+            and the end of the last.
+        value_offsets: Columns of bytes only, int32 of shape [values + 1]: start of each value, and
+            the end of the last.
     """
 
     values: Array
@@ -52,7 +61,9 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
         ValueError: The values have another type, or the buffers do not hold so many rows.
     """
     if sent is not None and _KINDS.get(sent) != _KINDS.get(column.type):
-        raise ValueError(f"the column {column.name!r} has values of an unexpected type ({column.type})")
+        raise ValueError(
+            f"the column {column.name!r} has values of an unexpected type ({column.type})"
+        )
     valid = unpacked_bits(column.valid, rows) if column.valid else None
     cell_offsets = np.frombuffer(column.cell_offsets, "<i4") if column.cell_offsets else None
     value_offsets = None
@@ -69,13 +80,21 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
         whole = len(values) == count
     else:
         raise ValueError(f"the column {column.name!r} has values of the unknown type {column.type}")
-    if (cell_offsets is not None and len(cell_offsets) != rows + 1) or (valid is not None and len(valid) != rows) or not whole:
-        raise ValueError(f"the buffers of the column {column.name!r} do not hold {rows} rows of {count} values")
+    if (
+        (cell_offsets is not None and len(cell_offsets) != rows + 1)
+        or (valid is not None and len(valid) != rows)
+        or not whole
+    ):
+        raise ValueError(
+            f"the buffers of the column {column.name!r} do not hold {rows} rows of {count} values"
+        )
     # Offsets that descend would give cells of other rows silently, since numpy and Python accept
     # slices of any bounds.
     for offsets in (cell_offsets, value_offsets):
         if offsets is not None and (offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any()):
-            raise ValueError(f"the offsets of the column {column.name!r} do not start at 0 or do not ascend")
+            raise ValueError(
+                f"the offsets of the column {column.name!r} do not start at 0 or do not ascend"
+            )
     return Cells(values, valid, cell_offsets, value_offsets)
 
 
@@ -94,7 +113,11 @@ def fill_column(column: Column, name: str, cells: Cells) -> Column:
         # An array from `joined` is a view of bytes, perhaps a hundred megabytes, which can be used
         # without a copy.
         base = cells.values.base
-        column.values = base if type(base) is bytes and len(base) == len(cells.values) else cells.values.tobytes()
+        column.values = (
+            base
+            if type(base) is bytes and len(base) == len(cells.values)
+            else cells.values.tobytes()
+        )
     elif cells.values.dtype == bool:
         column.type = BOOL
         column.values = packed_bits(cells.values)
@@ -111,7 +134,8 @@ def fill_column(column: Column, name: str, cells: Cells) -> Column:
 def as_array(value: object) -> Array:
     """`np.asarray`, with texts and bytes as objects.
 
-    An array of numpy's own types cuts NUL at their ends, and gives each one as much room as the longest needs.
+    An array of numpy's own types cuts NUL at their ends, and gives each one as much room as the
+    longest needs.
     """
     # Types of all levels are collected, since lists of texts may be nested: numpy decides by the
     # innermost elements.
@@ -119,8 +143,12 @@ def as_array(value: object) -> Array:
     level: List[object] = [value]
     while level:
         types.update(map(type, level))
-        level = list(itertools.chain.from_iterable(each for each in level if isinstance(each, (list, tuple))))
-    return np.asarray(value, object if any(issubclass(each, (str, bytes)) for each in types) else None)
+        level = list(
+            itertools.chain.from_iterable(each for each in level if isinstance(each, (list, tuple)))
+        )
+    return np.asarray(
+        value, object if any(issubclass(each, (str, bytes)) for each in types) else None
+    )
 
 
 def are_cut(cells: Iterable[object]) -> bool:
@@ -129,7 +157,9 @@ def are_cut(cells: Iterable[object]) -> bool:
         return bool(cells.dtype.kind == "S")
     elements = cells.reshape(-1).tolist() if isinstance(cells, np.ndarray) else cells
     types = set(map(type, elements))
-    return np.bytes_ in types or (np.ndarray in types and any(are_cut(each) for each in elements if type(each) is np.ndarray))
+    return np.bytes_ in types or (
+        np.ndarray in types and any(are_cut(each) for each in elements if type(each) is np.ndarray)
+    )
 
 
 def joined(values: Sequence[bytes]) -> Array:
@@ -153,7 +183,9 @@ def offsets_of(lengths: Array, where: str) -> Array:
     """Return offsets from lengths; a ValueError with `where` beyond the 32 bits of a message."""
     offsets = packed_offsets(lengths)
     if offsets[-1] > np.iinfo(np.int32).max:
-        raise ValueError(f"{where}: expected less than 2 GB in one batch, got {offsets[-1]} bytes or elements")
+        raise ValueError(
+            f"{where}: expected less than 2 GB in one batch, got {offsets[-1]} bytes or elements"
+        )
     return offsets
 
 
@@ -165,4 +197,9 @@ def packed_bits(booleans: Array) -> bytes:
 
 
 def unpacked_bits(bits: bytes, count: int) -> Array:
-    return np.unpackbits(np.frombuffer(bits, np.uint8)).reshape(-1, 8)[:, ::-1].reshape(-1)[:count].astype(bool)
+    return (
+        np.unpackbits(np.frombuffer(bits, np.uint8))
+        .reshape(-1, 8)[:, ::-1]
+        .reshape(-1)[:count]
+        .astype(bool)
+    )

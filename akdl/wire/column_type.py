@@ -70,12 +70,24 @@ MEANINGS: Dict[Kind, Meaning] = {
         STRING_FEATURE,
         BYTES,
         # Vectors, and tensors of any type, are text, such as "0.5 1.0".
-        {"STRING": (), "VARCHAR": (), "CHAR": (1,), "VECTOR": (), "DENSE_VECTOR": (), "SPARSE_VECTOR": (), "TENSOR": ()},
+        {
+            "STRING": (),
+            "VARCHAR": (),
+            "CHAR": (1,),
+            "VECTOR": (),
+            "DENSE_VECTOR": (),
+            "SPARSE_VECTOR": (),
+            "TENSOR": (),
+        },
         with_length="VARCHAR",
         fixed="CHAR",
     ),
     Kind.BYTES: Meaning(
-        STRING_FEATURE, BYTES, {"BYTES": (), "VARBINARY": (), "BINARY": (1,)}, with_length="VARBINARY", fixed="BINARY"
+        STRING_FEATURE,
+        BYTES,
+        {"BYTES": (), "VARBINARY": (), "BINARY": (1,)},
+        with_length="VARBINARY",
+        fixed="BINARY",
     ),
     Kind.DECIMAL: Meaning(
         STRING_FEATURE,
@@ -85,7 +97,9 @@ MEANINGS: Dict[Kind, Meaning] = {
     ),
     Kind.DATE: Meaning(INT64_FEATURE, INT32, {"DATE": ()}, "D"),
     Kind.TIME: Meaning(INT64_FEATURE, INT32, {"TIME": ()}, "ms", 3),
-    Kind.TIMESTAMP: Meaning(INT64_FEATURE, INT64, {"TIMESTAMP": (6,), "SQL_TIMESTAMP": (3,), "DATETIME": (3,)}, "us", 6),
+    Kind.TIMESTAMP: Meaning(
+        INT64_FEATURE, INT64, {"TIMESTAMP": (6,), "SQL_TIMESTAMP": (3,), "DATETIME": (3,)}, "us", 6
+    ),
     Kind.TIMESTAMP_LTZ: Meaning(INT64_FEATURE, INT64, {"TIMESTAMP_LTZ": (6,)}, "us", 6),
 }
 
@@ -103,10 +117,16 @@ _TENSORS = {
     "STRING_TENSOR": "ARRAY<STRING>",
 }
 
-POINTS_IN_TIME: FrozenSet[Kind] = frozenset(kind for kind, meaning in MEANINGS.items() if meaning.unit)
-FLOATS: FrozenSet[Kind] = frozenset(kind for kind, meaning in MEANINGS.items() if meaning.feature == FLOAT32_FEATURE)
+POINTS_IN_TIME: FrozenSet[Kind] = frozenset(
+    kind for kind, meaning in MEANINGS.items() if meaning.unit
+)
+FLOATS: FrozenSet[Kind] = frozenset(
+    kind for kind, meaning in MEANINGS.items() if meaning.feature == FLOAT32_FEATURE
+)
 INTEGERS: FrozenSet[Kind] = frozenset(
-    kind for kind, meaning in MEANINGS.items() if meaning.feature == INT64_FEATURE and meaning.sent != BOOL and not meaning.unit
+    kind
+    for kind, meaning in MEANINGS.items()
+    if meaning.feature == INT64_FEATURE and meaning.sent != BOOL and not meaning.unit
 )
 
 
@@ -140,7 +160,11 @@ class ColumnType:
     def cast_sql(self) -> str:
         """Type for CAST, which accepts NOT NULL for elements only."""
         text = self.element_sql
-        return f"ARRAY<{text if self.element_nullable else text + ' NOT NULL'}>" if self.is_array else text
+        return (
+            f"ARRAY<{text if self.element_nullable else text + ' NOT NULL'}>"
+            if self.is_array
+            else text
+        )
 
 
 _ARRAY = re.compile(r"ARRAY\s*<(.*)>", re.DOTALL)
@@ -158,7 +182,9 @@ def type_of(column: TableColumn) -> ColumnType:
 
 @functools.lru_cache(maxsize=1024)  # every written batch parses the types of its columns
 def parse_type(text: str) -> ColumnType:
-    """Parse Flink's SQL types in any case, and Alink's names such as LONG, BYTE, FLOAT_TENSOR and VECTOR."""
+    """Parse Flink's SQL types in any case, and Alink's names such as LONG, BYTE, FLOAT_TENSOR and
+    VECTOR.
+    """
     plain, nullable = _without_not_null(text.upper().strip())
     plain = _TENSORS.get(plain, plain)
     # NOT NULL may follow the element and the ARRAY, so it is removed at both levels.
@@ -186,7 +212,11 @@ def _parse_plain(text: str) -> Tuple[Kind, str, Arguments]:
     name = meaning.fixed if found.group(1) == meaning.fixed else ""
     if found.group(2) is None:
         return kind, name, meaning.names[found.group(1)]
-    return kind, name or meaning.with_length, _checked(kind, tuple(map(int, found.group(2).split(","))), text)
+    return (
+        kind,
+        name or meaning.with_length,
+        _checked(kind, tuple(map(int, found.group(2).split(","))), text),
+    )
 
 
 def _checked(kind: Kind, arguments: Arguments, text: str) -> Arguments:
@@ -194,7 +224,10 @@ def _checked(kind: Kind, arguments: Arguments, text: str) -> Arguments:
     if kind is Kind.DECIMAL:
         arguments = (*arguments, 0)[:2]
         if not 1 <= arguments[0] <= 38 or arguments[1] > arguments[0]:
-            raise ValueError(f"the type {text!r}; DECIMAL takes 1 to 38 digits, and at most as many behind the point")
+            raise ValueError(
+                f"the type {text!r}; DECIMAL takes 1 to 38 digits, and at most as many behind the"
+                " point"
+            )
     elif len(arguments) != 1 or not (meaning.with_length or meaning.largest_precision):
         raise ValueError(f"the type {text!r}, which does not accept these arguments")
     elif meaning.largest_precision and arguments[0] > meaning.largest_precision:

@@ -64,7 +64,9 @@ def fill_rows(message: Rows, values: Mapping[str, Any], columns: Sequence[TableC
         raise ValueError(f"unknown column {listed(unknown)}; outputSchemaStr has {listed(types)}")
     if not values:
         raise ValueError(f"no column was given; outputSchemaStr has {listed(types)}")
-    lengths = {name: _encode(types[name], cells, message.columns.add()) for name, cells in values.items()}
+    lengths = {
+        name: _encode(types[name], cells, message.columns.add()) for name, cells in values.items()
+    }
     message.rows = next(iter(lengths.values()))
     if len(set(lengths.values())) > 1:
         raise ValueError(f"the columns have different numbers of rows: {lengths}")
@@ -73,15 +75,18 @@ def fill_rows(message: Rows, values: Mapping[str, Any], columns: Sequence[TableC
 def decode_columns(message: Rows, columns: Sequence[TableColumn]) -> Dict[str, Any]:
     """Inverse of `encode_columns`: the cells of a message by column.
 
-    Numbers and booleans are read-only arrays of shape [rows]; strings, in UTF-8, and bytes are lists of bytes, and columns with
-    nulls (None) are lists too. An ARRAY column is an array of shape [rows, n] if all cells have n elements, else a list of
-    arrays or lists. DATE, TIME and TIMESTAMP are integers.
+    Numbers and booleans are read-only arrays of shape [rows]; strings, in UTF-8, and bytes are
+    lists of bytes, and columns with nulls (None) are lists too. An ARRAY column is an array of
+    shape [rows, n] if all cells have n elements, else a list of arrays or lists. DATE, TIME and
+    TIMESTAMP are integers.
     """
     types = {column.name: column for column in columns}
     unknown = sorted({column.name for column in message.columns} - set(types))
     if unknown:
         raise ValueError(f"unknown column {listed(unknown)}; expected {listed(types)}")
-    return {column.name: _decode(column, types[column.name], message.rows) for column in message.columns}
+    return {
+        column.name: _decode(column, types[column.name], message.rows) for column in message.columns
+    }
 
 
 def is_utf8(column: TableColumn) -> bool:
@@ -93,7 +98,11 @@ def _decode(column: Column, table_column: TableColumn, rows: int) -> Any:
     if cells.value_offsets is not None:
         values: Values = byte_strings(cells)
     else:
-        values = cells.values.astype(bool) if type_of(table_column).kind is Kind.BOOLEAN else cells.values
+        values = (
+            cells.values.astype(bool)
+            if type_of(table_column).kind is Kind.BOOLEAN
+            else cells.values
+        )
     if cells.cell_offsets is not None:
         decoded = _lists(values, cells.cell_offsets, cells.valid is None)
     else:
@@ -129,7 +138,9 @@ def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
     if lengths_of_values is None:
         filled = Cells(spread(encoded, has_value), valid, cell_offsets)
     else:
-        filled = Cells(encoded, valid, cell_offsets, offsets_of(spread(lengths_of_values, has_value), where))
+        filled = Cells(
+            encoded, valid, cell_offsets, offsets_of(spread(lengths_of_values, has_value), where)
+        )
     fill_column(column, table_column.name, filled)
     return rows
 
@@ -147,14 +158,21 @@ def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
         if mask.ndim == 2:
             partly = np.flatnonzero(mask.any(axis=1) & ~mask.all(axis=1))
             if len(partly):
-                raise ValueError(f"{where}: expected rows that are masked as a whole, got null elements in row {partly[0]}")
+                raise ValueError(
+                    f"{where}: expected rows that are masked as a whole, got null elements in row"
+                    f" {partly[0]}"
+                )
             mask = mask.any(axis=1)
         present = cells.data[~mask]
-        return _array(present.tolist()) if present.dtype == object and present.ndim == 1 else present, ~mask
+        return (
+            _array(present.tolist()) if present.dtype == object and present.ndim == 1 else present
+        ), ~mask
     if hasattr(cells, "__array__"):
         cells = np.asarray(cells)
         if cells.ndim == 0:
-            raise ValueError(f"{where}: expected one value per row, got the single value {cells.item()!r}")
+            raise ValueError(
+                f"{where}: expected one value per row, got the single value {cells.item()!r}"
+            )
         if cells.dtype == object and cells.ndim == 1:
             cells = cells.tolist()
     elif isinstance(cells, (str, bytes)) or not hasattr(cells, "__iter__"):
@@ -180,7 +198,9 @@ def _arrays(cells: object, where: str) -> Tuple[Array, Values, Optional[Array]]:
 
 
 def flat_sparse(tensor: Any, where: str) -> Tuple[Array, Values]:
-    """Length of each row of a `tf.SparseTensor`, the form in which scripts read ARRAY columns, and all elements."""
+    """Length of each row of a `tf.SparseTensor`, the form in which scripts read ARRAY columns, and
+    all elements.
+    """
     rows, places = tensor.indices.numpy().T
     lengths = np.bincount(rows, minlength=int(tensor.dense_shape[0]))
     if (rows[1:] < rows[:-1]).any() or (
@@ -213,17 +233,27 @@ def _flat(values: Values, where: str) -> Tuple[Array, Values]:
     if isinstance(values, np.ndarray):
         if values.ndim == 2:
             lengths = np.full(len(values), values.shape[1])
-            return lengths, _array(values.reshape(-1).tolist()) if values.dtype == object else values.reshape(-1)
+            return lengths, (
+                _array(values.reshape(-1).tolist())
+                if values.dtype == object
+                else values.reshape(-1)
+            )
     else:
         types = set(map(type, values))
-        if all(hasattr(type_, "__len__") and not issubclass(type_, (str, bytes)) for type_ in types):
+        if all(
+            hasattr(type_, "__len__") and not issubclass(type_, (str, bytes)) for type_ in types
+        ):
             return lengths_of(values), _concatenated(values, types)
     raise ValueError(f"{where}: expected an array of shape [rows, n] or a list of lists")
 
 
 def _concatenated(cells: List[Any], types: Set[type]) -> Values:
     """Elements of all lists; numpy would convert lists of different types to one common type."""
-    if types == {np.ndarray} and set(map(attrgetter("ndim"), cells)) == {1} and len(set(map(attrgetter("dtype"), cells))) == 1:
+    if (
+        types == {np.ndarray}
+        and set(map(attrgetter("ndim"), cells)) == {1}
+        and len(set(map(attrgetter("dtype"), cells))) == 1
+    ):
         array = np.concatenate(cells)
         return _array(array.tolist()) if array.dtype == object else array
     return _array(list(itertools.chain.from_iterable(cells)))
@@ -240,7 +270,10 @@ def _encoded(values: Values, kind: Kind, where: str) -> Tuple[Array, Optional[Ar
         return _integers(values, where), None
     if kind in FLOATS:
         _require(dtype.kind in "iuf", where, "numbers", values)
-        return _floats(values, "<f4" if kind is Kind.FLOAT or dtype == np.float32 else "<f8", where), None
+        return (
+            _floats(values, "<f4" if kind is Kind.FLOAT or dtype == np.float32 else "<f8", where),
+            None,
+        )
     if kind in POINTS_IN_TIME and dtype.kind == "M":
         return _points_in_time(values, kind, where), None
     if kind in POINTS_IN_TIME and dtype.kind in "iu":
@@ -277,7 +310,9 @@ def _points_in_time(array: Array, kind: Kind, where: str) -> Array:
     _require(not np.isnat(array).any(), where, "no null elements", array[np.isnat(array)])
     points = array.astype(f"datetime64[{MEANINGS[kind].unit}]")
     cut = np.flatnonzero(points != array)
-    _require(len(cut) == 0, where, "days" if kind is Kind.DATE else "at most microseconds", array[cut])
+    _require(
+        len(cut) == 0, where, "days" if kind is Kind.DATE else "at most microseconds", array[cut]
+    )
     return points.astype("<i8")
 
 
@@ -292,15 +327,22 @@ def _bytes(values: List[Any], kind: Kind, where: str) -> Tuple[Array, Array]:
         values = list(map(str.encode, values))
     elif types != {bytes}:
         to_bytes = _TO_BYTES.get(kind, _string)
-        values = [value if isinstance(value, bytes) else _as_bytes(value, to_bytes, kind, where) for value in values]
+        values = [
+            value if isinstance(value, bytes) else _as_bytes(value, to_bytes, kind, where)
+            for value in values
+        ]
     return joined(values), lengths_of(values)
 
 
-def _as_bytes(value: Any, to_bytes: Callable[[Any, Kind], Optional[bytes]], kind: Kind, where: str) -> bytes:
+def _as_bytes(
+    value: Any, to_bytes: Callable[[Any, Kind], Optional[bytes]], kind: Kind, where: str
+) -> bytes:
     encoded = to_bytes(value, kind)
     if encoded is None:
         expected = _EXPECTED.get(kind, "a string or bytes")
-        raise TypeError(f"{where}: expected {expected}, got {value!r} of type {type(value).__name__}")
+        raise TypeError(
+            f"{where}: expected {expected}, got {value!r} of type {type(value).__name__}"
+        )
     return encoded
 
 
@@ -318,7 +360,9 @@ def _temporal_string(value: Any, kind: Kind) -> Optional[bytes]:
         return value.encode("utf-8")
     if kind is Kind.TIMESTAMP_LTZ and getattr(value, "tzinfo", None) is not None:
         value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
-    if (type(value) is datetime.datetime and kind is Kind.DATE) or not isinstance(value, _CLASSES[kind]):
+    if (type(value) is datetime.datetime and kind is Kind.DATE) or not isinstance(
+        value, _CLASSES[kind]
+    ):
         return None
     return value.isoformat().encode("ascii") if getattr(value, "tzinfo", None) is None else None
 
@@ -326,9 +370,11 @@ def _temporal_string(value: Any, kind: Kind) -> Optional[bytes]:
 _BOOLEANS = (bool, np.bool_)
 _NUMBERS = (int, float, np.number, np.datetime64)
 _CLASSES: Dict[Kind, Any] = {
-    Kind.DATE: datetime.date, Kind.TIME: datetime.time,
-    Kind.TIMESTAMP: datetime.datetime, Kind.TIMESTAMP_LTZ: datetime.datetime,
-}  # fmt: skip
+    Kind.DATE: datetime.date,
+    Kind.TIME: datetime.time,
+    Kind.TIMESTAMP: datetime.datetime,
+    Kind.TIMESTAMP_LTZ: datetime.datetime,
+}
 _TO_BYTES = {Kind.DECIMAL: _decimal_string, **dict.fromkeys(_CLASSES, _temporal_string)}
 _EXPECTED = {
     Kind.DECIMAL: "decimal.Decimal, int or a string",
@@ -341,5 +387,9 @@ _EXPECTED = {
 
 def _require(fits: Any, where: str, expected: str, values: Values) -> None:
     if not fits and len(values):
-        got = ", ".join(sorted({type(value).__name__ for value in values})) if isinstance(values, list) else str(values.dtype)
+        got = (
+            ", ".join(sorted({type(value).__name__ for value in values}))
+            if isinstance(values, list)
+            else str(values.dtype)
+        )
         raise TypeError(f"{where}: expected {expected}, got {got} such as {short(values[0])}")

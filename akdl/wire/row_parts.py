@@ -29,7 +29,11 @@ def groups_of(keys: Values) -> Iterator[Tuple[object, Array]]:
 
 def taken(cells: Values, places: Array) -> Values:
     """Cells of some rows."""
-    return cells[places] if isinstance(cells, np.ndarray) else list(map(cells.__getitem__, places.tolist()))
+    return (
+        cells[places]
+        if isinstance(cells, np.ndarray)
+        else list(map(cells.__getitem__, places.tolist()))
+    )
 
 
 def gathered(parts: Sequence[Tuple[Sequence[int], Values]], count: int) -> Values:
@@ -62,7 +66,9 @@ def hashes(columns: Mapping[str, Values]) -> Array:
     of any type or, next to nulls, a list.
     """
     cells = zip(*(_bytes_of_cells(columns[name]) for name in sorted(columns)))
-    return np.frombuffer(b"".join(hashlib.blake2b(b"".join(row), digest_size=8).digest() for row in cells), np.uint64)
+    return np.frombuffer(
+        b"".join(hashlib.blake2b(b"".join(row), digest_size=8).digest() for row in cells), np.uint64
+    )
 
 
 def _bytes_of_cells(cells: Values) -> Iterator[bytes]:

@@ -1,4 +1,6 @@
-"""Names used in calls by both ends of a channel; proto/exchange.proto, group.proto and serving.proto describe the services."""
+"""Names used in calls by both ends of a channel; proto/exchange.proto, group.proto and
+serving.proto describe the services.
+"""
 
 PROTOCOL = 4  # increases with each incompatible change of a message; both ends need the same
 SERVICE = "akdl.wire.Exchange"

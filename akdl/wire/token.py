@@ -13,7 +13,9 @@ import grpc
 TOKEN = "akdl-token"  # key of the secret in a call's metadata
 
 
-def guarded_server(calls: ThreadPoolExecutor, token: str, reason: str, shares_port: bool = False) -> grpc.Server:
+def guarded_server(
+    calls: ThreadPoolExecutor, token: str, reason: str, shares_port: bool = False
+) -> grpc.Server:
     """Return a server for messages of any size that aborts calls without the token."""
     options = [
         ("grpc.max_send_message_length", -1),
@@ -32,12 +34,21 @@ class RefusesStrangers(grpc.ServerInterceptor):
             context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
 
         self._token = token
-        # A stream handler for every kind of call: for a single message, gRPC would read it before calling the handler; messages
-        # of a stream are read on request, and this handler does not request any.
-        self._refusal: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(refuse)
+        # A stream handler for every kind of call: for a single message, gRPC would read it before
+        # calling the handler; messages of a stream are read on request, and this handler does not
+        # request any.
+        self._refusal: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
+            refuse
+        )
 
-    def intercept_service(self, continuation: Callable[[Any], Any], handler_call_details: Any) -> Any:
+    def intercept_service(
+        self, continuation: Callable[[Any], Any], handler_call_details: Any
+    ) -> Any:
         # compare_digest takes the same time for any wrong token, so its characters cannot be
         # guessed one after another.
         given = dict(handler_call_details.invocation_metadata).get(TOKEN, "")
-        return continuation(handler_call_details) if hmac.compare_digest(given, self._token) else self._refusal
+        return (
+            continuation(handler_call_details)
+            if hmac.compare_digest(given, self._token)
+            else self._refusal
+        )

@@ -33,5 +33,7 @@ def padded(values: Array, width: int) -> Array:
     result = np.empty((len(values), width), np.uint8)
     for place in range(width):
         more = 0x80 if place < width - 1 else 0
-        result[:, place] = ((unsigned >> np.uint64(7 * place)) & np.uint64(0x7F)).astype(np.uint8) | np.uint8(more)
+        result[:, place] = ((unsigned >> np.uint64(7 * place)) & np.uint64(0x7F)).astype(
+            np.uint8
+        ) | np.uint8(more)
     return result

@@ -1,4 +1,6 @@
-"""Writes the rows of a stream back as they come; the file of the user parameter `begun` says that the first have come."""
+"""Writes the rows of a stream back as they come; the file of the user parameter `begun` says that
+the first have come.
+"""
 
 import tensorflow as tf
 

@@ -1,4 +1,6 @@
-"""Train a model of 10 MB on the rows of a stream, and report their number and the seconds since the first batch."""
+"""Train a model of 10 MB on the rows of a stream, and report their number and the seconds since the
+first batch.
+"""
 
 import time
 

@@ -5,7 +5,9 @@ import tensorflow as tf
 
 def main(task_config):
     """Train on batches of 200 rows."""
-    model = tf.keras.Sequential([tf.keras.layers.Input((1,), name="x"), tf.keras.layers.Dense(1, name="y")])
+    model = tf.keras.Sequential(
+        [tf.keras.layers.Input((1,), name="x"), tf.keras.layers.Dense(1, name="y")]
+    )
     model.compile(tf.keras.optimizers.SGD(0.1), "mse")
     task_config.checkpoint(model)
     for batch in task_config.tf_context.batches(200):

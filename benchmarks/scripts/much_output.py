@@ -1,4 +1,6 @@
-"""Writes one batch of BENCH_AMOUNT doubles, or prints so many bytes of text without a line end and writes one row."""
+"""Writes one batch of BENCH_AMOUNT doubles, or prints so many bytes of text without a line end and
+writes one row.
+"""
 
 import os
 import sys

@@ -1,4 +1,6 @@
-"""Writes as many rows of three columns as the user parameter `rows` says, in the way that `how` says."""
+"""Writes as many rows of three columns as the user parameter `rows` says, in the way that `how`
+says.
+"""
 
 import numpy as np
 

@@ -1,1 +1,3 @@
-"""Rows between Arrow, the form of Flink's JVM, and the messages of the process line. Pure: no Flink, no processes."""
+"""Rows between Arrow, the form of Flink's JVM, and the messages of the process line. Pure: no
+Flink, no processes.
+"""

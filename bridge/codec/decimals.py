@@ -24,11 +24,14 @@ def plain_text(numbers: pa.Array) -> pa.Array:
     text = _without_point(numbers)
     if scale == 0:
         return text
-    short = pc.less_equal(pc.binary_length(text), scale + 1).fill_null(False)  # zeros are missing, as in "-5" for -0.05
+    # zeros are missing, as in "-5" for -0.05
+    short = pc.less_equal(pc.binary_length(text), scale + 1).fill_null(False)
     if pc.any(short).as_py():
         some = text.filter(short)
         digits = pc.ascii_lpad(pc.replace_substring(some, "-", ""), scale + 1, "0")
-        signed = pc.if_else(pc.starts_with(some, "-"), pc.binary_join_element_wise("-", digits, ""), digits)
+        signed = pc.if_else(
+            pc.starts_with(some, "-"), pc.binary_join_element_wise("-", digits, ""), digits
+        )
         text = pc.replace_with_mask(text, short, signed)
     return pc.binary_replace_slice(text, -scale, -scale, ".")
 
@@ -46,11 +49,15 @@ def from_text(values: Values, decimal_type: pa.DataType) -> pa.Array:
             return digits.cast(decimal_type)
     except pa.ArrowInvalid:
         pass
-    return pa.array([_number(*each, decimal_type) for each in enumerate(text.to_pylist())], decimal_type)
+    return pa.array(
+        [_number(*each, decimal_type) for each in enumerate(text.to_pylist())], decimal_type
+    )
 
 
 def _cannot_overflow(values: Values, text: pa.Array, scale: int) -> bool:
-    """True if Arrow's parser can be trusted: it overflows silently at exponents, and where it appends zeros."""
+    """True if Arrow's parser can be trusted: it overflows silently at exponents, and where it
+    appends zeros.
+    """
     if b"e" in values.data or b"E" in values.data:
         return False
     before_point = _MOST_DIGITS - scale
@@ -64,10 +71,14 @@ def _without_point(numbers: pa.Array) -> pa.Array:
     """Digits of the numbers as text, without the point: Arrow stores a decimal as an integer."""
     size, buffers, offset = len(numbers), numbers.buffers(), numbers.offset
     if numbers.type.precision > _DIGITS_OF_INT64:
-        return pa.Array.from_buffers(pa.decimal128(_MOST_DIGITS, 0), size, buffers, offset=offset).cast(pa.string())
+        return pa.Array.from_buffers(
+            pa.decimal128(_MOST_DIGITS, 0), size, buffers, offset=offset
+        ).cast(pa.string())
     # Numbers of up to 18 digits are the lower half of their 128 bits.
     low = np.frombuffer(buffers[1], "<i8", 2 * size, 16 * offset)[::2]
-    return pa.array(low, mask=None if numbers.null_count == 0 else np.asarray(numbers.is_null())).cast(pa.string())
+    return pa.array(
+        low, mask=None if numbers.null_count == 0 else np.asarray(numbers.is_null())
+    ).cast(pa.string())
 
 
 def _number(position: int, text: bytes | None, decimal_type: pa.DataType) -> decimal.Decimal | None:
@@ -76,9 +87,15 @@ def _number(position: int, text: bytes | None, decimal_type: pa.DataType) -> dec
     precision, scale = decimal_type.precision, decimal_type.scale
     try:
         number = decimal.Decimal(text.decode("ascii").strip())
-        exact = number.quantize(decimal.Decimal(1).scaleb(-scale), context=decimal.Context(prec=100))
+        exact = number.quantize(
+            decimal.Decimal(1).scaleb(-scale), context=decimal.Context(prec=100)
+        )
     except (UnicodeDecodeError, decimal.InvalidOperation):
         raise UnfitError(position, "a decimal number as text", repr(text)) from None
     if exact != number or len(exact.as_tuple().digits) > precision or not number.is_finite():
-        raise UnfitError(position, f"a number of at most {precision} digits, {scale} of them behind the point", repr(text))
+        raise UnfitError(
+            position,
+            f"a number of at most {precision} digits, {scale} of them behind the point",
+            repr(text),
+        )
     return exact

@@ -1,4 +1,6 @@
-"""The first cell that cannot be converted: conversions of whole columns are fast, and their errors name no row."""
+"""The first cell that cannot be converted: conversions of whole columns are fast, and their errors
+name no row.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ ARROW_ERRORS: tuple[type[Exception], ...] = (pa.ArrowException,)
 
 
 def first_wrong(
-    convert: Callable[[pa.Array], object], cells: pa.Array, error: Exception, errors: tuple[type[Exception], ...] = ARROW_ERRORS
+    convert: Callable[[pa.Array], object],
+    cells: pa.Array,
+    error: Exception,
+    errors: tuple[type[Exception], ...] = ARROW_ERRORS,
 ) -> tuple[int, Exception]:
     """Return the place of the first cell that `convert` refuses, and its error.
 
-    Halving needs few conversions, also for a million cells, because all cells before `right` are known to be good.
+    Halving needs few conversions, also for a million cells, because all cells before `right` are
+    known to be good.
 
     Args:
         convert: Takes a part of the cells.

@@ -52,9 +52,13 @@ def write_parts(batch: pa.RecordBatch, size: int | None = None) -> Iterator[byte
 def selected(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     """Some columns of a batch; the pyarrow 11 of Flink 1.20 has no `RecordBatch.select`."""
     schema = pa.schema([batch.schema.field(name) for name in names])
-    return pa.record_batch([batch.column(batch.schema.get_field_index(name)) for name in names], schema=schema)
+    return pa.record_batch(
+        [batch.column(batch.schema.get_field_index(name)) for name in names], schema=schema
+    )
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Arrow schema that Flink's ArrowSerializer uses for rows of these columns."""
-    return pa.schema([pa.field(column.name, arrow_type(column.type), column.type.nullable) for column in schema])
+    return pa.schema(
+        [pa.field(column.name, arrow_type(column.type), column.type.nullable) for column in schema]
+    )

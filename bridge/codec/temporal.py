@@ -43,7 +43,9 @@ _DIGITS_OF_UNIT = {"s": 0, "ms": 3, "us": 6}
 
 
 def points_in_time(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
-    """Cells of DATE, TIME, TIMESTAMP or TIMESTAMP_LTZ from days, milliseconds of the day, microseconds since 1970, or text."""
+    """Cells of DATE, TIME, TIMESTAMP or TIMESTAMP_LTZ from days, milliseconds of the day,
+    microseconds since 1970, or text.
+    """
     kind = column_type.kind
     numbers = _parsed(values, kind) if values.value_type == BYTES else values.numbers
     values.check_range(numbers, *_RANGES[kind])
@@ -54,9 +56,13 @@ def points_in_time(values: Values, column_type: ColumnType, arrow_type: pa.DataT
         step = 10 ** (digits - precision)
         numbers = numbers.astype(np.int64, copy=False)
         expected = f"{precision or 'no'} digits behind the second"
-        values.refuse_where(numbers // step * step != numbers, expected, lambda position: str(numbers[position]))
+        values.refuse_where(
+            numbers // step * step != numbers, expected, lambda position: str(numbers[position])
+        )
     numbers = numbers // 10 ** (digits - _DIGITS_OF_UNIT[arrow_type.unit])
-    return values.array(arrow_type, numbers.astype("<i4" if kind is Kind.TIME else "<i8", copy=False))
+    return values.array(
+        arrow_type, numbers.astype("<i4" if kind is Kind.TIME else "<i8", copy=False)
+    )
 
 
 def _parsed(values: Values, kind: Kind) -> NDArray[np.int64]:
@@ -71,7 +77,9 @@ def _parsed(values: Values, kind: Kind) -> NDArray[np.int64]:
         return numbers
     milliseconds = numbers // 1000
     values.refuse_where(
-        milliseconds * 1000 != numbers, "at most 3 digits behind the second", lambda position: repr(text[position].as_py())
+        milliseconds * 1000 != numbers,
+        "at most 3 digits behind the second",
+        lambda position: repr(text[position].as_py()),
     )
     return milliseconds
 
@@ -87,6 +95,8 @@ def _parse(text: pa.Array, kind: Kind) -> NDArray[np.int64]:
         trimmed = pc.replace_substring_regex(trimmed, r"(Z|\+00:00)$", "")
     # The pyarrow 11 of Flink 1.20 cannot parse a date alone, so it is read as a timestamp first.
     points = trimmed.cast(pa.timestamp("us"))
-    points = points.cast(pa.date32()).cast(pa.int32()) if kind is Kind.DATE else points.cast(pa.int64())
+    points = (
+        points.cast(pa.date32()).cast(pa.int32()) if kind is Kind.DATE else points.cast(pa.int64())
+    )
     numbers: NDArray[np.int64] = points.fill_null(0).to_numpy()
     return numbers

@@ -43,7 +43,9 @@ class ColumnDecoder:
         self.arrow_schema = arrow_schema(schema)
         """The names and types of the arrays."""
         self._source = source
-        self._readers = [_Reader(column, field.type) for column, field in zip(schema, self.arrow_schema)]
+        self._readers = [
+            _Reader(column, field.type) for column, field in zip(schema, self.arrow_schema)
+        ]
         self._names = schema.names
         self._rows = 0
 
@@ -60,10 +62,13 @@ class ColumnDecoder:
         unknown = sorted(given.keys() - self._names)
         if unknown:
             raise RowError(
-                f"{self._source} wrote row {self._rows}: unknown column {', '.join(map(repr, unknown))}; "
-                f"outputSchemaStr has {', '.join(map(repr, self._names))}"
+                f"{self._source} wrote row {self._rows}: unknown column"
+                f" {', '.join(map(repr, unknown))}; outputSchemaStr has"
+                f" {', '.join(map(repr, self._names))}"
             )
-        arrays = [self._read(reader, given.get(reader.name), message.rows) for reader in self._readers]
+        arrays = [
+            self._read(reader, given.get(reader.name), message.rows) for reader in self._readers
+        ]
         self._rows += message.rows
         return arrays
 
@@ -73,8 +78,8 @@ class ColumnDecoder:
         # A reader has turned the position of an element of an array into the position of its row.
         except UnfitError as bad:
             raise RowError(
-                f"{self._source} wrote row {self._rows + bad.position}: column {reader.name!r} ({reader.sql}): "
-                f"expected {bad.expected}, got {bad.got}"
+                f"{self._source} wrote row {self._rows + bad.position}: column {reader.name!r}"
+                f" ({reader.sql}): expected {bad.expected}, got {bad.got}"
             ) from None
 
 
@@ -96,13 +101,19 @@ class _Reader:
             return pa.nulls(rows, self._arrow_type)
         if message.type not in self._forms.accepted:
             known = message.type in ValueType.values()
-            self._refuse_form(f"a batch of {ValueType.Name(message.type).lower() if known else 'unknown'} values")
+            self._refuse_form(
+                f"a batch of {ValueType.Name(message.type).lower() if known else 'unknown'} values"
+            )
         if bool(message.cell_offsets) is not self._type.is_array:
             self._refuse_form(f"a batch {'without' if self._type.is_array else 'of'} arrays")
         bits = message.valid
         if bits and len(bits) != -(-rows // 8):
             raise UnfitError(0, f"{rows} rows", f"a null bitmap of {8 * len(bits)} bits")
-        array = self._arrays(message, rows, bits) if self._type.is_array else self._cells(message, rows, bits)
+        array = (
+            self._arrays(message, rows, bits)
+            if self._type.is_array
+            else self._cells(message, rows, bits)
+        )
         if not self._type.nullable and array.null_count:
             self._refuse_null(int(np.asarray(array.is_null()).argmax()))
         return array
@@ -141,7 +152,9 @@ class _Reader:
         raise UnfitError(row, "a value, since the column is NOT NULL", "none")
 
     def _refuse_form(self, got: str) -> NoReturn:
-        raise UnfitError(0, self._forms.expected + ("" if self._type.is_array else " with 1 value"), got)
+        raise UnfitError(
+            0, self._forms.expected + ("" if self._type.is_array else " with 1 value"), got
+        )
 
     # Conversions of values to an array, for the cells, or for the elements of all arrays.
 
@@ -184,7 +197,9 @@ class _Reader:
             (length,) = self._type.arguments
             # A character has at least one byte, so most columns need no count of their characters.
             if values.lengths.max(initial=0) > length:
-                _check_lengths(values, pc.utf8_length(text).fill_null(0).to_numpy(), length, "characters")
+                _check_lengths(
+                    values, pc.utf8_length(text).fill_null(0).to_numpy(), length, "characters"
+                )
             # Flink's CAST to CHAR pads with blanks too.
             if self._type.name == "CHAR":
                 text = pc.utf8_rpad(text, length)
@@ -197,7 +212,9 @@ class _Reader:
             return values.binary()
         # Flink's CAST to BINARY pads with zeros too.
         padded = np.zeros((values.count, self._element_type.byte_width), np.uint8)
-        padded[np.arange(self._element_type.byte_width) < values.lengths[:, None]] = np.frombuffer(values.data, np.uint8)
+        padded[np.arange(self._element_type.byte_width) < values.lengths[:, None]] = np.frombuffer(
+            values.data, np.uint8
+        )
         return values.array(self._element_type, padded)
 
     _CONVERT: ClassVar[dict[Kind, Callable[[_Reader, Values], pa.Array]]] = {
@@ -207,12 +224,17 @@ class _Reader:
         Kind.STRING: _strings,
         Kind.BYTES: _binaries,
         Kind.DECIMAL: lambda self, values: from_text(values, self._element_type),
-        **dict.fromkeys(POINTS_IN_TIME, lambda self, values: points_in_time(values, self._type, self._element_type)),
+        **dict.fromkeys(
+            POINTS_IN_TIME,
+            lambda self, values: points_in_time(values, self._type, self._element_type),
+        ),
     }
 
 
 def _refuse_lengths(values: Values, bad: NDArray[np.bool_]) -> None:
-    values.refuse_where(bad, "8 bytes for each value", lambda position: f"{values.lengths[position]} bytes")
+    values.refuse_where(
+        bad, "8 bytes for each value", lambda position: f"{values.lengths[position]} bytes"
+    )
 
 
 def _spread(values: Values) -> Values:
@@ -223,7 +245,9 @@ def _spread(values: Values) -> Values:
 
 
 def _check_lengths(values: Values, lengths: NDArray[np.int32], largest: int, unit: str) -> None:
-    values.refuse_where(lengths > largest, f"at most {largest} {unit}", lambda position: str(lengths[position]))
+    values.refuse_where(
+        lengths > largest, f"at most {largest} {unit}", lambda position: str(lengths[position])
+    )
 
 
 def _refuse_other_than_utf8(binary: pa.Array) -> None:

@@ -24,8 +24,8 @@ from bridge.exceptions import RowError
 from bridge.schema import Column, Schema
 
 _NULL_ELEMENT = (
-    "the array holds a null, which a list of a tf.train.Example cannot: remove or replace the nulls in SQL, for example with "
-    "ARRAY_REMOVE"
+    "the array holds a null, which a list of a tf.train.Example cannot: remove or replace the nulls"
+    " in SQL, for example with ARRAY_REMOVE"
 )
 
 
@@ -47,7 +47,10 @@ def to_columns(batch: pa.RecordBatch, schema: Schema, where: str = "the input") 
             columns.append(_buffers(column, cells))
         except pa.ArrowException as error:
             row, _ = first_wrong(partial(_buffers, column), cells, error)
-            raise RowError(f"{where}: column {column.name!r} ({column.type.sql}): row {row} of a batch: {error}") from error
+            raise RowError(
+                f"{where}: column {column.name!r} ({column.type.sql}): row {row} of a batch:"
+                f" {error}"
+            ) from error
     return serialized_rows(batch.num_rows, columns)
 
 
@@ -64,7 +67,9 @@ def _buffers(column: Column, cells: pa.Array) -> ColumnBuffers:
     cells = _cast(cells, kind)
     value_offsets: Any = b""
     if value_type == BYTES:
-        value_offsets, values = (_fixed_bytes if pa.types.is_fixed_size_binary(cells.type) else _bytes)(cells)
+        value_offsets, values = (
+            _fixed_bytes if pa.types.is_fixed_size_binary(cells.type) else _bytes
+        )(cells)
     elif value_type == BOOL:
         values = _bits(cells.buffers()[1], cells.offset, len(cells))
     else:
@@ -138,7 +143,9 @@ def _bits(bits: Any, start: int, count: int) -> Any:
     if start % 8 == 0 and count % 8 == 0:
         return _part(bits, start // 8, count // 8)
     held = np.frombuffer(bits, np.uint8, -(-(start + count) // 8) - start // 8, start // 8)
-    return np.packbits(np.unpackbits(held, bitorder="little")[start % 8 :][:count], bitorder="little").tobytes()
+    return np.packbits(
+        np.unpackbits(held, bitorder="little")[start % 8 :][:count], bitorder="little"
+    ).tobytes()
 
 
 def _part(buffer: Any, start: int, size: int) -> memoryview:

@@ -36,7 +36,11 @@ def arrow_type(column_type: ColumnType) -> pa.DataType:
     """Arrow type that Flink's ArrowSerializer uses for a column."""
     cell = _ARROW[column_type.kind]
     cell = cell(column_type) if callable(cell) else cell
-    return pa.list_(pa.field("element", cell, column_type.element_nullable)) if column_type.is_array else cell
+    return (
+        pa.list_(pa.field("element", cell, column_type.element_nullable))
+        if column_type.is_array
+        else cell
+    )
 
 
 def _binary(column_type: ColumnType) -> pa.DataType:
@@ -74,5 +78,7 @@ FORMS: dict[Kind, Forms] = {
     Kind.FLOAT: Forms({FLOAT32, FLOAT64}, "a float_list"),
     Kind.DOUBLE: Forms({FLOAT32, FLOAT64, BYTES}, "a float_list (or a bytes_list of 8 bytes)"),
     **dict.fromkeys((Kind.STRING, Kind.BYTES, Kind.DECIMAL), Forms({BYTES}, "a bytes_list")),
-    **dict.fromkeys(POINTS_IN_TIME, Forms({*_WHOLE, BYTES}, f"{_WHOLE_LIST} (or a bytes_list of text)")),
+    **dict.fromkeys(
+        POINTS_IN_TIME, Forms({*_WHOLE, BYTES}, f"{_WHOLE_LIST} (or a bytes_list of text)")
+    ),
 }

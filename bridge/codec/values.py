@@ -32,10 +32,13 @@ class UnfitError(Exception):
 class Values:
     """Values in the layout of the message; the data at a null is undefined.
 
-    `offsets` (BYTES only, int32) are the start of each value and the end of the last one. `bits` mark values that are not null.
+    `offsets` (BYTES only, int32) are the start of each value and the end of the last one. `bits`
+    mark values that are not null.
     """
 
-    def __init__(self, value_type: ValueType, count: int, data: bytes, offsets: Any = None, bits: bytes = b"") -> None:
+    def __init__(
+        self, value_type: ValueType, count: int, data: bytes, offsets: Any = None, bits: bytes = b""
+    ) -> None:
         self.value_type, self.count, self.data, self.offsets = value_type, count, data, offsets
         self.bits = bits
         self.validity = pa.py_buffer(bits) if bits else None
@@ -63,7 +66,9 @@ class Values:
         """Array of a type of one width with the nulls of these values; `data` has the values."""
         return pa.Array.from_buffers(arrow_type, self.count, [self.validity, pa.py_buffer(data)])
 
-    def refuse_where(self, bad: NDArray[np.bool_], expected: str, got: Callable[[int], str]) -> None:
+    def refuse_where(
+        self, bad: NDArray[np.bool_], expected: str, got: Callable[[int], str]
+    ) -> None:
         """Raise UnfitError for the first value that is bad and not null; `got` shows it."""
         if bad.any():
             # The data at a null is undefined, so it may look bad.
@@ -78,11 +83,15 @@ class Values:
         if len(numbers) and (int(numbers.min()) < smallest or int(numbers.max()) > largest):
             wide = numbers.astype(np.int64)
             bad = (wide < smallest) | (wide > largest)
-            self.refuse_where(bad, f"a value from {smallest} to {largest}", lambda position: str(wide[position]))
+            self.refuse_where(
+                bad, f"a value from {smallest} to {largest}", lambda position: str(wide[position])
+            )
 
 
 def read_values(message: Column, count: int, bits: bytes = b"") -> Values:
-    """Values of a column; UnfitError at position 0 where the lengths of its buffers do not agree."""
+    """Values of a column; UnfitError at position 0 where the lengths of its buffers do not
+    agree.
+    """
     data = message.values
     if message.type == BYTES:
         offsets = read_offsets(message.value_offsets, count, "values")
@@ -105,7 +114,9 @@ def read_values(message: Column, count: int, bits: bytes = b"") -> Values:
 
 
 def read_offsets(data: bytes, count: int, unit: str) -> NDArray[np.int32]:
-    """Offsets of `count` values or cells, and the end of the last one; UnfitError at position 0 where they are wrong."""
+    """Offsets of `count` values or cells, and the end of the last one; UnfitError at position 0
+    where they are wrong.
+    """
     if len(data) != 4 * (count + 1):
         _disagree(f"{count} {unit}", f"{len(data)} bytes of offsets")
     offsets = np.frombuffer(data, "<i4")

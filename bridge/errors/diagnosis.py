@@ -52,26 +52,31 @@ def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> 
     if not member.is_connected or not member.has_addresses or not group.is_formed:
         # The member that has not connected is the cause, so its error comes first.
         own_s = ECHO_S if member.is_connected else 0.0
-        return _not_formed(member, group, settings) if member.age_s > settings.start_timeout_s + own_s else None
+        return (
+            _not_formed(member, group, settings)
+            if member.age_s > settings.start_timeout_s + own_s
+            else None
+        )
     if member.is_running and member.unanswered_s > LOST_S:
         return Fault(
-            f"the chief has not answered for {LOST_S:g} s at {member.hub} ({member.last_error}). Has its host failed, or the "
-            "network between the hosts?"
+            f"the chief has not answered for {LOST_S:g} s at {member.hub} ({member.last_error})."
+            " Has its host failed, or the network between the hosts?"
         )
     silent = group.silent(LOST_S, member.index)
     if silent:
         return Fault(
-            f"{', '.join(silent)} has not reported for {LOST_S:g} s. Has its host failed, was Flink's Python worker stopped "
-            "there, or has the network between the hosts failed?"
+            f"{', '.join(silent)} has not reported for {LOST_S:g} s. Has its host failed, was"
+            " Flink's Python worker stopped there, or has the network between the hosts failed?"
         )
     if not member.is_running:
         return None
     if member.has_outcome and group.is_deserted_by(member.index):
         ended = member.failure or "the script returned"
         return Fault(
-            f"{ended}, but the workers that it serves still run, and make no progress. In this role, a script must serve until "
-            "it is stopped, for example with tf.distribute.Server(...).join(). If the script needs no parameter servers, set "
-            "numPSs to 0"
+            f"{ended}, but the workers that it serves still run, and make no progress. In this"
+            " role, a script must serve until it is stopped, for example with"
+            " tf.distribute.Server(...).join(). If the script needs no parameter servers, set"
+            " numPSs to 0"
         )
     return _standstill(member, group, settings)
 
@@ -84,19 +89,21 @@ def _not_formed(member: Situation, group: KnownStates, settings: GroupSettings) 
     if not member.has_addresses:
         missing = ", ".join(label(index, settings.num_workers) for index in member.unaddressed)
         reasons = [
-            f"the address of {missing} did not arrive. Flink has not started this task, or its Python worker blocks while it "
-            "starts, imports or unpickles: look at the TaskManager's log, and at its processes beam_boot"
+            f"the address of {missing} did not arrive. Flink has not started this task, or its"
+            " Python worker blocks while it starts, imports or unpickles: look at the"
+            " TaskManager's log, and at its processes beam_boot"
         ]
     # Members report at this interval while the group forms, so an answer is missing.
     elif member.unanswered_s > report_s(settings.size, is_urgent=True) + 1.0:
         reasons = [
-            f"the chief does not answer at {member.hub} ({member.last_error}). If there is a firewall between the hosts, open "
-            "their ports to each other; if a host has several addresses, select one with hostNetwork"
+            f"the chief does not answer at {member.hub} ({member.last_error}). If there is a"
+            " firewall between the hosts, open their ports to each other; if a host has several"
+            " addresses, select one with hostNetwork"
         ]
     else:
         reasons = [
-            f"{', '.join(group.unformed)} did not report or connect. Read the log of that process, and check that its host "
-            f"reaches {member.hub or 'this host'}"
+            f"{', '.join(group.unformed)} did not report or connect. Read the log of that process,"
+            f" and check that its host reaches {member.hub or 'this host'}"
         ]
     return Fault(f"the group was not complete {limit}: {'; '.join(reasons)}")
 
@@ -113,6 +120,7 @@ def _standstill(member: Situation, group: KnownStates, settings: GroupSettings) 
         return None
     name = "this script" if lagging == member.index else label(lagging, settings.num_workers)
     return Fault(
-        f"no process of the group has made progress for {idle_s:g} s, and {name} lags behind. stallTimeout sets this limit",
+        f"no process of the group has made progress for {idle_s:g} s, and {name} lags behind."
+        " stallTimeout sets this limit",
         is_standstill=True,
     )

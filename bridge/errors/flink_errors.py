@@ -20,61 +20,92 @@ from bridge.exceptions import BridgeError, JobError
 
 logger = logging.getLogger(__name__)
 
-_OURS = {name: kind for name, kind in vars(exceptions).items() if isinstance(kind, type) and issubclass(kind, BridgeError)}
+_OURS = {
+    name: kind
+    for name, kind in vars(exceptions).items()
+    if isinstance(kind, type) and issubclass(kind, BridgeError)
+}
 _RAISED = re.compile(rf"^(?:bridge\.exceptions\.)?({'|'.join(_OURS)}): ", re.MULTILINE)
-_JAVA_GOES_ON = re.compile(r"\n\s*(?:\tat |at org\.|at java\.|Caused by: |\.\.\. \d+ more|Suppressed: )|\n\Z")
-_IN_PYTHON = re.compile(r"^java\.lang\.RuntimeException: Error received from SDK harness for instruction \d+: ")
+_JAVA_GOES_ON = re.compile(
+    r"\n\s*(?:\tat |at org\.|at java\.|Caused by: |\.\.\. \d+ more|Suppressed: )|\n\Z"
+)
+_IN_PYTHON = re.compile(
+    r"^java\.lang\.RuntimeException: Error received from SDK harness for instruction \d+: "
+)
 # Flink's planner raises exceptions without a cause.
 _ALONE = re.compile(r"\A(org\.apache\.flink\.\S+Exception: .*)$", re.MULTILINE)
-_START = re.compile(r"RuntimeException: Failed to create stage bundle factory! (.*?)\n\s*\tat org\.", re.DOTALL)
+_START = re.compile(
+    r"RuntimeException: Failed to create stage bundle factory! (.*?)\n\s*\tat org\.", re.DOTALL
+)
 _UNAVAILABLE = re.compile(r'StatusCode\.UNAVAILABLE\n\s*details = "(.*)"')
 _CONSTANTS = re.compile(
-    r"ArrayIndexOutOfBoundsException: Index 0 out of bounds for length 0\n\s*\tat [\w.]+\.ArrowWriter\.finish\("
+    r"ArrayIndexOutOfBoundsException: Index 0 out of bounds for length 0\n\s*\tat"
+    r" [\w.]+\.ArrowWriter\.finish\("
 )
 # py4j writes only ': ' in front of the outermost exception.
 _CAUSE = re.compile(r"^(?:Caused by|): (.*)$", re.MULTILINE)
 
 _NO_ANSWER = (
-    "The Flink cluster no longer answers: check that its JobManager runs, and whether the job is still running. If it may be "
-    "unreachable for longer, raise rest.retry.max-attempts and rest.retry.delay in config"
+    "The Flink cluster no longer answers: check that its JobManager runs, and whether the job is"
+    " still running. If it may be unreachable for longer, raise rest.retry.max-attempts and"
+    " rest.retry.delay in config"
 )
 _NO_COLUMN = (
-    "Flink: a vectorized Python function of a query, such as a model_function, has constants alone as arguments, which PyFlink "
-    "cannot run. Rows of VALUES with a CAST or another expression become constants too: write plain literals and cast outside, "
-    "as in SELECT id, CAST(x AS FLOAT) AS x FROM (VALUES (1, 1.0)) AS t (id, x), or take the rows from a table"
+    "Flink: a vectorized Python function of a query, such as a model_function, has constants alone"
+    " as arguments, which PyFlink cannot run. Rows of VALUES with a CAST or another expression"
+    " become constants too: write plain literals and cast outside, as in SELECT id, CAST(x AS"
+    " FLOAT) AS x FROM (VALUES (1, 1.0)) AS t (id, x), or take the rows from a table"
 )
-_TOLERABLE = "execution.checkpointing.tolerable-failed-checkpoints sets how many checkpoints may fail"
+_TOLERABLE = (
+    "execution.checkpointing.tolerable-failed-checkpoints sets how many checkpoints may fail"
+)
 _ADVICE = [
     (
         re.compile(r"^java.lang.StackOverflowError$"),
-        "A very long expression needs more stack than Flink's threads have. Start a program with a local job with "
-        "JVM_ARGS=-Xss16m; on a cluster set env.java.opts.all: -Xss16m",
+        (
+            "A very long expression needs more stack than Flink's threads have. Start a program"
+            " with a local job with JVM_ARGS=-Xss16m; on a cluster set env.java.opts.all: -Xss16m"
+        ),
     ),
     (
         re.compile(r"doesn't support consuming"),
-        "The table sends updates of earlier rows, as GROUP BY and JOIN of streams do. Write it into a table with a primary "
-        "key, for example of upsert-kafka or jdbc, or group in windows such as TUMBLE",
+        (
+            "The table sends updates of earlier rows, as GROUP BY and JOIN of streams do. Write it"
+            " into a table with a primary key, for example of upsert-kafka or jdbc, or group in"
+            " windows such as TUMBLE"
+        ),
     ),
     (
         re.compile(r"Cannot map checkpoint/savepoint state"),
-        "The savepoint is from a job with other operators. Some sinks of SQL are among them when parallelism, numWorkers or "
-        "numPSs change from or to 1: use the values of that job, or see docs/savepoints.md",
+        (
+            "The savepoint is from a job with other operators. Some sinks of SQL are among them"
+            " when parallelism, numWorkers or numPSs change from or to 1: use the values of that"
+            " job, or see docs/savepoints.md"
+        ),
     ),
     (re.compile(r"^java\.util\.concurrent\.TimeoutException$"), _NO_ANSWER),
     (
-        # The JobManager could not send an event to a task that had just failed, and gives this as the job's failure.
+        # The JobManager could not send an event to a task that had just failed, and gives this as
+        # the job's failure.
         re.compile(r"TaskNotRunningException"),
-        "A task failed so soon after its start that its reason did not reach the JobManager: the TaskManager's log has it. "
-        "Run the job again to have the reason here",
+        (
+            "A task failed so soon after its start that its reason did not reach the JobManager:"
+            " the TaskManager's log has it. Run the job again to have the reason here"
+        ),
     ),
     (
         re.compile(r"Exceeded checkpoint tolerable failure threshold.*expired", re.DOTALL),
-        "A checkpoint waits until scripts have taken the rows before it: is a script too slow for "
-        f"execution.checkpointing.timeout? {_TOLERABLE}",
+        (
+            "A checkpoint waits until scripts have taken the rows before it: is a script too slow"
+            f" for execution.checkpointing.timeout? {_TOLERABLE}"
+        ),
     ),
     (
         re.compile(r"Exceeded checkpoint tolerable failure threshold"),
-        f"Is the disk of execution.checkpointing.dir full, or not writable for this user? {_TOLERABLE}",
+        (
+            "Is the disk of execution.checkpointing.dir full, or not writable for this user?"
+            f" {_TOLERABLE}"
+        ),
     ),
     (
         re.compile(r"NoResourceAvailableException"),
@@ -82,12 +113,18 @@ _ADVICE = [
     ),
     (
         re.compile(r"heartbeat of TaskManager"),
-        "Has its host or its network failed, or was it stopped? heartbeat.timeout sets how long Flink waits",
+        (
+            "Has its host or its network failed, or was it stopped? heartbeat.timeout sets how long"
+            " Flink waits"
+        ),
     ),
     (
         re.compile(r"RuntimeException: Job restarted$"),
-        "A program that collects the rows of a job cannot continue when Flink restarts the job, because rows could arrive "
-        "twice: write them to a table instead (insertInto(...)). Flink's log has the reason of the restart",
+        (
+            "A program that collects the rows of a job cannot continue when Flink restarts the job,"
+            " because rows could arrive twice: write them to a table instead (insertInto(...))."
+            " Flink's log has the reason of the restart"
+        ),
     ),
 ]
 
@@ -103,13 +140,17 @@ def readable(error: Exception) -> Exception:
     # Our own errors are recognized by the line with which Python's traceback ends.
     raised = _RAISED.search(text)
     if raised is not None:
-        return _summarized(_OURS[raised.group(1)], _JAVA_GOES_ON.split(text[raised.end() :], maxsplit=1)[0].strip())
+        return _summarized(
+            _OURS[raised.group(1)], _JAVA_GOES_ON.split(text[raised.end() :], maxsplit=1)[0].strip()
+        )
     reason = _reason(text)
     return error if reason is None else _summarized(JobError, reason)
 
 
 def script_failure(text: str) -> Exception | None:
-    """Translate the text of an exception of Java about a script, or a function of constants; None for other exceptions."""
+    """Translate the text of an exception of Java about a script, or a function of constants; None
+    for other exceptions.
+    """
     return readable(Exception(text)) if _RAISED.search(text) or _CONSTANTS.search(text) else None
 
 
@@ -145,8 +186,9 @@ def _reason(text: str) -> str | None:
         return _start_of_python(text, innermost)
     if "OutOfMemoryError: Metaspace" in innermost:
         return (
-            "Flink: java.lang.OutOfMemoryError: Metaspace. A TaskManager has loaded Flink's Python library again for each job, "
-            "and never unloads it: put opt/flink-python-*.jar into the lib folder of the cluster"
+            "Flink: java.lang.OutOfMemoryError: Metaspace. A TaskManager has loaded Flink's Python"
+            " library again for each job, and never unloads it: put opt/flink-python-*.jar into the"
+            " lib folder of the cluster"
         )
     # Flink's own client has tried several times. A connector of the job raises ConnectException
     # without RetryException, and then the cluster is not at fault.
@@ -157,16 +199,21 @@ def _reason(text: str) -> str | None:
 
 
 def _start_of_python(text: str, innermost: str) -> str:
-    """Return why a Python worker of Flink did not start, from its output: the exit status is that of a shell's pipe."""
+    """Return why a Python worker of Flink did not start, from its output: the exit status is that
+    of a shell's pipe.
+    """
     found = _START.search(text)
     if found is None:
         return f"Flink: {innermost}"
-    printed = "\n".join(line for line in found.group(1).splitlines() if not line.startswith("INFO:"))
+    printed = "\n".join(
+        line for line in found.group(1).splitlines() if not line.startswith("INFO:")
+    )
     refused = _UNAVAILABLE.search(printed)
     if refused is None:
         return f"Flink: a Python worker did not start on a host of the cluster:\n{printed}"
     return (
-        f"Flink: a Python worker did not start: it cannot reach its TaskManager on the same host: {refused.group(1)}. Is "
-        "http_proxy or https_proxy set there? gRPC sends calls to the proxy: set no_proxy=localhost,127.0.0.1 in the "
-        "environment of the TaskManagers, and restart them"
+        "Flink: a Python worker did not start: it cannot reach its TaskManager on the same host:"
+        f" {refused.group(1)}. Is http_proxy or https_proxy set there? gRPC sends calls to the"
+        " proxy: set no_proxy=localhost,127.0.0.1 in the environment of the TaskManagers, and"
+        " restart them"
     )

@@ -22,14 +22,20 @@ _CHARACTERS = 1_200  # of the message
 _CODE_CHARACTERS = 160
 _READ_CHARACTERS = 200_000
 
-_FRAME = re.compile(r'(?P<indent>\s*)File "(?P<path>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+?))?(?:  \*)?\s*')
+_FRAME = re.compile(
+    r'(?P<indent>\s*)File "(?P<path>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+?))?(?: '
+    r" \*)?\s*"
+)
 _TRACEBACK = "Traceback (most recent call last):"
-_CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)\b.*")
+_CHAINED = re.compile(
+    r"(?:The above exception was the direct cause of|During handling of the above exception)\b.*"
+)
 _SECTION = re.compile(r"--- (.+) ---")
 _MARKS = re.compile(r"[\s^~]*")
 # Lines of TensorFlow and Keras around the one that names the error.
 _NOISE = re.compile(
-    r"\s*(?:in user code:|Graph execution error:|Detected at node\b.*|Stack trace for op definition:.*|Original stack trace.*|"
+    r"\s*(?:in user code:|Graph execution error:|Detected at node\b.*|Stack trace for op"
+    r" definition:.*|Original stack trace.*|"
     r"\[\[\{\{node .*|\[Previous line repeated .*|(?:Call a|A)rguments received by .*|•.*|"
     r"\d+ root error\(s\) found\.|\([1-9]\d*\) [A-Z_]+: .*|\d+ (?:successful|derived).*)"
 )
@@ -55,7 +61,9 @@ class Frame:
         # AutoGraph's copy of a function has lines that are in no file of the user's.
         if "__autograph_generated_file" in self.path:
             return False
-        return bool(_WORK_FOLDER.match(self.path)) or not (self.is_in_a_library or _OURS.search(self.path))
+        return bool(_WORK_FOLDER.match(self.path)) or not (
+            self.is_in_a_library or _OURS.search(self.path)
+        )
 
     @property
     def is_in_a_library(self) -> bool:
@@ -73,7 +81,9 @@ class Frame:
 
 
 class _Part:
-    """A part of a text: the message, one traceback of a chain of exceptions, or a section with a title."""
+    """A part of a text: the message, one traceback of a chain of exceptions, or a section with a
+    title.
+    """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -106,7 +116,10 @@ def summary_of(text: str) -> str:
     result = [*shown.splitlines(), *rest]
     left = _left_out(lines, "\n".join(result))
     if left >= _LEAST_LEFT_OUT or shown != few:
-        result.append(f"({left} more lines: in the error's `details`, or here with AKDL_TRACEBACK=full in the environment)")
+        result.append(
+            f"({left} more lines: in the error's `details`, or here with AKDL_TRACEBACK=full in the"
+            " environment)"
+        )
     return "\n".join(result)
 
 
@@ -115,11 +128,17 @@ def shortened(frames: Sequence[Frame]) -> list[list[str]]:
     if len(frames) <= _FRAMES:
         return [frame.lines() for frame in frames]
     left_out = len(frames) - _FRAMES
-    return [frames[0].lines(), [f"  ... {left_out} more ..."], *(frame.lines() for frame in frames[left_out + 1 :])]
+    return [
+        frames[0].lines(),
+        [f"  ... {left_out} more ..."],
+        *(frame.lines() for frame in frames[left_out + 1 :]),
+    ]
 
 
 def _parsed(lines: Sequence[str]) -> tuple[list[_Part], dict[str, _Part]]:
-    """Return the message with the tracebacks of a chain of exceptions, and the sections behind them by title."""
+    """Return the message with the tracebacks of a chain of exceptions, and the sections behind them
+    by title.
+    """
     into = _Part()
     chain, sections = [into], dict[str, _Part]()
     place = 0
@@ -130,7 +149,9 @@ def _parsed(lines: Sequence[str]) -> tuple[list[_Part], dict[str, _Part]]:
         if section:
             into = sections.setdefault(section.group(1), _Part())
             continue
-        if not sections and (line.strip() == _TRACEBACK if len(chain) == 1 else _CHAINED.fullmatch(line)):
+        if not sections and (
+            line.strip() == _TRACEBACK if len(chain) == 1 else _CHAINED.fullmatch(line)
+        ):
             into = _Part()
             chain.append(into)
             continue
@@ -140,11 +161,19 @@ def _parsed(lines: Sequence[str]) -> tuple[list[_Part], dict[str, _Part]]:
                 into.words.append(line)
             continue
         deeper, code = frame.group("indent") + " ", ""
-        while place < len(lines) and lines[place].startswith(deeper) and not _FRAME.fullmatch(lines[place]):
+        while (
+            place < len(lines)
+            and lines[place].startswith(deeper)
+            and not _FRAME.fullmatch(lines[place])
+        ):
             code = code or ("" if _MARKS.fullmatch(lines[place]) else lines[place].strip())
             into.lines.append(lines[place])
             place += 1
-        into.frames.append(Frame(frame.group("path"), int(frame.group("line")), frame.group("function") or "", code))
+        into.frames.append(
+            Frame(
+                frame.group("path"), int(frame.group("line")), frame.group("function") or "", code
+            )
+        )
     return chain, sections
 
 
@@ -177,7 +206,9 @@ def _append(message: list[str], line: str) -> None:
 
 
 def _users(frames: Iterable[Frame]) -> list[Frame]:
-    """Return the frames of the user's code without duplicates: TensorFlow repeats them for each node of a graph."""
+    """Return the frames of the user's code without duplicates: TensorFlow repeats them for each
+    node of a graph.
+    """
     result: dict[tuple[str, int | None, str], Frame] = {}
     for frame in frames:
         if frame.is_the_users:
@@ -192,14 +223,21 @@ def _ends_of(sections: dict[str, _Part]) -> list[str]:
         shown = [frame.lines()[0] for frame in _users(part.frames)][:_TAIL_LINES]
         shown = shown or [line for line in part.lines if line.strip()][-_TAIL_LINES:]
         if shown:
-            result += [f"{title}:", *(line if line.startswith(" ") else f"  {line}" for line in shown)]
+            result += [
+                f"{title}:",
+                *(line if line.startswith(" ") else f"  {line}" for line in shown),
+            ]
     return result
 
 
 def _left_out(lines: Sequence[str], shown: str) -> int:
     """Count the lines with words of their own that a summary does not show."""
     content = (line for line in lines if line.strip() != _TRACEBACK and not _MARKS.fullmatch(line))
-    return sum(1 for line in content if not (_FRAME.fullmatch(line) or _SECTION.fullmatch(line)) and line.strip() not in shown)
+    return sum(
+        1
+        for line in content
+        if not (_FRAME.fullmatch(line) or _SECTION.fullmatch(line)) and line.strip() not in shown
+    )
 
 
 def _few(message: Sequence[str], most: int) -> list[str]:

@@ -20,7 +20,14 @@ from akdl.near_names import did_you_mean, listed
 from akdl.wire.column_type import parse_type
 from bridge.codec.types import arrow_type
 from bridge.exceptions import ConfigurationError, RowError, SchemaError, refused_at
-from bridge.files.listing import FoundFile, list_files, partition_types, partition_values, partitioned_folder, root_of
+from bridge.files.listing import (
+    FoundFile,
+    list_files,
+    partition_types,
+    partition_values,
+    partitioned_folder,
+    root_of,
+)
 from bridge.files.predicates import columns_in, expression_of
 from bridge.files.reading import FileParts, FileTable, errors_of
 from bridge.formats.columnar import FileReader
@@ -47,7 +54,8 @@ def describe(
         addresses: Paths, patterns, folders or addresses of a storage.
         format_: Name of the format; None to find it by the ending of the first file.
         selected: Names of its columns, in their order.
-        condition: Filter: an SQL predicate, an expression of pyarrow, or pyarrow's lists of (column, operator, value).
+        condition: Filter: an SQL predicate, an expression of pyarrow, or pyarrow's lists of
+            (column, operator, value).
         schema: Declared columns; the table has no others, but for selected ones.
         may_be_empty: Accept folders without files, if a schema is declared.
         csv: Form of files of CSV. If it has the names of the columns, names of folders are not
@@ -58,18 +66,28 @@ def describe(
     """
     files = list_files(where, addresses, may_be_empty and schema is not None)
     # An empty file has no columns, so the first one with bytes describes the table.
-    first = next((file for file in files if file.size), None) or next(list_files(where, addresses, may_be_empty), None)
+    first = next((file for file in files if file.size), None) or next(
+        list_files(where, addresses, may_be_empty), None
+    )
     known_format = format_ or (None if first is None else format_of(first.path))
     if known_format is None:
-        named = "there is no file yet" if first is None else f"the name {first.path!r} has no known ending"
+        named = (
+            "there is no file yet"
+            if first is None
+            else f"the name {first.path!r} has no known ending"
+        )
         remedy = "" if first is None else pattern_instead(first.path, next(iter(FORMATS)))
-        raise ConfigurationError(f"{where}: parameter 'format': {named}: set it to one of {', '.join(FORMATS)}{remedy}")
+        raise ConfigurationError(
+            f"{where}: parameter 'format': {named}: set it to one of {', '.join(FORMATS)}{remedy}"
+        )
     roots = () if csv.names else tuple(map(root_of, addresses))
     declared = {column.name: declared_column(column) for column in schema or ()}
     needs_others = not declared or not declared.keys() >= set(selected or ())
     fields = dict[str, pa.Field]()
     if first is not None:
-        open_ = functools.partial(reader_of, known_format, first.path, list(declared.values()), form=csv)
+        open_ = functools.partial(
+            reader_of, known_format, first.path, list(declared.values()), form=csv
+        )
         with errors_of(where, first.path, known_format):
             fields = _fields(open_, needs_others)
         in_folders = partition_values(first.path, roots)
@@ -82,7 +100,8 @@ def describe(
     if unknown:
         hint = did_you_mean(unknown[0], [*fields, *declared])
         raise ConfigurationError(
-            f"{where}: parameter 'selectedCols' names {listed(unknown)}{hint}; the first file has {listed(fields)}"
+            f"{where}: parameter 'selectedCols' names {listed(unknown)}{hint}; the first file has"
+            f" {listed(fields)}"
         )
     path = "" if first is None else first.path
     with errors_of(where, path, known_format):
@@ -90,13 +109,16 @@ def describe(
             raise SchemaError("it has no columns: declare them in schemaStr")
         if not all(map(str.strip, names)):
             raise SchemaError(
-                f"column {[not name.strip() for name in names].index(True) + 1} of {listed(names)} has no name, as the index "
-                "in a CSV file of pandas: name the other ones in selectedCols, or write the file with to_csv(index=False)"
+                f"column {[not name.strip() for name in names].index(True) + 1} of {listed(names)}"
+                " has no name, as the index in a CSV file of pandas: name the other ones in"
+                " selectedCols, or write the file with to_csv(index=False)"
             )
         columns = tuple(declared.get(name) or column_of_field(fields[name]) for name in names)
     expression, filtered = _filter(where, condition, fields, declared)
     others = tuple(column for column in filtered if column.name not in names)
-    table = FileTable(where, known_format, columns, expression, others, not (selected or schema), roots, csv)
+    table = FileTable(
+        where, known_format, columns, expression, others, not (selected or schema), roots, csv
+    )
     if first is not None and first.size:
         FileParts(table).check(first.path)
     return table
@@ -117,11 +139,14 @@ def _fields(open_: Callable[[str], FileReader], needs_others: bool) -> dict[str,
     return {field.name: field for field in schema}
 
 
-def _folder_fields(files: Iterator[FoundFile], roots: Sequence[str], names: Sequence[str]) -> dict[str, pa.Field]:
-    """Fields of some columns in names of folders: of the types that a sink has recorded, else of integers or strings.
+def _folder_fields(
+    files: Iterator[FoundFile], roots: Sequence[str], names: Sequence[str]
+) -> dict[str, pa.Field]:
+    """Fields of some columns in names of folders: of the types that a sink has recorded, else of
+    integers or strings.
 
-    One text that no integer has, such as 007, makes all cells of its column strings. So the names of all folders decide, and
-    the files are listed until no column can be one of integers.
+    One text that no integer has, such as 007, makes all cells of its column strings. So the names
+    of all folders decide, and the files are listed until no column can be one of integers.
     """
     kinds = {name: set[pa.DataType]() for name in names}
     types_of, folder = functools.lru_cache(partition_types), None
@@ -137,7 +162,10 @@ def _folder_fields(files: Iterator[FoundFile], roots: Sequence[str], names: Sequ
                 kind.add(arrow_type(parse_type(recorded[name])))
             elif value is not None:
                 kind.add(pa.int64() if _is_integer(value) else pa.string())
-        if all(pa.string() in kind or ([above] == list(roots) and name in recorded) for name, kind in kinds.items()):
+        if all(
+            pa.string() in kind or ([above] == list(roots) and name in recorded)
+            for name, kind in kinds.items()
+        ):
             break
     return {name: pa.field(name, _common(kind)) for name, kind in kinds.items()}
 
@@ -166,9 +194,15 @@ def _filter(
         except SchemaError:
             continue
     types = {name: column.arrow for name, column in known.items()}
-    with refused_at(f"{where}: parameter 'filter'", ConfigurationError, ValueError, TypeError, pa.ArrowException):
+    with refused_at(
+        f"{where}: parameter 'filter'", ConfigurationError, ValueError, TypeError, pa.ArrowException
+    ):
         if isinstance(condition, str):
             expression = expression_of(condition, types)
         else:
-            expression = condition if isinstance(condition, pc.Expression) else pq.filters_to_expression(condition)
+            expression = (
+                condition
+                if isinstance(condition, pc.Expression)
+                else pq.filters_to_expression(condition)
+            )
         return expression, [known[name] for name in columns_in(expression, types)]

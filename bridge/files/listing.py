@@ -1,4 +1,6 @@
-"""Files at addresses, listed lazily: local paths and globs, folders with their subfolders, and storages of fsspec."""
+"""Files at addresses, listed lazily: local paths and globs, folders with their subfolders, and
+storages of fsspec.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
 
 from akdl.masking import shown
-from akdl.storage.files import UNFINISHED, FileError, is_remote, local_path, opened_with_fsspec, place_of
+from akdl.storage.files import (
+    UNFINISHED,
+    FileError,
+    is_remote,
+    local_path,
+    opened_with_fsspec,
+    place_of,
+)
 from akdl.storage.limits import TEXT
 from akdl.wire.column_type import parse_type
 from bridge.exceptions import refused_at
@@ -25,7 +34,8 @@ _FileSystem = Any  # of fsspec, which is installed only where it is needed
 _SORTED = 20_000
 _HIDDEN = (".", "_")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-MANIFEST = "_manifest.json"  # of a sink, see publishing.py: the other files of the folder do not count
+# of a sink, see publishing.py: the other files of the folder do not count
+MANIFEST = "_manifest.json"
 
 
 class FoundFile(NamedTuple):
@@ -35,7 +45,9 @@ class FoundFile(NamedTuple):
     size: int
 
 
-def list_files(where: str, addresses: Sequence[str], may_be_empty: bool = False) -> Iterator[FoundFile]:
+def list_files(
+    where: str, addresses: Sequence[str], may_be_empty: bool = False
+) -> Iterator[FoundFile]:
     """Yield the files of each address, lazily, since there may be millions.
 
     In folders, names that begin with . or _ or end in .part are left out, as other programs use
@@ -50,28 +62,40 @@ def list_files(where: str, addresses: Sequence[str], may_be_empty: bool = False)
             files = _remote(address) if is_remote(address) else _local(local_path(address))
             first = next(files, None)
             if first is None and not may_be_empty:
-                matches = "matches no files" if glob.has_magic(address) else "is a folder without files"
+                matches = (
+                    "matches no files" if glob.has_magic(address) else "is a folder without files"
+                )
                 raise FileError(f"{shown(address)} {matches}")
             yield from chain([] if first is None else [first], files)
 
 
 class Manifest(NamedTuple):
-    """Notes of a sink on its folder: the files that count, if not all do, and SQL types of names of folders."""
+    """Notes of a sink on its folder: the files that count, if not all do, and SQL types of names of
+    folders.
+    """
 
     files: list[str] | None = None
     partitions: Mapping[str, str] = MappingProxyType({})
 
 
 def partition_types(folder: str) -> Mapping[str, str]:
-    """SQL types of the columns that name the folders in a folder, where a sink has recorded them."""
+    """SQL types of the columns that name the folders in a folder, where a sink has recorded
+    them.
+    """
     if not is_remote(folder):
         return _local_manifest(folder).partitions
     with opened_with_fsspec(folder) as (system, inside):
-        return _remote_manifest(system, inside).partitions if system.isfile(f"{inside}/{MANIFEST}") else {}
+        return (
+            _remote_manifest(system, inside).partitions
+            if system.isfile(f"{inside}/{MANIFEST}")
+            else {}
+        )
 
 
 def root_of(address: str) -> str:
-    """Folder of an address below which names of folders may have values: itself, or what stands before a pattern."""
+    """Folder of an address below which names of folders may have values: itself, or what stands
+    before a pattern.
+    """
     path = place_of(address)
     exists = not is_remote(address) and os.path.exists(path)
     if exists or not glob.has_magic(path):
@@ -80,7 +104,9 @@ def root_of(address: str) -> str:
 
 
 def partition_values(path: str, roots: Sequence[str]) -> dict[str, str | None]:
-    """Values in the names of folders below a root, such as {"day": "2024-05-31"} for /data/day=2024-05-31/0.parquet."""
+    """Values in the names of folders below a root, such as {"day": "2024-05-31"} for
+    /data/day=2024-05-31/0.parquet.
+    """
     pairs = (name.partition("=") for name in _folders(path, roots)[1] if _is_partition(name))
     return {unquote(key): None if value == NO_VALUE else unquote(value) for key, _, value in pairs}
 
@@ -101,8 +127,14 @@ def _local(path: str) -> Iterator[FoundFile]:
         return _below(path)
     if not glob.has_magic(path):
         raise FileError(f"there is no file {path}")
-    found = (each for each in glob.iglob(path, recursive=True) if not _is_hidden(os.path.basename(each), os.path.isdir(each)))
-    return chain.from_iterable(map(_below, _sorted(found if "**" not in path else filter(os.path.isfile, found))))
+    found = (
+        each
+        for each in glob.iglob(path, recursive=True)
+        if not _is_hidden(os.path.basename(each), os.path.isdir(each))
+    )
+    return chain.from_iterable(
+        map(_below, _sorted(found if "**" not in path else filter(os.path.isfile, found)))
+    )
 
 
 def _below(path: str) -> Iterator[FoundFile]:
@@ -116,11 +148,17 @@ def _below(path: str) -> Iterator[FoundFile]:
         inside = os.path.join(os.path.realpath(path), "")
         for each in (os.path.join(path, name) for name in named):
             if not os.path.realpath(each).startswith(inside) or not os.path.isfile(each):
-                raise FileError(f"{path}/{MANIFEST} names {each!r}, which is not a file of this folder")
+                raise FileError(
+                    f"{path}/{MANIFEST} names {each!r}, which is not a file of this folder"
+                )
             yield FoundFile(each, os.path.getsize(each))
         return
     with os.scandir(path) as scanned:
-        seen = (entry for entry in scanned if not _is_hidden(entry.name, "=" in entry.name and entry.is_dir()))
+        seen = (
+            entry
+            for entry in scanned
+            if not _is_hidden(entry.name, "=" in entry.name and entry.is_dir())
+        )
         for entry in _sorted(seen, key=lambda entry: entry.name):
             if entry.is_dir():
                 yield from _below(entry.path)
@@ -131,7 +169,9 @@ def _below(path: str) -> Iterator[FoundFile]:
 
 
 def _remote(address: str) -> Iterator[FoundFile]:
-    """Files of a storage; fsspec lists a folder as a whole, so at most one folder of each depth is in memory."""
+    """Files of a storage; fsspec lists a folder as a whole, so at most one folder of each depth is
+    in memory.
+    """
     head, chained, rest = address.partition("::")  # as in zip://a.parquet::s3://bucket/b.zip
     with opened_with_fsspec(address) as (system, inside):
         head = head.rstrip("/")
@@ -162,7 +202,9 @@ def _below_remote(system: _FileSystem, info: dict[str, Any]) -> Iterator[FoundFi
         found = system.find(folder, detail=True)
         for name in named:
             if f"{folder}/{name}" not in found:
-                raise FileError(f"{folder}/{MANIFEST} names the file {name!r}, which does not exist")
+                raise FileError(
+                    f"{folder}/{MANIFEST} names the file {name!r}, which does not exist"
+                )
             yield from _below_remote(system, found[f"{folder}/{name}"])
         return
     for name, each in sorted(inside.items()):
@@ -182,7 +224,9 @@ def _remote_manifest(system: _FileSystem, folder: str) -> Manifest:
 
 
 def read_manifest(folder: str, file: IO[bytes]) -> Manifest:
-    """Read a manifest, perhaps of a stranger; one of another program names no files and no types."""
+    """Read a manifest, perhaps of a stranger; one of another program names no files and no
+    types.
+    """
     try:
         found = json.loads(TEXT.read(file))
         if not isinstance(found, dict):
@@ -190,13 +234,16 @@ def read_manifest(folder: str, file: IO[bytes]) -> Manifest:
         files, partitions = found.get("files", {}), found.get("partitions", {})
         if not isinstance(files, dict) or not isinstance(partitions, dict):
             raise ValueError("expected objects of files and partitions")
-        if any(not name or "\0" in name or name[0] == "/" or ".." in name.split("/") for name in files):
+        if any(
+            not name or "\0" in name or name[0] == "/" or ".." in name.split("/") for name in files
+        ):
             raise ValueError("expected relative names of files")
         for type_ in partitions.values():
             parse_type(type_)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise FileError(
-            f"{folder}/{MANIFEST} is not a manifest that a sink has written: {str(error)[:200]}: remove it, or give a pattern"
+            f"{folder}/{MANIFEST} is not a manifest that a sink has written: {str(error)[:200]}:"
+            " remove it, or give a pattern"
         ) from None
     return Manifest(sorted(files) if "files" in found else None, partitions)
 
@@ -211,8 +258,12 @@ def _is_partition(name: str) -> bool:
 
 
 def _is_hidden(name: str, is_folder: bool) -> bool:
-    """True for temporary files and folders; as in Spark and Hive, a folder such as _year=2024 is a partition."""
-    return (name.startswith(_HIDDEN) or name.endswith(UNFINISHED)) and not (is_folder and _is_partition(name))
+    """True for temporary files and folders; as in Spark and Hive, a folder such as _year=2024 is a
+    partition.
+    """
+    return (name.startswith(_HIDDEN) or name.endswith(UNFINISHED)) and not (
+        is_folder and _is_partition(name)
+    )
 
 
 def _is_hidden_remote(info: dict[str, Any]) -> bool:

@@ -30,7 +30,8 @@ class FilePart(NamedTuple):
 
     Args:
         path: Local path or address.
-        group: Row group, record batch or stripe; WHOLE for formats that are read from the beginning.
+        group: Row group, record batch or stripe; WHOLE for formats that are read from the
+            beginning.
         first: First row in the group.
         rows: Number of rows; TO_THE_END for the rest.
     """
@@ -42,11 +43,15 @@ class FilePart(NamedTuple):
 
 
 _FILE = pa.schema([("path", pa.string()), ("size", pa.int64())])
-_PART = pa.schema([("path", pa.string()), ("group", pa.int32()), ("first", pa.int64()), ("rows", pa.int64())])
+_PART = pa.schema(
+    [("path", pa.string()), ("group", pa.int32()), ("first", pa.int64()), ("rows", pa.int64())]
+)
 
 
 class GroupCut(NamedTuple):
-    """A group of rows, whose rows may be unknown, and its parts: `parts` of `step` rows each, but for the last one."""
+    """A group of rows, whose rows may be unknown, and its parts: `parts` of `step` rows each, but
+    for the last one.
+    """
 
     whole: FilePart
     step: int
@@ -55,7 +60,9 @@ class GroupCut(NamedTuple):
 
 
 class CutParts(Sequence[tuple[FilePart, int]]):
-    """Parts of groups, and their bytes, made when they are asked for: a damaged file may claim any number of rows."""
+    """Parts of groups, and their bytes, made when they are asked for: a damaged file may claim any
+    number of rows.
+    """
 
     def __init__(self, groups: Sequence[GroupCut]) -> None:
         self._groups, self._ends = groups, list(accumulate(group.parts for group in groups))
@@ -102,15 +109,20 @@ class NumberedFiles:
         found = pa.Table.from_batches(map(read_batch, self._contents))
         return found["path"], np.cumsum(np.maximum(found["size"].to_numpy(), self._least))
 
-    def parts_at(self, number: int, parts_of: Callable[[str], Sequence[tuple[FilePart, int]]]) -> Iterator[FilePart]:
+    def parts_at(
+        self, number: int, parts_of: Callable[[str], Sequence[tuple[FilePart, int]]]
+    ) -> Iterator[FilePart]:
         """Yield the parts of a number; `parts_of` finds all parts of a file, and their bytes."""
         paths, ends = self._files
         place = int(np.searchsorted(ends, number * self._step, "right"))
         start = int(ends[place - 1]) if place else 0
         while place < len(ends) and start < (number + 1) * self._step:
             parts, size = parts_of(paths[place].as_py()), int(ends[place]) - start
-            # Part i begins at the byte start + size * i / count, so each number has a range of parts.
-            first, end = (-((start - each * self._step) * len(parts) // size) for each in (number, number + 1))
+            # Part i begins at the byte start + size * i / count, so each number has a range of
+            # parts.
+            first, end = (
+                -((start - each * self._step) * len(parts) // size) for each in (number, number + 1)
+            )
             for index in range(max(first, 0), min(end, len(parts))):
                 yield parts[index][0]
             start, place = start + size, place + 1
@@ -124,7 +136,9 @@ def parts_from(batch: pa.RecordBatch | pa.Table) -> list[FilePart]:
     return [FilePart(*row) for row in zip(*(column.to_pylist() for column in batch.columns))]
 
 
-def share_of(parts: Iterable[bytes], member: int, members: int, seed: int | None = None) -> list[FilePart]:
+def share_of(
+    parts: Iterable[bytes], member: int, members: int, seed: int | None = None
+) -> list[FilePart]:
     """Return the rows of one of several members. Shares differ by one row at most.
 
     Whole groups, in the order of paths or in an order drawn with `seed`, go to the member that
@@ -136,9 +150,15 @@ def share_of(parts: Iterable[bytes], member: int, members: int, seed: int | None
         member: Number of this member among the members that get rows.
     """
     # The parts arrive in another order in each member, so they are sorted first.
-    found = pa.Table.from_batches(map(read_batch, parts), _PART).sort_by([(name, "ascending") for name in _PART.names])
+    found = pa.Table.from_batches(map(read_batch, parts), _PART).sort_by(
+        [(name, "ascending") for name in _PART.names]
+    )
     rows = found["rows"].to_pylist()
-    order = range(len(rows)) if seed is None else np.random.default_rng(seed).permutation(len(rows)).tolist()
+    order = (
+        range(len(rows))
+        if seed is None
+        else np.random.default_rng(seed).permutation(len(rows)).tolist()
+    )
     whole, more = divmod(sum(rows), members)
     lacking = [(-(whole + (each < more)), each) for each in range(members)]
     heapq.heapify(lacking)
@@ -162,13 +182,18 @@ def share_of(parts: Iterable[bytes], member: int, members: int, seed: int | None
                 own.append((place, first, taken))
             first += taken
     chosen = parts_from(found.take(pa.array([place for place, _, _ in own], pa.int64())))
-    return [part._replace(first=part.first + first, rows=taken) for part, (_, first, taken) in zip(chosen, own)]
+    return [
+        part._replace(first=part.first + first, rows=taken)
+        for part, (_, first, taken) in zip(chosen, own)
+    ]
 
 
 def _to_arrow(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> bytes:
     """Arrow stream of one batch; compressed, as it travels in the job."""
     columns = [pa.array(cells, field.type) for cells, field in zip(zip(*rows), schema)]
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    with pa.ipc.new_stream(
+        sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+    ) as writer:
         writer.write_batch(pa.record_batch(columns, schema=schema))
     return bytes(sink.getvalue())

@@ -1,4 +1,6 @@
-"""SQL predicates over single rows as expressions of pyarrow, such as "price > 1.5 AND city IN ('Rome', 'Oslo')". Pure."""
+"""SQL predicates over single rows as expressions of pyarrow, such as "price > 1.5 AND city IN
+('Rome', 'Oslo')". Pure.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,16 @@ _TOKEN = re.compile(
 )
 _KEYWORDS = {"AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "LIKE", "TRUE", "FALSE"}
 _COMPARE = {"=": eq, "<>": ne, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
-_EXAMPLE = "expected comparisons with AND, OR, NOT, IN, BETWEEN, LIKE and IS NULL; filter the source's table for all of SQL"
+_EXAMPLE = (
+    "expected comparisons with AND, OR, NOT, IN, BETWEEN, LIKE and IS NULL; filter the source's"
+    " table for all of SQL"
+)
 
 
 def expression_of(text: str, types: Mapping[str, pa.DataType]) -> pc.Expression:
-    """Expression for a predicate over columns of these types; ConfigurationError if it cannot be one."""
+    """Expression for a predicate over columns of these types; ConfigurationError if it cannot be
+    one.
+    """
     return _Parser(text, types).whole()
 
 
@@ -51,7 +58,9 @@ class _Parser:
             if found is None:
                 self._refuse(at + len(text[at:]) - len(text[at:].lstrip()))
             kind = str(found.lastgroup)
-            token = _Token(kind, found[kind].replace("''", "'").replace("``", "`"), found.start(kind))
+            token = _Token(
+                kind, found[kind].replace("''", "'").replace("``", "`"), found.start(kind)
+            )
             is_key = kind == "word" and token.text.upper() in _KEYWORDS
             self._tokens.append(_Token("key", token.text.upper(), token.place) if is_key else token)
             at = found.end()
@@ -120,7 +129,9 @@ class _Parser:
             self._at += 1
             right = self._operand()
             type_ = type_ or self._types.get(right.text) if right.kind == "column" else type_
-            return _COMPARE[sign.text](self._expression(left, type_), self._expression(right, type_))
+            return _COMPARE[sign.text](
+                self._expression(left, type_), self._expression(right, type_)
+            )
         if type_ is None or not pa.types.is_boolean(type_):
             self._refuse(sign.place)
         return self._expression(left, None)
@@ -163,7 +174,11 @@ class _Parser:
             self._refuse(place)
 
     def _peek(self) -> _Token:
-        return self._tokens[self._at] if self._at < len(self._tokens) else _Token("end", "", len(self._text))
+        return (
+            self._tokens[self._at]
+            if self._at < len(self._tokens)
+            else _Token("end", "", len(self._text))
+        )
 
     def _next(self) -> _Token:
         found = self._peek()
@@ -185,7 +200,9 @@ class _Parser:
         place = self._peek().place if place is None else place
         rest = self._text[place:].strip()
         found = f"found {rest[:40]!r} at character {place + 1}" if rest else "it ends too early"
-        raise ConfigurationError(f"the predicate {self._text!r} cannot be read: {found}; {_EXAMPLE}")
+        raise ConfigurationError(
+            f"the predicate {self._text!r} cannot be read: {found}; {_EXAMPLE}"
+        )
 
 
 def _number(text: str, wanted: pa.DataType | None) -> Any:
@@ -204,7 +221,9 @@ def _text(text: str, wanted: pa.DataType | None) -> Any:
 
 
 def columns_in(expression: pc.Expression, types: Mapping[str, pa.DataType]) -> list[str]:
-    """Columns that an expression reads, perhaps more; ConfigurationError if it does not fit their types."""
+    """Columns that an expression reads, perhaps more; ConfigurationError if it does not fit their
+    types.
+    """
     # An expression of pyarrow has no list of its columns, but its text names them. A name that is
     # part of another one is taken too, which only costs the reading of a column.
     text = str(expression)
@@ -218,11 +237,13 @@ def columns_in(expression: pc.Expression, types: Mapping[str, pa.DataType]) -> l
             raise _unknown(unknown[1], types) from None
         columns = ", ".join(f"{name} {types[name]}" for name in used)
         raise ConfigurationError(
-            f"{text} does not fit the columns ({columns}): compare each column with values of its type, or declare another "
-            "type in schemaStr"
+            f"{text} does not fit the columns ({columns}): compare each column with values of its"
+            " type, or declare another type in schemaStr"
         ) from None
     return used
 
 
 def _unknown(name: str, types: Mapping[str, pa.DataType]) -> ConfigurationError:
-    return ConfigurationError(f"there is no column {name!r}{did_you_mean(name, types)}; the files have {listed(types)}")
+    return ConfigurationError(
+        f"there is no column {name!r}{did_you_mean(name, types)}; the files have {listed(types)}"
+    )

@@ -1,8 +1,9 @@
 """Publication of the files of a sink, all at once, in place of earlier ones.
 
-Subtasks write into a staging folder next to the target, which is renamed to the target. On object stores, where a rename is a
-copy, they write into the target folder, and the file `_manifest.json`, which names the files that
-count, is written last. Either step can be repeated, because the job may fail after it.
+Subtasks write into a staging folder next to the target, which is renamed to the target. On object
+stores, where a rename is a copy, they write into the target folder, and the file `_manifest.json`,
+which names the files that count, is written last. Either step can be repeated, because the job may
+fail after it.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from bridge.formats.file_columns import flink_type
 from bridge.formats.formats import FORMATS, FileFormat
 
 CHECKPOINT_ENDS_FILE = (
-    "filePath names one file, which a checkpoint would end: let it end with '/', so that it is a folder, or run the job "
-    "without checkpoints"
+    "filePath names one file, which a checkpoint would end: let it end with '/', so that it is a"
+    " folder, or run the job without checkpoints"
 )
 _STAGING = ".incomplete"
 # A staging folder without changes for a day belongs to a program that has been killed.
@@ -89,7 +90,9 @@ class FileSink:
 
     @property
     def own_name(self) -> re.Pattern[str]:
-        """Form of the names of this run's files and records: checkpoint, subtask, token, and eight digits of the attempt."""
+        """Form of the names of this run's files and records: checkpoint, subtask, token, and eight
+        digits of the attempt.
+        """
         return name_with(self.token)
 
     @property
@@ -98,7 +101,9 @@ class FileSink:
 
 
 def name_with(token: str) -> re.Pattern[str]:
-    return re.compile(rf"(part|_c(?P<checkpoint>\d+))-(?P<subtask>\d{{5,}})-{token}[0-9a-f]{{8}}(-\d+\.\w+)?")
+    return re.compile(
+        rf"(part|_c(?P<checkpoint>\d+))-(?P<subtask>\d{{5,}})-{token}[0-9a-f]{{8}}(-\d+\.\w+)?"
+    )
 
 
 _RECORD = name_with("[0-9a-f]{8}")
@@ -106,7 +111,9 @@ _RECORD = name_with("[0-9a-f]{8}")
 
 @contextmanager
 def opened_file_system(address: str) -> Iterator[tuple[pa.fs.FileSystem, str]]:
-    """Yield the file system of an address, and the path in it; errors of a storage become a FileError."""
+    """Yield the file system of an address, and the path in it; errors of a storage become a
+    FileError.
+    """
     if not is_remote(address):
         yield pa.fs.LocalFileSystem(), local_path(address)
         return
@@ -128,38 +135,57 @@ def check_target(sink: FileSink, overwrite: bool) -> None:
     where, name = f"{sink.operator}: filePath", shown(sink.address)
     if sink.address.lower().startswith(("http://", "https://")):
         raise ConfigurationError(
-            f"{where}: {name} cannot be written: expected a path, or an address of a storage such as s3://"
+            f"{where}: {name} cannot be written: expected a path, or an address of a storage such"
+            " as s3://"
         )
     with refused_at(where, FileError):
         with opened_file_system(sink.address) as (files, target):
             found = files.get_file_info(target).type
-            inside = [] if found != pa.fs.FileType.Directory or sink.appends else files_in(files, target)
-    if found == pa.fs.FileType.NotFound or (found == pa.fs.FileType.Directory and not sink.is_single and not inside):
+            inside = (
+                [] if found != pa.fs.FileType.Directory or sink.appends else files_in(files, target)
+            )
+    if found == pa.fs.FileType.NotFound or (
+        found == pa.fs.FileType.Directory and not sink.is_single and not inside
+    ):
         return
     if (found == pa.fs.FileType.Directory) == sink.is_single:
-        kinds = ("a folder", "a file, or of a folder with / at its end") if sink.is_single else ("a file", "a folder")
-        raise ConfigurationError(f"{where}: {name} exists already and is {kinds[0]}; expected the path of {kinds[1]}")
+        kinds = (
+            ("a folder", "a file, or of a folder with / at its end")
+            if sink.is_single
+            else ("a file", "a folder")
+        )
+        raise ConfigurationError(
+            f"{where}: {name} exists already and is {kinds[0]}; expected the path of {kinds[1]}"
+        )
     if not overwrite:
-        raise ConfigurationError(f"{where}: {name} exists already; setOverwriteSink(True) replaces it")
+        raise ConfigurationError(
+            f"{where}: {name} exists already; setOverwriteSink(True) replaces it"
+        )
     for path in inside:
         if not os.path.basename(path).startswith(("part-", "_", ".")):
-            raise ConfigurationError(f"{where}: {name} has the file {path}, which no sink has written: choose another folder")
+            raise ConfigurationError(
+                f"{where}: {name} has the file {path}, which no sink has written: choose another"
+                " folder"
+            )
 
 
 def publish(sink: FileSink, written: Files) -> None:
     """Make all files visible at once. Safe to call again."""
     files, target = file_system(sink.address)
     _, root = root_of(sink)
-    sizes = {info.path: info.size for info in files.get_file_info([f"{root}/{name}" for name in written])}
+    sizes = {
+        info.path: info.size for info in files.get_file_info([f"{root}/{name}" for name in written])
+    }
     missing = [name for name, (_, size) in written.items() if sizes.get(f"{root}/{name}") != size]
     # An earlier attempt has published the files, and has died since.
     if not sink.is_single and is_missing(files, root) and _is_done(sink, written):
         return
     if missing:
         raise BridgeError(
-            f"{sink.operator}: expected {missing[0]!r} and {len(written) - 1} other files in {shown(root)} on the host "
-            f"{socket.gethostname()}, {len(missing)} of them are missing or incomplete: filePath has to be a folder that all "
-            "hosts share, or an address of a storage"
+            f"{sink.operator}: expected {missing[0]!r} and {len(written) - 1} other files in"
+            f" {shown(root)} on the host {socket.gethostname()}, {len(missing)} of them are missing"
+            " or incomplete: filePath has to be a folder that all hosts share, or an address of a"
+            " storage"
         )
     if sink.is_single:
         files.move(f"{root}/{next(iter(written))}", target)
@@ -187,15 +213,24 @@ def publish(sink: FileSink, written: Files) -> None:
 
 @contextmanager
 def _after_publication(sink: FileSink) -> Iterator[None]:
-    """Keep a successful job successful where earlier files cannot be removed, for example because another user owns them."""
+    """Keep a successful job successful where earlier files cannot be removed, for example because
+    another user owns them.
+    """
     try:
         yield
     except OSError as error:
-        logger.warning("%s: %s: earlier files could not be removed: %s", sink.operator, shown(sink.address), error)
+        logger.warning(
+            "%s: %s: earlier files could not be removed: %s",
+            sink.operator,
+            shown(sink.address),
+            error,
+        )
 
 
 def _remove_dead_staging(target: str) -> None:
-    """Remove the staging folders that killed programs of this user have left for the same target."""
+    """Remove the staging folders that killed programs of this user have left for the same
+    target.
+    """
     form = re.compile(rf"{re.escape(os.path.basename(target))}\.[0-9a-f]{{8}}{re.escape(_STAGING)}")
     for path in glob.iglob(f"{glob.escape(target)}.*{_STAGING}"):
         with suppress(OSError):
@@ -223,12 +258,17 @@ def abandon(sink: FileSink) -> None:
 
 
 def write_manifest(sink: FileSink, folder: str, more: Mapping[str, object] | None = None) -> None:
-    """Record the types of the columns that name folders, which their texts don't tell: "02134" may be a text or a number.
+    """Record the types of the columns that name folders, which their texts don't tell: "02134" may
+    be a text or a number.
 
     Times are left out, because Arrow cannot read all of their texts.
     """
     found = [(name, sink.types.field(name).type) for name in sink.partition_by]
-    types = {name: flink_type(type_) for name, type_ in found if pa.types.is_date(type_) or not pa.types.is_temporal(type_)}
+    types = {
+        name: flink_type(type_)
+        for name, type_ in found
+        if pa.types.is_date(type_) or not pa.types.is_temporal(type_)
+    }
     partitions = {name: type_[0] for name, type_ in types.items() if type_ is not None}
     with file_system(sink.address)[0].open_output_stream(f"{folder}/{MANIFEST}") as file:
         file.write(json.dumps({**(more or {}), "partitions": partitions}).encode())
@@ -280,7 +320,9 @@ def _is_replaced(name: str) -> bool:
     return name.startswith("part-") or _RECORD.fullmatch(name) is not None
 
 
-def _sweep(files: pa.fs.FileSystem, root: str, kept: Collection[str], is_swept: Callable[[str], object]) -> None:
+def _sweep(
+    files: pa.fs.FileSystem, root: str, kept: Collection[str], is_swept: Callable[[str], object]
+) -> None:
     """Remove the files whose names are swept, but for those kept."""
     keep = {f"{root}/{name}" for name in kept}
     for path in files_in(files, root):

@@ -1,10 +1,11 @@
 """Parts of files to record batches: columns and filters pushed down, cells in Flink's form.
 
 This is where files are read, in the Python workers of a job: as rows of a table, as the share of a
-member, or as input of a predictor. The driver reads the first file only, to describe the table.
-The files are not read as a `pyarrow.dataset`, because its scanner decodes whole row groups (9 to 16 times the memory), fills
-missing columns with nulls and drops further ones silently, and its errors name neither file nor column. A dataset only
-decides here which row groups and folders a filter can leave out.
+member, or as input of a predictor. The driver reads the first file only, to describe the table. The
+files are not read as a `pyarrow.dataset`, because its scanner decodes whole row groups (9 to 16
+times the memory), fills missing columns with nulls and drops further ones silently, and its errors
+name neither file nor column. A dataset only decides here which row groups and folders a filter can
+leave out.
 """
 
 from __future__ import annotations
@@ -28,7 +29,16 @@ from bridge.exceptions import BridgeError, ConfigurationError, RowError, SchemaE
 from bridge.files.listing import FoundFile, partition_values
 from bridge.files.parts import CutParts, FilePart, GroupCut
 from bridge.files.predicates import columns_in
-from bridge.formats.columnar import MOST_ROWS, TO_THE_END, WHOLE, Batches, FileReader, ParquetReader, RowGroup, open_file
+from bridge.formats.columnar import (
+    MOST_ROWS,
+    TO_THE_END,
+    WHOLE,
+    Batches,
+    FileReader,
+    ParquetReader,
+    RowGroup,
+    open_file,
+)
 from bridge.formats.csv_text import PLAIN_CSV, CsvForm
 from bridge.formats.file_columns import FileColumn, cells_for_flink, check_type
 from bridge.formats.formats import FORMATS, pattern_instead, reader_of
@@ -56,7 +66,8 @@ class FileTable:
         filter: Expression that holds for all rows of the table; null is false.
         filtered: Columns that only the filter reads.
         all_columns: True if a file may have no other columns.
-        roots: Folders below which the names of folders have the cells of columns, as in day=2024-05-31.
+        roots: Folders below which the names of folders have the cells of columns, as in
+            day=2024-05-31.
         csv: Form of files of CSV.
     """
 
@@ -85,7 +96,9 @@ class FileTable:
         types = {name: column.arrow for name, column in known.items()}
         needed = [] if self.filter is None else columns_in(self.filter, types)
         filtered = tuple(known[name] for name in needed if name not in names)
-        return replace(self, columns=tuple(known[name] for name in names), filtered=filtered, all_columns=False)
+        return replace(
+            self, columns=tuple(known[name] for name in names), filtered=filtered, all_columns=False
+        )
 
     @functools.cached_property
     def bytes_per_row(self) -> int:
@@ -106,9 +119,12 @@ class FileParts:
         self._open: _Opened | None = None
         self._next: tuple[FilePart, Batches] | None = None
         self._decoded: tuple[object, int] = None, 0  # group, and the bytes of its cells so far
-        self._end: tuple[str, int] | None = None  # file without groups, and a number that its rows do not reach
+        # file without groups, and a number that its rows do not reach
+        self._end: tuple[str, int] | None = None
 
-    def parts_of(self, path: str, part_bytes: int | None = PART_BYTES) -> Sequence[tuple[FilePart, int]]:
+    def parts_of(
+        self, path: str, part_bytes: int | None = PART_BYTES
+    ) -> Sequence[tuple[FilePart, int]]:
         """Return the parts of a file, each with an estimate of its bytes.
 
         Groups in which the filter holds for no row, by the statistics of the file, are left out.
@@ -150,20 +166,30 @@ class FileParts:
                 if converted.num_rows:
                     yield converted
                 if part.rows != TO_THE_END and not left:
-                    self._next = part._replace(first=part.first + part.rows), itertools.chain(rest, batches)
+                    self._next = (
+                        part._replace(first=part.first + part.rows),
+                        itertools.chain(rest, batches),
+                    )
                     return
             # A file without groups is cut by an estimate, so the last parts may be empty. Its end
             # is noted, since each part behind it would parse the file from its first row again.
             if left > 0 and part.group == WHOLE:
                 self._end = part.path, part.first + part.rows - left
             elif left > 0:
-                raise RowError(f"group {part.group} lacks {left} of its rows: the file was written again while the job read it")
+                raise RowError(
+                    f"group {part.group} lacks {left} of its rows: the file was written again while"
+                    " the job read it"
+                )
 
     def bytes_per_part(self, file: FoundFile, part_bytes: int) -> int:
         """Estimate of the bytes that files like this one have for a part."""
         parts = self.parts_of(file.path, part_bytes) if file.size else []
         some = list(itertools.islice(parts, 1 << 12))
-        decoded = sum(max(size, part.rows * part_bytes // MOST_ROWS) for part, size in some) * len(parts) // max(len(some), 1)
+        decoded = (
+            sum(max(size, part.rows * part_bytes // MOST_ROWS) for part, size in some)
+            * len(parts)
+            // max(len(some), 1)
+        )
         return min(part_bytes, max(part_bytes // 64, file.size * part_bytes // max(decoded, 1)))
 
     def check(self, path: str) -> None:
@@ -184,7 +210,9 @@ class FileParts:
 
     def _rows_in(self, group: RowGroup, size: int) -> int:
         """Number of rows of a group that have about `size` bytes."""
-        rows, of_rows = (group.rows, group.size) if group.rows > 0 else (group.sample_rows, group.sample_size)
+        rows, of_rows = (
+            (group.rows, group.size) if group.rows > 0 else (group.sample_rows, group.sample_size)
+        )
         per_row = max(self._table.bytes_per_row, of_rows / max(rows, 1), 1)
         return max(1, min(MOST_ROWS, int(size / per_row)))
 
@@ -200,7 +228,12 @@ class FileParts:
         if group.rows >= 0:
             return GroupCut(part, step, -(-group.rows // step), group.size)
         # The end is unknown: enough parts for the whole file, of which the last ones may be empty.
-        return GroupCut(part, step, max(1, -(-group.size * group.sample_rows // (group.sample_size * step))), group.size)
+        return GroupCut(
+            part,
+            step,
+            max(1, -(-group.size * group.sample_rows // (group.sample_size * step))),
+            group.size,
+        )
 
     def _opened(self, path: str) -> _Opened:
         if self._open is None or self._open.path != path:
@@ -211,8 +244,11 @@ class FileParts:
             reader = reader_of(self._table.format, path, expected, others, self._table.csv)
             found = {field.name: field.type for field in reader.schema if field.name not in values}
             self._check(found, values)
-            # A batch without columns has no rows, so one is read where all columns of the table come from the folders' names.
-            names = [column.name for column in self._table.read if column.name in found] or list(found)[:1]
+            # A batch without columns has no rows, so one is read where all columns of the table
+            # come from the folders' names.
+            names = [column.name for column in self._table.read if column.name in found] or list(
+                found
+            )[:1]
             self._open = _Opened(path, reader, names, list(reader.groups(names)), values)
         return self._open
 
@@ -222,16 +258,21 @@ class FileParts:
             if column.name in found:
                 check_type(column, found[column.name])
             elif column.name not in values:
-                raise SchemaError(f"it has no column {column.name!r}; it has {', '.join(map(repr, found)) or 'none'}")
+                raise SchemaError(
+                    f"it has no column {column.name!r}; it has"
+                    f" {', '.join(map(repr, found)) or 'none'}"
+                )
         known = {column.name for column in self._table.read}
         unknown = [name for name in (*found, *values) if name not in known]
         if self._table.all_columns and unknown:
             raise SchemaError(
-                f"it has the column {unknown[0]!r}, which the first file lacks: name the columns to read in selectedCols, or "
-                "declare all of them in schemaStr"
+                f"it has the column {unknown[0]!r}, which the first file lacks: name the columns to"
+                " read in selectedCols, or declare all of them in schemaStr"
             )
 
-    def _converted(self, batch: pa.RecordBatch, part: FilePart, file: _Opened, row: int) -> pa.RecordBatch:
+    def _converted(
+        self, batch: pa.RecordBatch, part: FilePart, file: _Opened, row: int
+    ) -> pa.RecordBatch:
         cells, values = [], file.values
         for column in self._table.read:
             place = batch.schema.get_field_index(column.name)
@@ -249,14 +290,18 @@ class FileParts:
         if self._table.filter is None:
             return whole
         names = [column.name for column in self._table.columns]
-        kept = pa.Table.from_batches([whole]).filter(self._table.filter).select(names).combine_chunks()
+        kept = (
+            pa.Table.from_batches([whole]).filter(self._table.filter).select(names).combine_chunks()
+        )
         return (kept.to_batches() or [whole.slice(0, 0).select(names)])[0]
 
     def _may_have_rows(self, path: str) -> bool:
         """False if the filter holds for no file in this folder."""
         if self._table.filter is None:
             return True
-        fragment = ds.ParquetFileFormat().make_fragment(io.BytesIO(), partition_expression=self._in_folder(path))
+        fragment = ds.ParquetFileFormat().make_fragment(
+            io.BytesIO(), partition_expression=self._in_folder(path)
+        )
         files = ds.FileSystemDataset([fragment], _schema(self._table.read), fragment.format)
         return any(True for _ in files.get_fragments(self._table.filter))
 
@@ -276,8 +321,12 @@ class FileParts:
         format_ = ds.ParquetFileFormat()
         try:
             with open_file(file.path) as source:
-                fragment = format_.make_fragment(source, partition_expression=self._in_folder(file.path))
-                return {group.id for group in fragment.subset(self._table.filter, schema).row_groups}
+                fragment = format_.make_fragment(
+                    source, partition_expression=self._in_folder(file.path)
+                )
+                return {
+                    group.id for group in fragment.subset(self._table.filter, schema).row_groups
+                }
         # The file has cells of another type than the filter, such as instants. Then all groups are
         # read, and the filter decides on their converted cells.
         except pa.ArrowException:
@@ -299,13 +348,16 @@ def errors_of(where: str, path: str, format_: str) -> Iterator[None]:
     try:
         yield
     except BridgeError as error:
-        raise type(error)(f"{where}: {shown(path)}: {error}{pattern_instead(path, format_)}") from None
+        raise type(error)(
+            f"{where}: {shown(path)}: {error}{pattern_instead(path, format_)}"
+        ) from None
     except FileError as error:
         raise ConfigurationError(f"{where}: {error}") from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RowError(
-            f"{where}: {shown(path)} cannot be read: expected the format {format_}, {FORMATS[format_].expected}: "
-            f"{masked(str(error).strip(), path)}{pattern_instead(path, format_)}"
+            f"{where}: {shown(path)} cannot be read: expected the format {format_},"
+            f" {FORMATS[format_].expected}:"
+            f" {masked(str(error).strip(), path)}{pattern_instead(path, format_)}"
         ) from None
 
 
@@ -324,7 +376,11 @@ def _schema(columns: Sequence[FileColumn]) -> pa.Schema:
 
 
 def _width(kind: pa.DataType) -> int:
-    is_fixed = pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind)
+    is_fixed = (
+        pa.types.is_primitive(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
     return kind.bit_width // 8 if is_fixed else 4
 
 

@@ -82,15 +82,18 @@ class PartFiles:
             self._is_published = is_published(sink)
             if not (self._is_published or records or self._subtask):
                 raise BridgeError(
-                    f"{sink.operator}: the job continues from a checkpoint of another run of the program, whose files in "
-                    f"{shown(sink.address)} are not known here: run it from the beginning"
+                    f"{sink.operator}: the job continues from a checkpoint of another run of the"
+                    f" program, whose files in {shown(sink.address)} are not known here: run it"
+                    " from the beginning"
                 )
         if not self._is_published:
             for path in set(others) - {f"{self._root}/{name}" for name in self._kept}:
                 self._files.delete_file(path)
         if sink.appends:
             _, target = file_system(sink.address)
-            if not self._subtask and (sink.partition_by or not is_missing(self._files, f"{target}/{MANIFEST}")):
+            if not self._subtask and (
+                sink.partition_by or not is_missing(self._files, f"{target}/{MANIFEST}")
+            ):
                 # The manifest of an earlier batch job would hide the files of the stream.
                 self._files.create_dir(target, recursive=True)
                 write_manifest(sink, target)
@@ -110,11 +113,13 @@ class PartFiles:
         for name, mark in zip(sink.instants, batch.columns[width:]):
             if pc.any(mark).as_py():
                 raise ConfigurationError(
-                    f"{sink.operator}: column {name!r} has a time in an hour that the session's time zone repeats, which would "
-                    "be read as another instant: write EXTRACT(EPOCH FROM ...) instead"
+                    f"{sink.operator}: column {name!r} has a time in an hour that the session's"
+                    " time zone repeats, which would be read as another instant: write"
+                    " EXTRACT(EPOCH FROM ...) instead"
                 )
         columns = [
-            column if column.type == field.type else column.view(field.type) for column, field in zip(batch.columns, sink.types)
+            column if column.type == field.type else column.view(field.type)
+            for column, field in zip(batch.columns, sink.types)
         ]
         typed = pa.record_batch(columns, schema=sink.types)
         for folder, rows in _partitions(typed, sink.partition_by):
@@ -138,7 +143,7 @@ class PartFiles:
         # that the checkpoint belongs to this run of the program.
         if self._new or not self._records:
             self._kept.update(self._new)
-            path = f"{self._root}/_c{number}-{self._subtask:05}-{self._sink.token}{secrets.token_hex(4)}"
+            path = f"{self._root}/_c{number}-{self._subtask:05}-{self._sink.token}{secrets.token_hex(4)}"  # noqa: E501
             with self._files.open_output_stream(path) as file:
                 file.write(json.dumps(self._new).encode())
             self._records.setdefault(number, []).append(path)
@@ -151,10 +156,19 @@ class PartFiles:
                 self._move(self._read(path), [path])
 
     def end(self) -> Files | None:
-        """End the last files; return all that count, or None if an earlier attempt has published them."""
+        """End the last files; return all that count, or None if an earlier attempt has published
+        them.
+        """
         if self._is_published:
             return None
-        if not (self._open or self._kept or self._new or self._subtask or self._sink.partition_by or self._sink.appends):
+        if not (
+            self._open
+            or self._kept
+            or self._new
+            or self._subtask
+            or self._sink.partition_by
+            or self._sink.appends
+        ):
             # A table without rows has a file too, from which a source can read its columns.
             self._open[""] = self._begin("")
         for folder in list(self._open):
@@ -175,15 +189,17 @@ class PartFiles:
         for part in folder.split("/")[:-1]:
             path += f"/{part}"
             try:
-                self._files.create_dir(path, recursive=False)  # fails in a dead attempt, whose staging folder is gone
+                # fails in a dead attempt, whose staging folder is gone
+                self._files.create_dir(path, recursive=False)
             except OSError as error:
                 if error.errno != errno.ENAMETOOLONG:
                     raise
                 column, _, text = part.partition("=")
                 raise ConfigurationError(
-                    f"{self._sink.operator}: partitionBy: column {urllib.parse.unquote(column)!r} has a text that is too long "
-                    f"for the name of a folder, which would have {len(part.encode())} bytes: shorten it in SQL, or leave the "
-                    f"column in the files; the text is {text[:40]!r}..."
+                    f"{self._sink.operator}: partitionBy: column {urllib.parse.unquote(column)!r}"
+                    " has a text that is too long for the name of a folder, which would have"
+                    f" {len(part.encode())} bytes: shorten it in SQL, or leave the column in the"
+                    f" files; the text is {text[:40]!r}..."
                 ) from None
         name = f"{folder}{next(self._names)}.{self._sink.form}"
         return _OpenFile(name, self._files.open_output_stream(f"{self._root}/{name}"), self._sink)
@@ -265,7 +281,9 @@ def _partitions(batch: pa.RecordBatch, by: Sequence[str]) -> Iterator[tuple[str,
         for field, column in zip(batch.schema, batch.columns)
         if field.name not in by
     }
-    rows = pa.record_batch(list(kept.values()), schema=pa.schema([batch.schema.field(name) for name in kept]))
+    rows = pa.record_batch(
+        list(kept.values()), schema=pa.schema([batch.schema.field(name) for name in kept])
+    )
     ends = np.cumsum(np.bincount(found.indices.to_numpy()))
     for folder, start, end in zip(found.dictionary.to_pylist(), [0, *ends], ends):
         yield folder, rows.slice(start, end - start)
@@ -275,5 +293,7 @@ _ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 
 
 def _quoted(text: str) -> str:
-    """Part of the name of a folder, in which Hive and Spark escape these characters and keep all others."""
+    """Part of the name of a folder, in which Hive and Spark escape these characters and keep all
+    others.
+    """
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)

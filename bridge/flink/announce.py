@@ -21,9 +21,13 @@ from bridge.group.addresses import Address, folder_id, own_host, reserve
 
 
 class Announce(ProcessFunction):  # type: ignore[misc]
-    """Turns each START into an ADDRESS for every member, on the TaskManager of that member's exchange. It has no state."""
+    """Turns each START into an ADDRESS for every member, on the TaskManager of that member's
+    exchange. It has no state.
+    """
 
-    def __init__(self, group: str, keys: Sequence[int], host_network: str | None, tmp_dirs: str = "") -> None:
+    def __init__(
+        self, group: str, keys: Sequence[int], host_network: str | None, tmp_dirs: str = ""
+    ) -> None:
         self._group = group
         self._keys = keys
         self._host_network = host_network
@@ -45,7 +49,9 @@ class Announce(ProcessFunction):  # type: ignore[misc]
         _, (_, index, _, _) = value
         host = own_host(self._host_network)
         place = shared_place(os.environ, self._tmp_dirs)
-        address = json.dumps([host, *reserve(self._group, index, self._attempt), folder_id(place)]).encode()
+        address = json.dumps(
+            [host, *reserve(self._group, index, self._attempt), folder_id(place)]
+        ).encode()
         for key in self._keys:
             yield Row(key, Row(Element.ADDRESS.value, index, 0, address))
 

@@ -1,7 +1,8 @@
 """The operators that run in the JVM: rows to Arrow, Arrow to rows, and a counter of late rows.
 
-They are Java text in this folder, which Flink compiles like its generated code: neither a JDK nor a jar is needed. They use
-classes that are internal to Flink, as do some modules of `bridge/workarounds`; a test looks for all of them in Flink's jars.
+They are Java text in this folder, which Flink compiles like its generated code: neither a JDK nor a
+jar is needed. They use classes that are internal to Flink, as do some modules of
+`bridge/workarounds`; a test looks for all of them in Flink's jars.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ from bridge.settings import Gathering
 from bridge.workarounds.java_text import java_text
 from bridge.workarounds.pyflink_defects import column_names
 
-_ALL_WRITERS_BYTES = 32 << 20  # of one subtask that deals single rows, and so fills a chunk for each worker
-MAX_PARALLELISM = 128  # set on both keyed operators, as keys are chosen for it; larger groups have a larger one
+# of one subtask that deals single rows, and so fills a chunk for each worker
+_ALL_WRITERS_BYTES = 32 << 20
+# set on both keyed operators, as keys are chosen for it; larger groups have a larger one
+MAX_PARALLELISM = 128
 
 _UPDATES = "doesn't support consuming"  # in Flink's error for a table with updates
 
@@ -68,8 +71,9 @@ def rows_for_members(
         if _UPDATES not in str(error):
             raise
         raise ConfigurationError(
-            f"{where} is a changing table (GROUP BY or JOIN of a stream): it updates earlier rows, but each row is read once "
-            "here. Group in windows, for example with TUMBLE, or aggregate after this operator"
+            f"{where} is a changing table (GROUP BY or JOIN of a stream): it updates earlier rows,"
+            " but each row is read once here. Group in windows, for example with TUMBLE, or"
+            " aggregate after this operator"
         ) from None
     return _to_arrow(
         rows,
@@ -101,7 +105,8 @@ def chunks_of(
     folder: str | None = None,
     sends_all_out: bool = False,
 ) -> tuple[DataStream, bool]:
-    """Rows of a table as a stream of elements without keys, in their order, and True if it sends updates and deletes too.
+    """Rows of a table as a stream of elements without keys, in their order, and True if it sends
+    updates and deletes too.
 
     See `rows_for_members` for `folder`.
     """
@@ -116,18 +121,42 @@ def chunks_of(
     return _to_arrow(rows, row_type, gathering, ELEMENT, uid, **settings), updates
 
 
-def whole_chunks(table: Table, elements: DataStream, uid: str, sends_marks: bool, ends: bool) -> DataStream:
-    """Chunks of the elements of which a table is made, see `chunks_of`; with `ends`, the last element has to be an END."""
+def whole_chunks(
+    table: Table, elements: DataStream, uid: str, sends_marks: bool, ends: bool
+) -> DataStream:
+    """Chunks of the elements of which a table is made, see `chunks_of`; with `ends`, the last
+    element has to be an END.
+    """
     row_type = _arrow_row_type(table)
-    return _to_arrow(elements._j_data_stream, row_type, Gathering(), ELEMENT, uid, sendsMarks=sends_marks, ends=ends)
+    return _to_arrow(
+        elements._j_data_stream,
+        row_type,
+        Gathering(),
+        ELEMENT,
+        uid,
+        sendsMarks=sends_marks,
+        ends=ends,
+    )
 
 
 def upsert_keys(table_env: StreamTableEnvironment, table: Table) -> list[list[str]]:
     """The keys, of columns without nulls, by which the updates of a table replace each other."""
-    rel = table_env._j_tenv.getPlanner().createRelBuilder().queryOperation(table._j_table.getQueryOperation()).build()
+    rel = (
+        table_env._j_tenv.getPlanner()
+        .createRelBuilder()
+        .queryOperation(table._j_table.getQueryOperation())
+        .build()
+    )
     types = column_types(table)
-    keys = [[types[place] for place in key.toArray()] for key in rel.getCluster().getMetadataQuery().getUpsertKeys(rel) or ()]
-    return [[name for name, _ in key] for key in keys if key and not any(type_.isNullable() for _, type_ in key)]
+    keys = [
+        [types[place] for place in key.toArray()]
+        for key in rel.getCluster().getMetadataQuery().getUpsertKeys(rel) or ()
+    ]
+    return [
+        [name for name, _ in key]
+        for key in keys
+        if key and not any(type_.isNullable() for _, type_ in key)
+    ]
 
 
 def table_of(
@@ -141,20 +170,35 @@ def table_of(
     folder: str | None = None,
     ends: bool = False,
 ) -> Table:
-    """Table of a stream of elements without keys; `schema` is a PyFlink schema, such as one with a watermark.
+    """Table of a stream of elements without keys; `schema` is a PyFlink schema, such as one with a
+    watermark.
 
     With `ends`, the last element has to be an END.
     """
     jvm = get_gateway().jvm
     # Like PyFlink when it makes a table of a stream: earlier functions get the job's configuration.
-    jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(table_env._j_tenv.execEnv())
+    jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(
+        table_env._j_tenv.execEnv()
+    )
     row_type = _new_row_type(columns)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(row_type)
-    settings = {"type": row_type, "takesWatermarks": takes_watermarks, "folder": folder, "ends": ends}
+    settings = {
+        "type": row_type,
+        "takesWatermarks": takes_watermarks,
+        "folder": folder,
+        "ends": ends,
+    }
     rows = _with_chunk_operator(chunks._j_data_stream, "ArrowToRows", info, uid, settings)
     j_tenv, j_schema = table_env._j_tenv, None if schema is None else schema._j_schema
     if not updates:
-        return Table(j_tenv.fromDataStream(rows) if schema is None else j_tenv.fromDataStream(rows, j_schema), table_env)
+        return Table(
+            (
+                j_tenv.fromDataStream(rows)
+                if schema is None
+                else j_tenv.fromDataStream(rows, j_schema)
+            ),
+            table_env,
+        )
     catalogs = j_tenv.getCatalogManager()
     found = jvm.org.apache.flink.table.catalog.SchemaTranslator.createConsumingResult(
         catalogs.getDataTypeFactory(), rows.getType(), j_schema
@@ -169,20 +213,29 @@ def table_of(
     return Table(j_tenv.createTable(operation), table_env)
 
 
-def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, column: str, name: str, uid: str) -> Table:
+def with_late_rows_counted(
+    table_env: StreamTableEnvironment, table: Table, column: str, name: str, uid: str
+) -> Table:
     jvm = get_gateway().jvm
     rows = _translated(table_env, table)
     columns = column_types(table)
     place = [name for name, _ in columns].index(column)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(_new_row_type(columns))
-    precision = jvm.org.apache.flink.table.types.logical.utils.LogicalTypeChecks.getPrecision(columns[place][1])
+    precision = jvm.org.apache.flink.table.types.logical.utils.LogicalTypeChecks.getPrecision(
+        columns[place][1]
+    )
     settings = {"place": place, "precision": precision, "name": name}
     counted = _with_chunk_operator(rows, "LateRows", info, uid, settings)
-    schema = FlinkSchema.new_builder().watermark(column, "SOURCE_WATERMARK()").build()  # the watermark that has arrived so far
+    # the watermark that has arrived so far
+    schema = FlinkSchema.new_builder().watermark(column, "SOURCE_WATERMARK()").build()
     return Table(table_env._j_tenv.fromDataStream(counted, schema._j_schema), table_env)
 
 
-def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], columns: Sequence[tuple[str, object]]) -> Table:
+def table_of_own(
+    table_env: StreamTableEnvironment,
+    chunks: Iterable[bytes],
+    columns: Sequence[tuple[str, object]],
+) -> Table:
     jvm = get_gateway().jvm
     environment = table_env._j_tenv.execEnv()
     known = get_field_value(environment, "transformations")
@@ -195,8 +248,12 @@ def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], col
                 file.write(len(chunk).to_bytes(4, "big"))
                 file.write(chunk)
             file.flush()
-            arrays = jvm.org.apache.flink.api.common.python.PythonBridgeUtils.readPickledBytes(file.name)
-        source = environment.fromData(arrays, Types.PRIMITIVE_ARRAY(Types.BYTE()).get_java_type_info())
+            arrays = jvm.org.apache.flink.api.common.python.PythonBridgeUtils.readPickledBytes(
+                file.name
+            )
+        source = environment.fromData(
+            arrays, Types.PRIMITIVE_ARRAY(Types.BYTE()).get_java_type_info()
+        )
     else:
         folder = _folder_of_own()
         count = 0
@@ -231,13 +288,17 @@ def _owners() -> Any:
 
 
 def sent_at_once(stream: DataStream) -> DataStream:
-    """Let no element wait in a buffer that is not full: in streams for 100 ms, in batch mode until the end."""
+    """Let no element wait in a buffer that is not full: in streams for 100 ms, in batch mode until
+    the end.
+    """
     stream._j_data_stream.getTransformation().setBufferTimeout(0)
     return stream
 
 
 def keyed(stream: DataStream, value_type: object) -> KeyedStream:
-    """Key a stream of (key, value) rows in the JVM; `key_by` would take the whole payload to Python and back."""
+    """Key a stream of (key, value) rows in the JVM; `key_by` would take the whole payload to Python
+    and back.
+    """
     selector = get_gateway().jvm.org.apache.flink.streaming.api.functions.python.KeyByKeySelector()
     key_type = Types.ROW([Types.LONG()]).get_java_type_info()
     return KeyedStream(stream._j_data_stream.keyBy(selector, key_type), value_type, stream)
@@ -259,7 +320,7 @@ def least_keys(groups: int) -> list[int]:
 
 def column_types(table: Table) -> list[tuple[str, Any]]:
     """Names and logical types of a table's columns; time attributes become plain timestamps."""
-    remove = get_gateway().jvm.org.apache.flink.table.types.logical.utils.LogicalTypeUtils.removeTimeAttributes
+    remove = get_gateway().jvm.org.apache.flink.table.types.logical.utils.LogicalTypeUtils.removeTimeAttributes  # noqa: E501
     plain = remove(_row_type(table))
     return [(name, plain.getTypeAt(place)) for place, name in enumerate(column_names(table))]
 
@@ -277,9 +338,16 @@ def logical_types(schema: Schema) -> list[tuple[str, Any]]:
 
 
 def with_operator(
-    stream: Any, name: str, text: str, references: Sequence[object], out_type: object, uid: str | None = None
+    stream: Any,
+    name: str,
+    text: str,
+    references: Sequence[object],
+    out_type: object,
+    uid: str | None = None,
 ) -> Any:
-    """Append an operator to a Java stream. `text` is a Java class, whose constructor takes `references` first."""
+    """Append an operator to a Java stream. `text` is a Java class, whose constructor takes
+    `references` first.
+    """
     jvm = get_gateway().jvm
     configuration = jvm.org.apache.flink.configuration.Configuration()
     generated = jvm.org.apache.flink.table.runtime.generated.GeneratedOperator(
@@ -299,21 +367,39 @@ def with_operator(
 
 
 def _to_arrow(
-    rows: object, row_type: object, gathering: Gathering, type_info: Any, uid: str | None, **settings: object
+    rows: object,
+    row_type: object,
+    gathering: Gathering,
+    type_info: Any,
+    uid: str | None,
+    **settings: object,
 ) -> DataStream:
-    gathered = {"mostRows": gathering.rows, "mostBytes": gathering.bytes, "waitMs": int(gathering.wait_s * 1000)}
+    gathered = {
+        "mostRows": gathering.rows,
+        "mostBytes": gathering.bytes,
+        "waitMs": int(gathering.wait_s * 1000),
+    }
     settings = {"type": row_type, "dealsRows": gathering.by_row, **gathered, **settings}
-    chunks = _with_chunk_operator(rows, "RowsToArrow", type_info.get_java_type_info(), uid, settings)
-    # The name of a file fills no buffer, and in batch mode Flink would send a buffer only when it is full.
+    chunks = _with_chunk_operator(
+        rows, "RowsToArrow", type_info.get_java_type_info(), uid, settings
+    )
+    # The name of a file fills no buffer, and in batch mode Flink would send a buffer only when it
+    # is full.
     if settings.get("folder") is not None:
         chunks.getTransformation().setBufferTimeout(0)
     return DataStream(chunks)
 
 
-def _with_chunk_operator(stream: object, name: str, out_type: object, uid: str | None, settings: dict[str, object]) -> Any:
-    """Append RowsToArrow, ArrowToRows or LateRows; `settings` are public fields of theirs, by name."""
+def _with_chunk_operator(
+    stream: object, name: str, out_type: object, uid: str | None, settings: dict[str, object]
+) -> Any:
+    """Append RowsToArrow, ArrowToRows or LateRows; `settings` are public fields of theirs,
+    by name.
+    """
     known = get_gateway().jvm.java.util.HashMap(settings)
-    return with_operator(stream, name, java_text(__package__, "ChunkOperator", name), [known], out_type, uid)
+    return with_operator(
+        stream, name, java_text(__package__, "ChunkOperator", name), [known], out_type, uid
+    )
 
 
 def _longs(numbers: Sequence[int]) -> Any:
@@ -323,15 +409,21 @@ def _longs(numbers: Sequence[int]) -> Any:
 def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: bool = False) -> Any:
     """Rows of a table as a Java stream: `toDataStream`, but with updates too.
 
-    Two operators that copy each row go: one checks NOT NULL, one converts what has the type already.
+    Two operators that copy each row go: one checks NOT NULL, one converts what has the type
+    already.
     """
     jvm = get_gateway().jvm
     j_tenv = table_env._j_tenv
     catalogs = j_tenv.getCatalogManager()
     modes = jvm.org.apache.flink.table.connector.ChangelogMode
-    schema, inference = table._j_table.getResolvedSchema(), jvm.org.apache.flink.table.types.inference
+    schema, inference = (
+        table._j_table.getResolvedSchema(),
+        jvm.org.apache.flink.table.types.inference,
+    )
     nullable = to_jarray(inference.TypeTransformation, [inference.TypeTransformations.toNullable()])
-    row_type = jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(schema.toSourceRowDataType(), nullable)
+    row_type = jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(
+        schema.toSourceRowDataType(), nullable
+    )
     loader = jvm.Thread.currentThread().getContextClassLoader()
     row_data = jvm.java.lang.Class.forName("org.apache.flink.table.data.RowData", False, loader)
     found = jvm.org.apache.flink.table.catalog.SchemaTranslator.createProducingResult(
@@ -361,19 +453,23 @@ def _row_type(table: Table) -> Any:
 
 
 def _arrow_row_type(table: Table) -> Any:
-    """Logical type of a table's rows; SchemaError at the first column of a type that Arrow lacks."""
+    """Logical type of a table's rows; SchemaError at the first column of a type that Arrow
+    lacks.
+    """
     utils = get_gateway().jvm.org.apache.flink.table.runtime.arrow.ArrowUtils
     row_type = _row_type(table)
     try:
-        utils.toArrowSchema(row_type)  # all at once: there may be thousands, and calls of the JVM are slow
+        # all at once: there may be thousands, and calls of the JVM are slow
+        utils.toArrowSchema(row_type)
     except Py4JJavaError:
         for column in row_type.getFields():
             try:
                 utils.toArrowSchema(_new_row_type([(column.getName(), column.getType())]))
             except Py4JJavaError:
                 raise SchemaError(
-                    f"the column {column.getName()!r} has the type {column.getType().asSummaryString()}, which Arrow "
-                    "does not have: CAST it, or leave it out"
+                    f"the column {column.getName()!r} has the type"
+                    f" {column.getType().asSummaryString()}, which Arrow does not have: CAST it, or"
+                    " leave it out"
                 ) from None
         raise
     return row_type
@@ -385,7 +481,9 @@ def arrow_types(table: Table) -> pa.Schema:
     ipc = jvm.org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc
     out = jvm.java.io.ByteArrayOutputStream()
     channel = ipc.WriteChannel(jvm.java.nio.channels.Channels.newChannel(out))
-    schema = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.toArrowSchema(_arrow_row_type(table))
+    schema = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.toArrowSchema(
+        _arrow_row_type(table)
+    )
     ipc.message.MessageSerializer.serialize(channel, schema)
     return pa.ipc.read_schema(pa.py_buffer(out.toByteArray()))
 

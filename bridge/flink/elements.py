@@ -33,19 +33,24 @@ class Element(enum.IntEnum):
     """Kind of an element.
 
     With a key, ROW(kind, number, size, content):
-    - `CHUNK`: rows of an input; number of the extra input or 0, number of rows, an Arrow stream of them.
+    - `CHUNK`: rows of an input; number of the extra input or 0, number of rows, an Arrow stream of
+      them.
     - `START`: the job has started or continues from a checkpoint; number of the member.
     - `ADDRESS`: number and address of a member.
     - `PLACE`: number of a subtask that delivers models, and the host where it runs.
-    - `WATERMARK`, `IDLE`: event time of a subtask of RowsToArrow; its number, the number of such subtasks, and `time_bytes`.
+    - `WATERMARK`, `IDLE`: event time of a subtask of RowsToArrow; its number, the number of such
+      subtasks, and `time_bytes`.
 
     Without a key, ROW(kind, row kinds, content):
     - `CHUNK`: row kinds, or null if all rows are new, and an Arrow stream of the rows.
     - `PIECE`: the begin of such an Arrow stream, which continues in the next element.
     - `WATERMARK`, `IDLE`: as above, for the subtask of ArrowToRows that gets it.
-    - `START`, `CHECKPOINT`, `COMPLETE`, `END`: for files, see RowsToArrow.java; the number of a checkpoint in 8 bytes.
-    - `END`: also behind all that a script or a predictor has written; without it the job fails, since rows are missing.
-    - `ALL_OUT`: for predictors; a last chunk or no bytes, behind which the results of all chunks have to leave.
+    - `START`, `CHECKPOINT`, `COMPLETE`, `END`: for files, see RowsToArrow.java; the number of a
+      checkpoint in 8 bytes.
+    - `END`: also behind all that a script or a predictor has written; without it the job fails,
+      since rows are missing.
+    - `ALL_OUT`: for predictors; a last chunk or no bytes, behind which the results of all chunks
+      have to leave.
     """
 
     CHUNK = 0
@@ -62,7 +67,9 @@ class Element(enum.IntEnum):
 
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
-KEYED_ELEMENT = Types.ROW_NAMED(["kind", "number", "size", "content"], [Types.INT(), Types.INT(), Types.INT(), _BYTES])
+KEYED_ELEMENT = Types.ROW_NAMED(
+    ["kind", "number", "size", "content"], [Types.INT(), Types.INT(), Types.INT(), _BYTES]
+)
 KEY_AND_ELEMENT = Types.ROW_NAMED(["key", "element"], [Types.LONG(), KEYED_ELEMENT])
 ELEMENT = Types.ROW_NAMED(["kind", "row_kinds", "content"], [Types.INT(), _BYTES, _BYTES])
 
@@ -84,7 +91,11 @@ class Origin(NamedTuple):
 
     def selected(self, columns: Sequence[str]) -> Origin:
         """Return the origin of a `select` of some columns, which leaves the elements unchanged."""
-        files = None if self.files is None else self.files._replace(table=self.files.table.selected(columns))
+        files = (
+            None
+            if self.files is None
+            else self.files._replace(table=self.files.table.selected(columns))
+        )
         return Origin(self.elements, columns, files, self.ends)
 
 
@@ -106,7 +117,9 @@ def with_origin(table: Table, origin: Origin | None) -> Table:
 
 
 def pieces(batch: pa.RecordBatch, kinds: bytes | None = None) -> Iterator[InternalRow]:
-    """Yield a chunk; a large one as PIECE elements and a last CHUNK. The batch is not held once the first element is out."""
+    """Yield a chunk; a large one as PIECE elements and a last CHUNK. The batch is not held once the
+    first element is out.
+    """
     give_large_blocks_back(batch.num_rows, batch.nbytes)
     parts = write_parts(batch, PIECE_BYTES)
     # The batch may have a hundred megabytes, and this generator waits at each piece.

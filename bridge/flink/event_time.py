@@ -15,12 +15,15 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 _TIME = struct.Struct(">q")
-FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1  # Flink's watermarks before the first row and after the last one
+# Flink's watermarks before the first row and after the last one
+FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1
 _LATE = "akdl-late-rows"
 
 
 class EventTime(NamedTuple):
-    """Event time of a stream at one place. An idle stream has no rows for now and holds up no other."""
+    """Event time of a stream at one place. An idle stream has no rows for now and holds up no
+    other.
+    """
 
     time: int = FIRST_TIME
     is_idle: bool = False
@@ -45,8 +48,9 @@ class _Held(NamedTuple):
 class Watermarks:
     """Watermarks that wait for the script of one member.
 
-    A position is the number of rows before it. Idle and ended subtasks hold nothing up, as in Flink. The end of all subtasks
-    does not advance the time: rows may follow until the script has ended. `ended` has the ones of a checkpoint.
+    A position is the number of rows before it. Idle and ended subtasks hold nothing up, as in
+    Flink. The end of all subtasks does not advance the time: rows may follow until the script has
+    ended. `ended` has the ones of a checkpoint.
     """
 
     def __init__(self, ended: Mapping[int, int] | None = None) -> None:
@@ -60,15 +64,21 @@ class Watermarks:
         # A subtask of an earlier job counts as ended only if its job had the same number of
         # subtasks; with another one, the number names another subtask.
         if len(self._inputs) != of:
-            self._inputs = [EventTime(LAST_TIME if self._ended.get(number) == of else FIRST_TIME) for number in range(of)]
+            self._inputs = [
+                EventTime(LAST_TIME if self._ended.get(number) == of else FIRST_TIME)
+                for number in range(of)
+            ]
         before = self._inputs[subtask]
-        self._inputs[subtask] = EventTime(before.time, True) if time is None else EventTime(max(time, before.time))
+        self._inputs[subtask] = (
+            EventTime(before.time, True) if time is None else EventTime(max(time, before.time))
+        )
         found = self._combined()
         if found is None:
             return
         latest = self._held[-1].event_time if self._held else self._sent
         if latest.is_idle and not found.is_idle:
-            # Wake at once, also the output: watermarks of other members overtake the rows of one that counts as idle.
+            # Wake at once, also the output: watermarks of other members overtake the rows of one
+            # that counts as idle.
             self._sent = EventTime(self._sent.time, True)
             held = [_Held(0, self._sent), *self._held]
             self._held = deque(_Held(at, EventTime(each.time)) for at, each in held)
@@ -77,7 +87,9 @@ class Watermarks:
             self._held.append(_Held(position, found))
 
     def pass_rows(self, rows: int) -> EventTime | None:
-        """New event time of the output once the script has finished so many rows from the first on; None if it stays."""
+        """New event time of the output once the script has finished so many rows from the first on;
+        None if it stays.
+        """
         found = None
         while self._held and self._held[0].position <= rows:
             found = self._held.popleft().event_time
@@ -96,7 +108,11 @@ class Watermarks:
         if not running:
             return None
         active = [each.time for each in running if not each.is_idle]
-        return EventTime(min(active)) if active else EventTime(max(each.time for each in running), True)
+        return (
+            EventTime(min(active))
+            if active
+            else EventTime(max(each.time for each in running), True)
+        )
 
 
 def late_counter(operator: str, script: str, column: str, carries: bool) -> str:
@@ -116,9 +132,12 @@ def late_rows(accumulators: Mapping[str, object]) -> Iterator[str]:
         reason = (
             "the script wrote other times than it read, or read further rows before it wrote them"
             if carries
-            else f"WATERMARK FOR {column} AS SOURCE_WATERMARK() uses the watermarks of the input, which no row overtakes"
+            else (
+                f"WATERMARK FOR {column} AS SOURCE_WATERMARK() uses the watermarks of the input,"
+                " which no row overtakes"
+            )
         )
         yield (
-            f"{operator} ({script}): {count:,} rows arrived behind the watermark of {column!r}, so windows that had closed "
-            f"before lack them: {reason}; see docs/streams.md"
+            f"{operator} ({script}): {count:,} rows arrived behind the watermark of {column!r}, so"
+            f" windows that had closed before lack them: {reason}; see docs/streams.md"
         )

@@ -44,9 +44,11 @@ from bridge.workarounds.beam_workers import close_with_worker
 from bridge.workarounds.pyflink_defects import keys_in_turn
 
 END_OF_INPUT = 2**63 - 1  # the watermark that follows the last row of a bounded input
-# Output of one call at the end of input. The JVM keeps the output of a call in memory until the call returns.
+# Output of one call at the end of input. The JVM keeps the output of a call in memory until the
+# call returns.
 SLICE_BYTES = 4 << 20
-Keys = Sequence[Sequence[int]]  # of each subtask, see `keys_of_subtasks`; the first one is the key of its elements
+# of each subtask, see `keys_of_subtasks`; the first one is the key of its elements
+Keys = Sequence[Sequence[int]]
 LOOK_MS = 500  # between looks at a process in a streaming job while no rows arrive
 
 
@@ -72,7 +74,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._settings = settings
         self._group = group
         self._keys = keys
-        self._from_savepoint = from_savepoint  # of a job that may have had other keys, each of which takes a millisecond
+        # of a job that may have had other keys, each of which takes a millisecond
+        self._from_savepoint = from_savepoint
         self._is_streaming = is_streaming
         # A subclass has its own interval, because it returns a stream's rows at these timers.
         self._look_ms = LOOK_MS
@@ -99,8 +102,11 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._has_timers = False
         self._ended = False
         self._saved = b""  # state of the script
-        self._last_output: Iterator[InternalRow] | None = None  # of the script after the end of input
-        self._beats = runtime_context.get_map_state(MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG()))
+        # of the script after the end of input
+        self._last_output: Iterator[InternalRow] | None = None
+        self._beats = runtime_context.get_map_state(
+            MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG())
+        )
         self._rows = 0  # handed to this process; parts of files count as one
         self._parts: list[bytes] = []
         self._rows_ever = runtime_context.get_state(ValueStateDescriptor("akdl_rows", Types.LONG()))
@@ -110,11 +116,16 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         # Flink may restart a stream endlessly, and the program would see nothing of it.
         if failure := registry.take_failure(self._group, self._attempt):
             attempt = f"attempt {self._attempt + 1}"
-            warn(f"{self._settings.operator}: Flink has restarted it, {attempt}, because of a failure:\n{failure}")
+            warn(
+                f"{self._settings.operator}: Flink has restarted it, {attempt}, because of a"
+                f" failure:\n{failure}"
+            )
         self._start_member()
         # Beam closes no function when its worker loses Flink, as in jobs that fail.
         close_with_worker(self.close)
-        self._gauges = ReportGauges(runtime_context.get_metrics_group(), lambda: self._member.report)
+        self._gauges = ReportGauges(
+            runtime_context.get_metrics_group(), lambda: self._member.report
+        )
 
     def close(self) -> None:
         if hasattr(self, "_member"):  # missing where it could not be started
@@ -122,11 +133,17 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         if hasattr(self, "_attempt"):
             release(self._group, self._index, self._attempt)
 
-    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[InternalRow]:
-        """Do nothing: the first element of all has opened this function, and so started the process."""
+    def process_element1(
+        self, value: Any, ctx: KeyedCoProcessFunction.Context
+    ) -> Iterable[InternalRow]:
+        """Do nothing: the first element of all has opened this function, and so started the
+        process.
+        """
         return ()
 
-    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[InternalRow]:
+    def process_element2(
+        self, value: Any, ctx: KeyedCoProcessFunction.Context
+    ) -> Iterator[InternalRow]:
         """Take a chunk, an address or a watermark, and yield the rows that the script has written.
 
         Raises:
@@ -135,26 +152,33 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         """
         if ctx.get_current_key() != self._key:
             raise BridgeError(
-                f"{self._settings.operator}: rows in flight of an unaligned checkpoint cannot go to other workers. Use its "
-                "numWorkers and numPSs, or a savepoint"
+                f"{self._settings.operator}: rows in flight of an unaligned checkpoint cannot go to"
+                " other workers. Use its numWorkers and numPSs, or a savepoint"
             )
         if not self._has_timers:
             self._has_timers = True
             if ctx.timer_service().current_watermark() == END_OF_INPUT:
-                raise BridgeError(f"{self._settings.operator}: the input ended before the addresses of the group arrived")
+                raise BridgeError(
+                    f"{self._settings.operator}: the input ended before the addresses of the group"
+                    " arrived"
+                )
             ctx.timer_service().register_event_time_timer(END_OF_INPUT)
             self._look_again(ctx)
         kind, number, size, content = value
         if kind == Element.CHUNK:
             return self._feed_chunk(number, size, content)
         if kind in (Element.WATERMARK, Element.IDLE):
-            return self._take_time(number, size, time_of(content) if kind == Element.WATERMARK else None)
+            return self._take_time(
+                number, size, time_of(content) if kind == Element.WATERMARK else None
+            )
         if kind == Element.ADDRESS:
             self._add_address(number, announced_address(content))
         return iter(())
 
     def _take_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[InternalRow]:
-        raise BridgeError(f"{self._settings.operator}: a watermark arrived from an input without watermarks")
+        raise BridgeError(
+            f"{self._settings.operator}: a watermark arrived from an input without watermarks"
+        )
 
     def _add_address(self, index: int, address: Address) -> None:
         self._addresses[index] = address
@@ -167,7 +191,9 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
 
     def _feed_chunk(self, extra_input: int, rows: int, arrow: bytes) -> Iterator[InternalRow]:
         if self._ended:
-            raise BridgeError(f"{self._settings.operator}: {rows} rows arrived after the end of input")
+            raise BridgeError(
+                f"{self._settings.operator}: {rows} rows arrived after the end of input"
+            )
         self._check_complete()
         self._rows += rows
         self._rows_ever.update(self._rows)
@@ -178,8 +204,12 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         give_large_blocks_back(rows, len(arrow))
         return self._chunks(self._member.feed(read_batch(arrow), extra_input))
 
-    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterator[InternalRow]:
-        """At the end of input, wait for the script to end and yield the rest of its rows; before, check the process."""
+    def on_timer(
+        self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext
+    ) -> Iterator[InternalRow]:
+        """At the end of input, wait for the script to end and yield the rest of its rows; before,
+        check the process.
+        """
         if not self._is_own(ctx):
             return iter(())
         if timestamp != END_OF_INPUT:
@@ -189,17 +219,27 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             return self._chunks(self._member.poll())
         # This timer fires once for each slice, so the iterator has to outlive a call.
         if self._last_output is None:
-            self._last_output = itertools.chain(self._chunks(self._end_input()), [element(Element.END, None, b"")])
+            self._last_output = itertools.chain(
+                self._chunks(self._end_input()), [element(Element.END, None, b"")]
+            )
         return self._slice(self._last_output, ctx)
 
     def _start_member(self, before: Member | None = None) -> None:
         self._member = Member(
-            self._settings, self._group, self._index, self._attempt, self._ask_flink, before, self._keeps_rows
+            self._settings,
+            self._group,
+            self._index,
+            self._attempt,
+            self._ask_flink,
+            before,
+            self._keeps_rows,
         )
         self._member.addressed = self._addresses.keys()
 
     def _complete_cluster(self) -> None:
-        self._member.set_cluster([address for _, address in sorted(self._addresses.items())], self._saved)
+        self._member.set_cluster(
+            [address for _, address in sorted(self._addresses.items())], self._saved
+        )
 
     def _end_input(self) -> Iterator[WrittenRows]:
         """Yield what the script writes from the last row on, until its process has ended."""
@@ -207,11 +247,16 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._check_complete()
         # Flink passes addresses before the last watermark, so one is missing only if the task
         # that sends it had ended before a checkpoint, and did not run again.
-        missing = [label(index, self._settings.num_workers) for index in range(len(self._keys)) if index not in self._addresses]
+        missing = [
+            label(index, self._settings.num_workers)
+            for index in range(len(self._keys))
+            if index not in self._addresses
+        ]
         if missing:
             raise BridgeError(
-                f"{self._settings.operator}: the input ended without the address of {', '.join(missing)}. If the job "
-                "continues from a checkpoint at which some of its tasks had ended, start it from an earlier checkpoint"
+                f"{self._settings.operator}: the input ended without the address of"
+                f" {', '.join(missing)}. If the job continues from a checkpoint at which some of"
+                " its tasks had ended, start it from an earlier checkpoint"
             )
         return itertools.chain(self._read_share(), self._finish())
 
@@ -224,19 +269,26 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         if self._files is None or self._index not in settings.fed:
             return
         files, parts, self._parts = FileParts(self._files), self._parts, []
-        for part in share_of(parts, settings.fed.index(self._index), len(settings.fed), settings.shuffle_parts):
+        for part in share_of(
+            parts, settings.fed.index(self._index), len(settings.fed), settings.shuffle_parts
+        ):
             for batch in files.batches_of(part):
                 give_large_blocks_back(batch.num_rows, batch.nbytes)
                 if len(settings.script_schema.columns) > batch.num_columns:
                     weights = pa.array(np.ones(batch.num_rows, np.float32))
-                    batch = pa.record_batch([*batch.columns, weights], names=settings.script_schema.names)
+                    batch = pa.record_batch(
+                        [*batch.columns, weights], names=settings.script_schema.names
+                    )
                 yield from self._member.feed(batch)
 
-    def _slice(self, chunks: Iterator[InternalRow], ctx: KeyedCoProcessFunction.Context) -> Iterator[InternalRow]:
-        """Yield the next rows; the timer at the end of time is set again, and fires again, as long as there are more.
+    def _slice(
+        self, chunks: Iterator[InternalRow], ctx: KeyedCoProcessFunction.Context
+    ) -> Iterator[InternalRow]:
+        """Yield the next rows; the timer at the end of time is set again, and fires again, as long
+        as there are more.
 
-        A slice may end within the output of a cut. No barrier of a checkpoint comes between slices, because Flink's last
-        watermark fires all timers of the end in one go.
+        A slice may end within the output of a cut. No barrier of a checkpoint comes between slices,
+        because Flink's last watermark fires all timers of the end in one go.
         """
         size = 0
         for piece in chunks:
@@ -247,7 +299,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 return
 
     def _look_again(self, ctx: KeyedCoProcessFunction.Context) -> None:
-        # In batch mode all rows arrive before any timer, and processing-time timers would fire at once.
+        # In batch mode all rows arrive before any timer, and processing-time timers would fire at
+        # once.
         if self._is_streaming:
             timers = ctx.timer_service()
             timers.register_processing_time_timer(timers.current_processing_time() + self._look_ms)
@@ -258,7 +311,11 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         for written in outputs:
             self._gauges.look()
             if written.count:
-                yield from pieces(pa.record_batch(self._decoder.decode(written.take()), schema=self._decoder.arrow_schema))
+                yield from pieces(
+                    pa.record_batch(
+                        self._decoder.decode(written.take()), schema=self._decoder.arrow_schema
+                    )
+                )
             if written.cut:
                 yield from self._pass_cut(written)
 
@@ -266,25 +323,33 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return ()
 
     def _check_complete(self) -> None:
-        """Refuse to continue from a checkpoint: the rows before it went to a process that has ended."""
-        before = 0 if self._is_checked else sum(self._rows_ever.value() or 0 for _ in self._each_key())
+        """Refuse to continue from a checkpoint: the rows before it went to a process that has
+        ended.
+        """
+        before = (
+            0 if self._is_checked else sum(self._rows_ever.value() or 0 for _ in self._each_key())
+        )
         self._is_checked = True
         if before:
             raise BridgeError(f"{self._settings.operator}: {self._loss(before)}")
 
     def _loss(self, rows: int) -> str:
         return (
-            f"Flink restarted the job from a checkpoint, but the {rows} rows before it are lost with the process that read "
-            "them. Run this job without checkpoints, so that it restarts from the beginning"
+            f"Flink restarted the job from a checkpoint, but the {rows} rows before it are lost"
+            " with the process that read them. Run this job without checkpoints, so that it"
+            " restarts from the beginning"
         )
 
     def _is_own(self, ctx: KeyedCoProcessFunction.OnTimerContext) -> bool:
-        """Tell the timers of this job from the timers of a savepoint, which return with the keys of its job."""
+        """Tell the timers of this job from the timers of a savepoint, which return with the keys of
+        its job.
+        """
         is_own = bool(ctx.get_current_key() == self._key)
         if not is_own and not self._from_savepoint:
             raise BridgeError(
-                f"{self._settings.operator}: the savepoint is from a job with other numWorkers, numPSs or parallelism, and the "
-                "program did not know of it when it linked this operator: set execution.state-recovery.path before"
+                f"{self._settings.operator}: the savepoint is from a job with other numWorkers,"
+                " numPSs or parallelism, and the program did not know of it when it linked this"
+                " operator: set execution.state-recovery.path before"
             )
         return is_own
 
@@ -307,6 +372,7 @@ def check_parallelism(runtime_context: RuntimeContext, operator: str, size: int)
     found = runtime_context.get_number_of_parallel_subtasks()
     if found != size:
         raise BridgeError(
-            f"{operator}: Flink started {found} tasks instead of {size}. Exclude this operator from autoscaling "
-            "(job.autoscaler.vertex.exclude.ids), and set jobmanager.scheduler to default"
+            f"{operator}: Flink started {found} tasks instead of {size}. Exclude this operator from"
+            " autoscaling (job.autoscaler.vertex.exclude.ids), and set jobmanager.scheduler to"
+            " default"
         )

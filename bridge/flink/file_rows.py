@@ -1,13 +1,15 @@
-"""The Flink graph of a table in files: small steps, between which checkpoints complete, however slow the reader of the rows is.
+"""The Flink graph of a table in files: small steps, between which checkpoints complete, however
+slow the reader of the rows is.
 
     numbers --ReadNumbered--> elements --ArrowToRows--> table
     ticks --WatchFiles--> files --keyed--> ReadWatched --elements--> ArrowToRows --> table
 
-PyFlink keeps the output of a bundle in a queue without a bound, and completes no checkpoint inside one, so one part of about
-1 MB is a bundle. No queue may hold elements that stand for many rows, as a checkpoint waits for all that is ahead of it. The
-parts of files that are known when the job is planned have numbers, and a source of Flink counts them in the task that reads
-them: its position is the state. Files that appear later wait in Flink's state, and timers read one part at a time. A table with
-an end cannot use timers, since its end does not wait for them.
+PyFlink keeps the output of a bundle in a queue without a bound, and completes no checkpoint inside
+one, so one part of about 1 MB is a bundle. No queue may hold elements that stand for many rows, as
+a checkpoint waits for all that is ahead of it. The parts of files that are known when the job is
+planned have numbers, and a source of Flink counts them in the task that reads them: its position is
+the state. Files that appear later wait in Flink's state, and timers read one part at a time. A
+table with an end cannot use timers, since its end does not wait for them.
 """
 
 from __future__ import annotations
@@ -29,8 +31,22 @@ from pyflink.table import StreamTableEnvironment, Table
 from bridge.files.listing import list_files
 from bridge.files.parts import NumberedFiles, parts_to_arrow
 from bridge.files.reading import PART_BYTES, FileParts, FileTable, SourceFiles
-from bridge.flink.arrow_operators import MAX_PARALLELISM, keyed, logical_type, sent_at_once, table_of
-from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, Element, Origin, element, pieces, with_origin
+from bridge.flink.arrow_operators import (
+    MAX_PARALLELISM,
+    keyed,
+    logical_type,
+    sent_at_once,
+    table_of,
+)
+from bridge.flink.elements import (
+    ELEMENT,
+    KEY_AND_ELEMENT,
+    Element,
+    Origin,
+    element,
+    pieces,
+    with_origin,
+)
 from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.time_attributes import event_time
 from bridge.folders.shipped import ship_own_packages
@@ -80,22 +96,33 @@ def table_of_files(
         paths = keyed(_ticks(table_env, scan_s), Types.LONG()).process(watch, output_type=_PATH)
         paths.name(f"{files.where}, list").uid(uid("list")).set_parallelism(1)
         visited = keys if starts_from_savepoint(table_env) else [[min(each)] for each in keys]
-        rows = keyed(paths, Types.STRING()).process(ReadWatched(files, visited), output_type=ELEMENT)
+        rows = keyed(paths, Types.STRING()).process(
+            ReadWatched(files, visited), output_type=ELEMENT
+        )
         rows.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM))
     in_small_bundles(rows.name(f"{files.where}, read").uid(uid("read")))
     columns = [(column.name, logical_type(column.sql)) for column in files.columns]
     schema = event_time(watermark if is_streaming(table_env) else None)
     table = table_of(table_env, rows, columns, schema, uid=uid("rows"))
-    source = SourceFiles(files, addresses) if members_read and FORMATS[files.format].has_groups else None
+    source = (
+        SourceFiles(files, addresses) if members_read and FORMATS[files.format].has_groups else None
+    )
     return with_origin(table, Origin(rows, [name for name, _ in columns], source))
 
 
 def parts_of_files(
-    table_env: StreamTableEnvironment, files: FileTable, addresses: Sequence[str], uid: Callable[[str], str]
+    table_env: StreamTableEnvironment,
+    files: FileTable,
+    addresses: Sequence[str],
+    uid: Callable[[str], str],
 ) -> DataStream:
     """Elements whose content is Arrow of parts, see `parts_from`."""
     numbers, numbered = _numbers_of(table_env, files, addresses, uid, 8)
-    parts = numbers.process(SendParts(files, numbered), output_type=ELEMENT).name(f"{files.where}, parts").uid(uid("parts"))
+    parts = (
+        numbers.process(SendParts(files, numbered), output_type=ELEMENT)
+        .name(f"{files.where}, parts")
+        .uid(uid("parts"))
+    )
     return sent_at_once(in_small_bundles(parts))
 
 
@@ -106,17 +133,25 @@ def parts_for_members(
     members: Sequence[int],
     uid: Callable[[str], str],
 ) -> DataStream:
-    """Stream of (key, element): a START for each of `members`, and all parts for each of `fed`, which take shares."""
+    """Stream of (key, element): a START for each of `members`, and all parts for each of `fed`,
+    which take shares.
+    """
     tick = DataStream(table_env._j_tenv.execEnv().fromSequence(0, 0)).set_parallelism(1)
     starts = tick.process(SendStarts(members), output_type=KEY_AND_ELEMENT)
     starts.name(f"{source.table.where}, starts").uid(uid("starts")).set_parallelism(1)
     numbers, numbered = _numbers_of(table_env, *source, uid, 64)
     parts = numbers.process(SendParts(source.table, numbered, fed), output_type=KEY_AND_ELEMENT)
-    return sent_at_once(parts.name(f"{source.table.where}, parts").uid(uid("parts"))).union(sent_at_once(starts))
+    return sent_at_once(parts.name(f"{source.table.where}, parts").uid(uid("parts"))).union(
+        sent_at_once(starts)
+    )
 
 
 def _numbers_of(
-    table_env: StreamTableEnvironment, files: FileTable, addresses: Sequence[str], uid: Callable[[str], str], most: int = 1
+    table_env: StreamTableEnvironment,
+    files: FileTable,
+    addresses: Sequence[str],
+    uid: Callable[[str], str],
+    most: int = 1,
 ) -> tuple[DataStream, NumberedFiles]:
     """Numbers for all files that are there now, each of which stands for about 1 MB of rows.
 
@@ -126,7 +161,9 @@ def _numbers_of(
     ship_own_packages(table_env)
     found = list_files(files.where, addresses)
     first = next(found)
-    numbered = NumberedFiles(itertools.chain([first], found), FileParts(files).bytes_per_part(first, PART_BYTES))
+    numbered = NumberedFiles(
+        itertools.chain([first], found), FileParts(files).bytes_per_part(first, PART_BYTES)
+    )
     numbered.join(max(1, min(most, numbered.count // (4 * parallelism_of(table_env)))))
     numbers = DataStream(table_env._j_tenv.execEnv().fromSequence(0, numbered.count - 1))
     return numbers.name(f"{files.where}, numbers").uid(uid("list")), numbered
@@ -150,7 +187,9 @@ class ReadNumbered(ProcessFunction):  # type: ignore[misc]
     in the checkpoint. The list of files is part of this pickled function.
     """
 
-    def __init__(self, files: FileTable, numbered: NumberedFiles, part_bytes: int | None = PART_BYTES) -> None:
+    def __init__(
+        self, files: FileTable, numbered: NumberedFiles, part_bytes: int | None = PART_BYTES
+    ) -> None:
         self._files, self._numbered, self._part_bytes = files, numbered, part_bytes
 
     def open(self, runtime_context: Any) -> None:
@@ -173,7 +212,9 @@ class SendParts(ReadNumbered):
     every member gets all of them, because each computes its own share from the complete list.
     """
 
-    def __init__(self, files: FileTable, numbered: NumberedFiles, fed: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, files: FileTable, numbered: NumberedFiles, fed: Sequence[int] | None = None
+    ) -> None:
         super().__init__(files, numbered, PART_BYTES if fed is None else None)
         self._fed = fed
 
@@ -183,7 +224,10 @@ class SendParts(ReadNumbered):
             content = parts_to_arrow(parts)
             if self._fed is None:
                 yield element(Element.CHUNK, None, content)
-            yield from (Row(key, Row(Element.CHUNK.value, 0, len(parts), content)) for key in self._fed or ())
+            yield from (
+                Row(key, Row(Element.CHUNK.value, 0, len(parts), content))
+                for key in self._fed or ()
+            )
 
 
 class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
@@ -194,11 +238,20 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
     needs an element to set the next one.
     """
 
-    def __init__(self, files: FileTable, addresses: Sequence[str], scan_s: float, keys: Sequence[int]) -> None:
-        self._files, self._addresses, self._scan_s, self._keys = files, list(addresses), scan_s, keys
+    def __init__(
+        self, files: FileTable, addresses: Sequence[str], scan_s: float, keys: Sequence[int]
+    ) -> None:
+        self._files, self._addresses, self._scan_s, self._keys = (
+            files,
+            list(addresses),
+            scan_s,
+            keys,
+        )
 
     def open(self, runtime_context: Any) -> None:
-        self._state = runtime_context.get_list_state(ListStateDescriptor("akdl_files", Types.PRIMITIVE_ARRAY(Types.BYTE())))
+        self._state = runtime_context.get_list_state(
+            ListStateDescriptor("akdl_files", Types.PRIMITIVE_ARRAY(Types.BYTE()))
+        )
         self._known: set[bytes] | None = None
         self._turns = itertools.cycle(self._keys)
         self._due = 0.0
@@ -224,7 +277,9 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
         self._due = time.monotonic() + self._scan_s
 
     def _is_new(self, path: str, new: list[bytes]) -> bool:
-        digest = hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=_DIGEST_BYTES).digest()
+        digest = hashlib.blake2b(
+            path.encode("utf-8", "surrogateescape"), digest_size=_DIGEST_BYTES
+        ).digest()
         assert self._known is not None
         if digest in self._known:
             return False
@@ -247,13 +302,17 @@ class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
         give_large_blocks_back()
         self._parts = FileParts(self._files)
         self._parts_of = functools.lru_cache(1)(lambda path: self._parts.parts_of(path, PART_BYTES))
-        self._waiting = runtime_context.get_map_state(MapStateDescriptor("akdl_waiting", Types.STRING(), Types.LONG()))
+        self._waiting = runtime_context.get_map_state(
+            MapStateDescriptor("akdl_waiting", Types.STRING(), Types.LONG())
+        )
         # These keys have a timer. Timers of an earlier attempt do not fire, so there are none yet.
         self._reading = set[int]()
         keys = self._keys[runtime_context.get_index_of_this_subtask()]
         # The least key is the last one, because `keys_in_turn` leaves that one set, and it is the
         # key to which the elements of this subtask are sent.
-        self._each_key = functools.partial(keys_in_turn, runtime_context, sorted(keys, reverse=True))
+        self._each_key = functools.partial(
+            keys_in_turn, runtime_context, sorted(keys, reverse=True)
+        )
         self._is_restored = False
 
     def process_element(self, value: str, ctx: Any) -> Iterator[InternalRow]:
@@ -302,10 +361,15 @@ def _ticks(table_env: StreamTableEnvironment, scan_s: float) -> DataStream:
     """Rows of the same key at least as often as files are listed."""
     ship_own_packages(table_env)
     name = f"akdl_ticks_{next(_numbers)}"
-    options = f"'connector' = 'datagen', 'scan.parallelism' = '1', 'rows-per-second' = '{max(1, round(2 / scan_s))}'"
+    options = (
+        "'connector' = 'datagen', 'scan.parallelism' = '1', 'rows-per-second' ="
+        f" '{max(1, round(2 / scan_s))}'"
+    )
     table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} (tick BIGINT) WITH ({options})")
     ticks = table_env.sql_query(f"SELECT CAST(0 AS BIGINT) AS `key`, tick FROM {name}")
-    return table_env.to_append_stream(ticks, Types.ROW_NAMED(["key", "tick"], [Types.LONG(), Types.LONG()]))
+    return table_env.to_append_stream(
+        ticks, Types.ROW_NAMED(["key", "tick"], [Types.LONG(), Types.LONG()])
+    )
 
 
 def in_small_bundles(stream: DataStream) -> DataStream:

@@ -1,10 +1,11 @@
 """The graph of a sink of files.
 
-    table --RowsToArrow--> elements --write--> (0, files of a subtask) --keyed--> publish --ArrowToRows--> table of files
+    table --RowsToArrow--> elements --write--> (0, files of a subtask) --keyed--> publish
+    --ArrowToRows--> table of files
 
-RowsToArrow and write run in one task. Where a table is made of elements and no SQL stands between, RowsToArrow passes these as
-they are. The last function has one subtask, and a state: subtasks that have ended before a checkpoint do not send their files
-again after a restart.
+RowsToArrow and write run in one task. Where a table is made of elements and no SQL stands between,
+RowsToArrow passes these as they are. The last function has one subtask, and a state: subtasks that
+have ended before a checkpoint do not send their files again after a restart.
 """
 
 from __future__ import annotations
@@ -26,8 +27,22 @@ from bridge.codec.ipc import read_batch, selected
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.files.publishing import FileSink, is_published, publish
 from bridge.files.writing import PartFiles
-from bridge.flink.arrow_operators import chunks_of, column_types, keyed, logical_type, table_of, whole_chunks
-from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element, origin_of, pieces
+from bridge.flink.arrow_operators import (
+    chunks_of,
+    column_types,
+    keyed,
+    logical_type,
+    table_of,
+    whole_chunks,
+)
+from bridge.flink.elements import (
+    ELEMENT,
+    KEY_AND_ELEMENT,
+    KEYED_ELEMENT,
+    Element,
+    origin_of,
+    pieces,
+)
 from bridge.flink.event_time import time_of
 from bridge.flink.time_attributes import PROCTIME, time_attributes, with_plain_times
 from bridge.host.allocator import give_large_blocks_back
@@ -52,31 +67,46 @@ def write_files(
     uid, origin = uids(table_env, sink.operator), origin_of(table)
     proctimes = [name for name, kind in time_attributes(table).items() if kind == PROCTIME]
     if proctimes:
-        raise ConfigurationError(f"{sink.operator}: column {proctimes[0]!r} is a processing time: CAST it, or leave it out")
+        raise ConfigurationError(
+            f"{sink.operator}: column {proctimes[0]!r} is a processing time: CAST it, or leave"
+            " it out"
+        )
     columns = None if origin is None else origin.columns
     if origin is not None:
         chunks, updates, ends = origin.elements, False, origin.ends
         # Between other numbers of subtasks Flink deals elements one by one, so the pieces of a
         # large chunk would go to different subtasks. They are put together first.
         if subtasks not in (None, chunks._j_data_stream.getParallelism()):
-            chunks, ends = whole_chunks(table, chunks, uid("whole"), sends_marks=False, ends=ends), False
+            chunks, ends = (
+                whole_chunks(table, chunks, uid("whole"), sends_marks=False, ends=ends),
+                False,
+            )
         chunks = whole_chunks(table, chunks, uid("rows"), sends_marks=True, ends=ends)
     else:
-        plain = with_plain_times(table_env, table, f"akdl_files_{sink.token}", {name for name, _ in column_types(table)})
+        plain = with_plain_times(
+            table_env, table, f"akdl_files_{sink.token}", {name for name, _ in column_types(table)}
+        )
         chunks, updates = chunks_of(table_env, plain, Gathering(), uid("rows"), sends_marks=True)
     if updates:
         raise ConfigurationError(
-            f"{sink.operator}: the input is a changing table (GROUP BY or JOIN of a stream): it updates earlier rows, but each "
-            "row is written once here. Group in windows, for example with TUMBLE"
+            f"{sink.operator}: the input is a changing table (GROUP BY or JOIN of a stream): it"
+            " updates earlier rows, but each row is written once here. Group in windows, for"
+            " example with TUMBLE"
         )
     if not _is_bounded(chunks):
         sink = _appending(table_env, sink)
     if subtasks is not None:
         chunks._j_data_stream.getTransformation().setParallelism(subtasks)
-    written = chunks.process(_Write(sink, columns), output_type=KEY_AND_ELEMENT).name(sink.operator).uid(uid("files"))
+    written = (
+        chunks.process(_Write(sink, columns), output_type=KEY_AND_ELEMENT)
+        .name(sink.operator)
+        .uid(uid("files"))
+    )
     written.set_parallelism(chunks._j_data_stream.getParallelism())
     published = keyed(written, KEYED_ELEMENT).process(_Publish(sink), output_type=ELEMENT)
-    published.name(f"{sink.operator}: publish").uid(uid("publish")).set_parallelism(1).set_max_parallelism(1)
+    published.name(f"{sink.operator}: publish").uid(uid("publish")).set_parallelism(
+        1
+    ).set_max_parallelism(1)
     types = [(name, logical_type(sql)) for name, sql in _WRITTEN.items()]
     return table_of(table_env, published, types, uid=uid("result")), sink
 
@@ -88,7 +118,9 @@ def _is_bounded(rows: DataStream) -> bool:
     for each in rows._j_data_stream.getTransformation().getTransitivePredecessors():
         if source.isInstance(each) and each.getBoundedness().name() != "BOUNDED":
             is_legacy = each.getClass().getSimpleName() == "LegacySourceTransformation"
-            kind = each.getOperator().getUserFunction().getClass().getSimpleName() if is_legacy else ""
+            kind = (
+                each.getOperator().getUserFunction().getClass().getSimpleName() if is_legacy else ""
+            )
             # Flink calls this source of VALUES unbounded, although it ends.
             if kind != "InputFormatSourceFunction":
                 return False
@@ -99,13 +131,14 @@ def _appending(table_env: StreamTableEnvironment, sink: FileSink) -> FileSink:
     """Return the sink of a stream without an end, whose files appear with checkpoints."""
     if sink.is_single:
         raise ConfigurationError(
-            f"{sink.operator}: filePath names one file, and the stream has no end: let it end with '/', so that it is a folder "
-            "that gets the files of each checkpoint"
+            f"{sink.operator}: filePath names one file, and the stream has no end: let it end with"
+            " '/', so that it is a folder that gets the files of each checkpoint"
         )
     if not has_checkpoints(table_env):
         raise ConfigurationError(
-            f"{sink.operator}: files of a stream without end appear with Flink's checkpoints, which are not enabled: set "
-            "execution.checkpointing.interval in the environment's config, such as '1 min'"
+            f"{sink.operator}: files of a stream without end appear with Flink's checkpoints, which"
+            " are not enabled: set execution.checkpointing.interval in the environment's config,"
+            " such as '1 min'"
         )
     # The token is a hash of the address, not a random one, so that the next run of the program
     # recognizes the unpublished files of this run and continues with them.
@@ -147,7 +180,11 @@ class _Write(ProcessFunction):  # type: ignore[misc]
             files = json.dumps(self._files.end()).encode()
             yield Row(0, Row(Element.END.value, self._subtask, self._subtasks, files))
         else:
-            act = {Element.START: "start", Element.CHECKPOINT: "checkpoint", Element.COMPLETE: "complete"}[kind]
+            act = {
+                Element.START: "start",
+                Element.CHECKPOINT: "checkpoint",
+                Element.COMPLETE: "complete",
+            }[kind]
             getattr(self._files, act)(time_of(content))
 
 
@@ -162,7 +199,9 @@ class _Publish(KeyedProcessFunction):  # type: ignore[misc]
         self._sink = sink
 
     def open(self, runtime_context: Any) -> None:
-        self._ended = runtime_context.get_map_state(MapStateDescriptor("akdl_files", Types.INT(), Types.STRING()))
+        self._ended = runtime_context.get_map_state(
+            MapStateDescriptor("akdl_files", Types.INT(), Types.STRING())
+        )
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         _, subtask, subtasks, files = value
@@ -177,7 +216,8 @@ class _Publish(KeyedProcessFunction):  # type: ignore[misc]
             written = {name: size for each in ended for name, size in each.items()}
             with refused_at(f"{self._sink.operator}: filePath", OSError):
                 if not written and not is_published(self._sink):
-                    # A table without rows has no partition, so one file has all columns for sources to find.
+                    # A table without rows has no partition, so one file has all columns for sources
+                    # to find.
                     written = PartFiles(replace(self._sink, partition_by=()), 0, 1).end() or {}
                 publish(self._sink, written)
             rows = [size for size, _ in written.values()]

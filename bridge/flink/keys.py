@@ -26,7 +26,9 @@ def one_key_per_subtask(size: int) -> list[int]:
 
 
 def keys_of_subtasks(size: int) -> list[list[int]]:
-    """Keys of each subtask, one of each of its key groups. A savepoint of another parallelism has state under some of them."""
+    """Keys of each subtask, one of each of its key groups. A savepoint of another parallelism has
+    state under some of them.
+    """
     keys = LEAST_KEYS if size <= MAX_PARALLELISM else least_keys(size)
     # This is how Flink's KeyGroupRangeAssignment deals key groups to subtasks.
     starts = [-(-index * len(keys) // size) for index in range(size + 1)]

@@ -47,9 +47,11 @@ def millionths(value: float) -> int:
 
 
 class PredictionMetrics:
-    """Counters `akdl.inferences` and `akdl.failedRows`, distributions `akdl.batchRows` and `akdl.batchMillis`, gauges.
+    """Counters `akdl.inferences` and `akdl.failedRows`, distributions `akdl.batchRows` and
+    `akdl.batchMillis`, gauges.
 
-    The gauges are `akdl.loadMillis` and `akdl.modelVersion`, 1 for the first model and one more for each later one.
+    The gauges are `akdl.loadMillis` and `akdl.modelVersion`, 1 for the first model and one more for
+    each later one.
     """
 
     def __init__(self, group: MetricGroup | None, load_s: float) -> None:

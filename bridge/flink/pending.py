@@ -47,7 +47,9 @@ class Pending:
         self._held = deque((first, rows, len(arrow)) for first, rows, arrow in found)
         self.bytes = sum(size for _, _, size in self._held)
         self.arrived = found[-1][0] + found[-1][1] if found else self.done
-        return [read_batch(bytes(arrow)).slice(max(0, self.done - first)) for first, _, arrow in found]
+        return [
+            read_batch(bytes(arrow)).slice(max(0, self.done - first)) for first, _, arrow in found
+        ]
 
     def take(self) -> list[pa.RecordBatch]:
         """Take the rows out of the state."""
@@ -65,7 +67,9 @@ class Pending:
         self.arrived += rows
 
     def drop(self, rows: int) -> None:
-        """Remove finished rows from the state; `rows` is their number since this start of the script."""
+        """Remove finished rows from the state; `rows` is their number since this start of the
+        script.
+        """
         done = self._base + rows
         if done <= self.done:
             return

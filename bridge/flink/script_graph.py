@@ -1,10 +1,12 @@
 """The Flink graph of one script operator: gather, announce, exchange. Rows are keyed in the JVM.
 
-table --RowsToArrow--> (key, element) --keyed-------------+--> Exchange --> elements --ArrowToRows--> table
+table --RowsToArrow--> (key, element) --keyed-------------+--> Exchange --> elements
+--ArrowToRows--> table
                |                                          |
                +--> (key, START) --> Announce --keyed-----+
 
-A table in files sends parts of the files instead of rows: each Exchange gets all of them, and reads its share.
+A table in files sends parts of the files instead of rows: each Exchange gets all of them, and reads
+its share.
 """
 
 from __future__ import annotations
@@ -31,7 +33,14 @@ from bridge.flink.arrow_operators import (
     table_of,
     with_late_rows_counted,
 )
-from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element, Origin, with_origin
+from bridge.flink.elements import (
+    ELEMENT,
+    KEY_AND_ELEMENT,
+    KEYED_ELEMENT,
+    Element,
+    Origin,
+    with_origin,
+)
 from bridge.flink.event_time import late_counter
 from bridge.flink.exchange import Exchange
 from bridge.flink.file_rows import parts_for_members
@@ -40,7 +49,14 @@ from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.folders.shipped import ship, ship_own_packages
 from bridge.settings import RESTART, UNCOMMITTED, Gathering, GroupSettings
-from bridge.table_env import described, has_checkpoints, is_streaming, planning, starts_from_savepoint, uids
+from bridge.table_env import (
+    described,
+    has_checkpoints,
+    is_streaming,
+    planning,
+    starts_from_savepoint,
+    uids,
+)
 from bridge.workarounds.pyflink_defects import column_names
 
 MOST_MEMBERS = 4096  # of one group
@@ -68,7 +84,10 @@ def run_script(
         the jobs that start from then on; else None.
     """
     if settings.size > MOST_MEMBERS:
-        raise ConfigurationError(f"numWorkers + numPSs is {settings.size}, but one group has at most {MOST_MEMBERS} processes")
+        raise ConfigurationError(
+            f"numWorkers + numPSs is {settings.size}, but one group has at most {MOST_MEMBERS}"
+            " processes"
+        )
     all_keys = keys_of_subtasks(settings.size)
     # Each member gets the lowest key of its range. Workers come before parameter servers, so with
     # one more parameter server this key still belongs to a worker, which can take its rows.
@@ -78,22 +97,30 @@ def run_script(
     for path in settings.shipped:
         ship(table_env, path)
     if settings.publish_dir:
-        # Only published models name a time; in other streams, nothing would ask for the times that are noted.
+        # Only published models name a time; in other streams, nothing would ask for the times that
+        # are noted.
         rowtimes = [name for name, kind in time_attributes(table).items() if kind == ROWTIME]
         settings = replace(settings, time_column="".join(rowtimes[:1]))
     tables = [
-        _without_event_time(table_env, each, f"akdl_input_{group}_{number}") for number, each in enumerate([table, *extra])
+        _without_event_time(table_env, each, f"akdl_input_{group}_{number}")
+        for number, each in enumerate([table, *extra])
     ]
     inputs = _chunks(table_env, tables[0], tables[1:], settings, keys, uid, files)
     chunks = inputs[0].union(*inputs[1:]) if extra else inputs[0]
     # Only a job from a savepoint looks for state under other keys: each key takes a millisecond.
     from_savepoint = starts_from_savepoint(table_env)
     if settings.kind == "stream":
-        keeps_rows = has_checkpoints(table_env) or settings.replay == UNCOMMITTED or settings.on_return == RESTART
+        keeps_rows = (
+            has_checkpoints(table_env)
+            or settings.replay == UNCOMMITTED
+            or settings.on_return == RESTART
+        )
         exchange: Exchange = StreamExchange(settings, group, all_keys, keeps_rows, from_savepoint)
     else:
         table_of_files = None if files is None else files.table
-        exchange = Exchange(settings, group, all_keys, is_streaming(table_env), table_of_files, from_savepoint)
+        exchange = Exchange(
+            settings, group, all_keys, is_streaming(table_env), table_of_files, from_savepoint
+        )
     starts = keyed(sent_at_once(starts_of(table_env, chunks, group)), KEYED_ELEMENT)
     announced = DataStream(starts._j_data_stream).process(
         Announce(group, keys, settings.host_network, settings.tmp_dirs), output_type=KEY_AND_ELEMENT
@@ -105,15 +132,25 @@ def run_script(
     # Flink's web page shows this name.
     name = f"{settings.operator}, {posixpath.basename(settings.main_script)}"
     placed(announced, f"{name}, addresses", group, settings.size, uid("addresses"))
-    written = starts.connect(keyed(chunks.union(announced), KEYED_ELEMENT)).process(exchange, output_type=ELEMENT)
+    written = starts.connect(keyed(chunks.union(announced), KEYED_ELEMENT)).process(
+        exchange, output_type=ELEMENT
+    )
     # Operators behind this one are planned once, with its parallelism, and an elastic group
     # changes its size between jobs. Its result has one subtask, as one worker sends the model.
-    placed(written, name, group, settings.size if settings.least_workers is None else 1, uid("exchange"))
+    placed(
+        written,
+        name,
+        group,
+        settings.size if settings.least_workers is None else 1,
+        uid("exchange"),
+    )
     if not is_streaming(table_env):
         _take_chunks_unsorted(written)
     columns = logical_types(settings.output_schema)
     schema, takes = event_time(settings.watermark), settings.carries_event_time
-    table = table_of(table_env, written, columns, schema, uid=uid("result"), takes_watermarks=takes, ends=True)
+    table = table_of(
+        table_env, written, columns, schema, uid=uid("result"), takes_watermarks=takes, ends=True
+    )
     if settings.least_workers is not None:
         return table, functools.partial(_resize, settings, inputs, (announced, written))
     if settings.watermark is None:
@@ -123,7 +160,12 @@ def run_script(
     return with_late_rows_counted(table_env, table, column, counter, uid("late")), None
 
 
-def _resize(settings: GroupSettings, inputs: Sequence[DataStream], members: Sequence[DataStream], workers: int) -> None:
+def _resize(
+    settings: GroupSettings,
+    inputs: Sequence[DataStream],
+    members: Sequence[DataStream],
+    workers: int,
+) -> None:
     """Give the next jobs another number of workers, which the members' functions find as they run.
 
     Flink's adaptive scheduler was tried first. It hands batch jobs to the adaptive batch
@@ -138,7 +180,9 @@ def _resize(settings: GroupSettings, inputs: Sequence[DataStream], members: Sequ
 
 
 def _without_event_time(table_env: StreamTableEnvironment, table: Table, view: str) -> Table:
-    """Make a table that can become a stream: scripts need no event time, and Flink accepts only one."""
+    """Make a table that can become a stream: scripts need no event time, and Flink accepts only
+    one.
+    """
     if ROWTIME not in time_attributes(table).values():
         return table
     return with_plain_times(table_env, table, view, column_names(table))
@@ -166,7 +210,17 @@ def _chunks(
     if files is not None:
         chunks = parts_for_members(table_env, files, fed, keys, uid)
     else:
-        chunks = rows_for_members(table_env, table, fed, gathering, 0, keys, uid("rows"), where, settings.carries_event_time)
+        chunks = rows_for_members(
+            table_env,
+            table,
+            fed,
+            gathering,
+            0,
+            keys,
+            uid("rows"),
+            where,
+            settings.carries_event_time,
+        )
     # The rows of a stream have waited in the chunk already, and Flink's buffer would hold the
     # chunk for another 100 ms.
     if settings.kind == "stream":
@@ -174,7 +228,9 @@ def _chunks(
     # Flink sends all chunks of these inputs to member 0, which passes each once to every other
     # host: see `bridge.member.extra_input_delivery`.
     whole = [
-        rows_for_members(table_env, each, keys[:1], Gathering(), number, members=keys, uid=uid(f"extra-{number}"))
+        rows_for_members(
+            table_env, each, keys[:1], Gathering(), number, members=keys, uid=uid(f"extra-{number}")
+        )
         for number, each in enumerate(extra, 1)
     ]
     return [chunks, *whole]
@@ -188,7 +244,9 @@ def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str)
     """
     view = f"akdl_chunks_{group}"
     table_env.create_temporary_view(view, table_env.from_data_stream(chunks))
-    starts = table_env.sql_query(f"SELECT `key`, `element` FROM {view} WHERE `element`.`kind` = {Element.START.value}")
+    starts = table_env.sql_query(
+        f"SELECT `key`, `element` FROM {view} WHERE `element`.`kind` = {Element.START.value}"
+    )
     # `to_data_stream` would give a type that keyed Python operators refuse.
     return table_env.to_append_stream(starts, KEY_AND_ELEMENT)
 
@@ -199,15 +257,21 @@ def placed(stream: DataStream, name: str, group: str, parallelism: int, uid: str
     Operators with the same co-location group share slots subtask by subtask. The description
     names the group, so that the plan of a running job shows which processes belong to it.
     """
-    stream.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM)).name(name).uid(uid)
-    stream.set_description(described(name, group))._j_data_stream.getTransformation().setCoLocationGroupKey(group)
+    stream.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM)).name(
+        name
+    ).uid(uid)
+    stream.set_description(
+        described(name, group)
+    )._j_data_stream.getTransformation().setCoLocationGroupKey(group)
 
 
 def _take_chunks_unsorted(written: DataStream) -> None:
-    """Pass chunks on as they arrive in batch mode, where Flink would sort keyed inputs, which took as long as the feed.
+    """Pass chunks on as they arrive in batch mode, where Flink would sort keyed inputs, which took
+    as long as the feed.
 
-    An input without a key selector in the JVM passes unsorted; PyFlink finds the key in the row. Flink reads such an input to
-    its end before the sorted input and its watermark, so the end of input comes after the last row with any plan.
+    An input without a key selector in the JVM passes unsorted; PyFlink finds the key in the row.
+    Flink reads such an input to its end before the sorted input and its watermark, so the end of
+    input comes after the last row with any plan.
     """
     two_inputs = written._j_data_stream.getTransformation()
     two_inputs.setStateKeySelectors(two_inputs.getStateKeySelector1(), None)

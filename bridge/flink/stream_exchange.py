@@ -48,7 +48,14 @@ class StreamExchange(Exchange):
     these rows, so a job that continues from one is refused (`_check_complete`).
     """
 
-    def __init__(self, settings: GroupSettings, group: str, keys: Keys, keeps_rows: bool, from_savepoint: bool = True) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        group: str,
+        keys: Keys,
+        keeps_rows: bool,
+        from_savepoint: bool = True,
+    ) -> None:
         super().__init__(settings, group, keys, is_streaming=True, from_savepoint=from_savepoint)
         # With rows in the state, output leaves in step with them; without, it leaves at once.
         self._keeps_rows = keeps_rows
@@ -60,13 +67,17 @@ class StreamExchange(Exchange):
         self._warns_next = 0.0
         self._holds_since = time.monotonic()
         self._watermarks: Watermarks | None = None
-        self._done = self._done_before = 0  # rows that the script has finished: in all, and until its latest start
+        # rows that the script has finished: in all, and until its latest start
+        self._done = self._done_before = 0
         if self._settings.carries_event_time:
             ended = MapStateDescriptor("akdl_ended", Types.INT(), Types.INT())
-            # Subtask of the input -> number of subtasks: a job that continues from a checkpoint does not run them again.
+            # Subtask of the input -> number of subtasks: a job that continues from a checkpoint
+            # does not run them again.
             self._ended_inputs = runtime_context.get_map_state(ended)
         if self._keeps_rows:
-            chunks = runtime_context.get_map_state(MapStateDescriptor("akdl_pending", Types.LONG(), _CHUNK))
+            chunks = runtime_context.get_map_state(
+                MapStateDescriptor("akdl_pending", Types.LONG(), _CHUNK)
+            )
             done = runtime_context.get_state(ValueStateDescriptor("akdl_done", Types.LONG()))
             self._pending = Pending(chunks, done)
             saved = ValueStateDescriptor("akdl_script_state", Types.PRIMITIVE_ARRAY(Types.BYTE()))
@@ -113,14 +124,17 @@ class StreamExchange(Exchange):
             return
         self._is_restored = True
         self._saved = bytes(self._saved_state.value() or b"")
-        moved = [chunk for key in self._each_key() if key != self._key for chunk in self._pending.take()]
+        moved = [
+            chunk for key in self._each_key() if key != self._key for chunk in self._pending.take()
+        ]
         kept = self._kept()
         for batch in moved:
             self._pending.add(batch.num_rows, write_batch(batch))
         if self._pending.rows and self._index not in self._settings.fed:
             raise BridgeError(
-                f"{self._settings.operator}: {self._pending.rows} rows in flight of the savepoint went to "
-                f"{self._member.label}, which takes no rows. Continue with more numWorkers or fewer numPSs"
+                f"{self._settings.operator}: {self._pending.rows} rows in flight of the savepoint"
+                f" went to {self._member.label}, which takes no rows. Continue with more numWorkers"
+                " or fewer numPSs"
             )
         yield from self._chunks(self._feed([*kept, *moved]))
 
@@ -143,17 +157,22 @@ class StreamExchange(Exchange):
 
     def _take_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[Row]:
         if self._watermarks is None:
-            self._watermarks = Watermarks({key: value for _ in self._each_key() for key, value in self._ended_inputs.items()})
+            self._watermarks = Watermarks(
+                {key: value for _ in self._each_key() for key, value in self._ended_inputs.items()}
+            )
         # An ended subtask does not run in a job that continues from a checkpoint, and would hold
         # event time back indefinitely, because it sends no watermark again.
         if watermark == LAST_TIME:
-            for _ in self._all_keys() if self._keeps_rows else self._each_key():  # also for subtasks of a later job
+            # also for subtasks of a later job
+            for _ in self._all_keys() if self._keeps_rows else self._each_key():
                 self._ended_inputs.put(subtask, of)
         self._watermarks.add(subtask, of, watermark, self._arrived)
         return self._pass_time()
 
     def _pass_cut(self, cut: WrittenRows) -> Iterator[Row]:
-        """Remove the rows before a cut from the state; the output that they led to has just been yielded."""
+        """Remove the rows before a cut from the state; the output that they led to has just been
+        yielded.
+        """
         if self._pending is not None:
             self._pending.drop(cut.cut)
             if cut.state:
@@ -165,21 +184,29 @@ class StreamExchange(Exchange):
     def _pass_time(self) -> Iterator[Row]:
         found = None if self._watermarks is None else self._watermarks.pass_rows(self._done)
         if found is not None:
-            yield element(Element.IDLE if found.is_idle else Element.WATERMARK, None, time_bytes(found.time))
+            yield element(
+                Element.IDLE if found.is_idle else Element.WATERMARK, None, time_bytes(found.time)
+            )
 
     def _look_for_held_watermarks(self) -> None:
-        """Warn where watermarks wait for a script that has taken all rows before them but does not finish them."""
+        """Warn where watermarks wait for a script that has taken all rows before them but does not
+        finish them.
+        """
         position = None if self._watermarks is None else self._watermarks.waits_for
         if position is None or self._done_before + self._member.rows_done < position:
             self._holds_since = time.monotonic()
         elif time.monotonic() - self._holds_since > WARNING_S:
             self._holds_since = time.monotonic()
             logger.warning(
-                "%s, %s: event time waits for %d rows that the script took more than %d s ago. It has to ask for more rows of "
-                "tf_context.batches(n), with a small n and without prefetch; or set replay to 'uncommitted' and call "
-                "task_config.commit(), as with dataset_fn()",
-                self._settings.operator, self._member.label, position - self._done, WARNING_S,
-            )  # fmt: skip
+                "%s, %s: event time waits for %d rows that the script took more than %d s ago. It"
+                " has to ask for more rows of tf_context.batches(n), with a small n and without"
+                " prefetch; or set replay to 'uncommitted' and call task_config.commit(), as with"
+                " dataset_fn()",
+                self._settings.operator,
+                self._member.label,
+                position - self._done,
+                WARNING_S,
+            )
 
     def _feed(self, batches: list[pa.RecordBatch]) -> Iterator[WrittenRows]:
         for batch in batches:
@@ -193,8 +220,8 @@ class StreamExchange(Exchange):
             yield from self._pass_time()
         if self._member.has_returned and self._settings.on_return == FAIL:
             raise self._member.error(
-                'the script returned before its input ended. onReturn="drain" drops the remaining rows, "restart" starts it '
-                "again"
+                'the script returned before its input ended. onReturn="drain" drops the remaining'
+                ' rows, "restart" starts it again'
             )
         while self._has_to_restart():
             yield from self._chunks(self._restart())
@@ -215,11 +242,15 @@ class StreamExchange(Exchange):
             if time.monotonic() >= self._warns_next:
                 self._warns_next = time.monotonic() + WARNING_S
                 logger.warning(
-                    "%s, %s: %d rows (%d bytes) are not committed, and maxUncommitted is %d bytes: the script gets no more "
-                    "rows until it calls task_config.commit(). Call it when the results of the rows are safe, or raise "
-                    "maxUncommitted",
-                    self._settings.operator, member.label, pending.rows, pending.bytes, limit,
-                )  # fmt: skip
+                    "%s, %s: %d rows (%d bytes) are not committed, and maxUncommitted is %d bytes:"
+                    " the script gets no more rows until it calls task_config.commit(). Call it"
+                    " when the results of the rows are safe, or raise maxUncommitted",
+                    self._settings.operator,
+                    member.label,
+                    pending.rows,
+                    pending.bytes,
+                    limit,
+                )
             yield from self._chunks(member.poll(has_to_commit=True))
             self._drop_done()
 
@@ -240,9 +271,14 @@ class StreamExchange(Exchange):
         assert self._pending is not None
         if self._member.rows_done == 0:
             raise self._member.error(
-                f"the script returned without finishing any of its {self._pending.rows} rows; restarts would be endless"
+                f"the script returned without finishing any of its {self._pending.rows} rows;"
+                " restarts would be endless"
             )
-        logger.info("%s, %s: the script returned and is started again", self._settings.operator, self._member.label)
+        logger.info(
+            "%s, %s: the script returned and is started again",
+            self._settings.operator,
+            self._member.label,
+        )
         self._member.stop()
         self._start_member(self._member)
         self._complete_cluster()
@@ -254,6 +290,6 @@ class StreamExchange(Exchange):
 
     def _loss(self, rows: int) -> str:
         return (
-            "the savepoint lacks the rows that the script had not finished. Turn on Flink's checkpoints "
-            "(execution.checkpointing.interval) before you take a savepoint"
+            "the savepoint lacks the rows that the script had not finished. Turn on Flink's"
+            " checkpoints (execution.checkpointing.interval) before you take a savepoint"
         )

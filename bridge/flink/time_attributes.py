@@ -1,4 +1,6 @@
-"""Time attributes of tables that become streams: one may stay an event time, the others become plain timestamps."""
+"""Time attributes of tables that become streams: one may stay an event time, the others become
+plain timestamps.
+"""
 
 from __future__ import annotations
 
@@ -31,23 +33,35 @@ def time_attributes(table: Table) -> dict[str, str]:
 
 
 def with_plain_times(
-    table_env: StreamTableEnvironment, table: Table, view: str, names: Collection[str], rowtime: str | None = None
+    table_env: StreamTableEnvironment,
+    table: Table,
+    view: str,
+    names: Collection[str],
+    rowtime: str | None = None,
 ) -> Table:
-    """Select some columns of a table, in their order; of event times, only the column `rowtime` stays one."""
+    """Select some columns of a table, in their order; of event times, only the column `rowtime`
+    stays one.
+    """
     times = time_attributes(table)
     cells = []
     for name, type_ in column_types(table):
         if name in names:
             is_plain = times.get(name) == ROWTIME and name != rowtime
             # CAST does not accept NOT NULL; the column keeps it all the same.
-            cast = f"CAST({quoted(name)} AS {type_.copy(True).asSerializableString()}) AS " if is_plain else ""
+            cast = (
+                f"CAST({quoted(name)} AS {type_.copy(True).asSerializableString()}) AS "
+                if is_plain
+                else ""
+            )
             cells.append(cast + quoted(name))
     table_env.create_temporary_view(view, table)
     return table_env.sql_query(f"SELECT {', '.join(cells)} FROM {view}")
 
 
 def event_time(watermark: tuple[str, str] | None, key: Sequence[str] = ()) -> FlinkSchema | None:
-    """Schema that declares an event time, from the column and the SQL expression of its watermark, and a primary key."""
+    """Schema that declares an event time, from the column and the SQL expression of its watermark,
+    and a primary key.
+    """
     builder = FlinkSchema.new_builder()
     if watermark is not None:
         builder.watermark(*watermark)
@@ -56,7 +70,9 @@ def event_time(watermark: tuple[str, str] | None, key: Sequence[str] = ()) -> Fl
     return builder.build() if watermark is not None or key else None
 
 
-def with_event_time(table_env: StreamTableEnvironment, table: Table, watermark: tuple[str, str] | None) -> Table:
+def with_event_time(
+    table_env: StreamTableEnvironment, table: Table, watermark: tuple[str, str] | None
+) -> Table:
     """Table with the event time that a watermark declares; in batch mode, the table unchanged."""
     if watermark is None or not is_streaming(table_env):
         return table

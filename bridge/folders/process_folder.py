@@ -1,7 +1,8 @@
 """The folder in which the tasks of one host find the process that serves their model.
 
-The process reads a named pipe in it, and each task holds a writing end: when the last task has ended, even by SIGKILL, the
-process sees the end of the pipe and exits. So tasks can start and end in any order.
+The process reads a named pipe in it, and each task holds a writing end: when the last task has
+ended, even by SIGKILL, the process sees the end of the pipe and exits. So tasks can start and end
+in any order.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ class ProcessFolder:
 
     @property
     def socket(self) -> str | None:
-        """Address of the process's unix socket; None where the folder's path is too long for one."""
+        """Address of the process's unix socket; None where the folder's path is too long
+        for one.
+        """
         return socket_address(self._socket_file)
 
     @property
@@ -101,7 +104,9 @@ class ProcessFolder:
             return file.read().decode("utf-8", "replace")
 
     def remove_unused(self) -> None:
-        """Remove the folder of a process that has ended, unless a task is about to join or to start another one."""
+        """Remove the folder of a process that has ended, unless a task is about to join or to start
+        another one.
+        """
         locked_folder.remove_unused(self.path, is_used=self.has_process)
 
     def empty(self) -> None:
@@ -141,7 +146,9 @@ class ProcessFolder:
 
 
 def release(groups: Collection[str]) -> None:
-    """Release all processes of these groups that tasks in this Python process hold; for the end of their job."""
+    """Release all processes of these groups that tasks in this Python process hold; for the end of
+    their job.
+    """
     with _lock:
         pipes = [pipe for group in groups for pipe in _held.pop(group, [])]
     for pipe in pipes:
@@ -160,10 +167,15 @@ def note_process(folder: str, pid: int) -> None:
 
 
 def kill_stopped(folder: str) -> None:
-    """Kill the process of a folder if it is stopped (SIGSTOP): it would not see that it is no longer needed."""
+    """Kill the process of a folder if it is stopped (SIGSTOP): it would not see that it is no
+    longer needed.
+    """
     process = process_of(folder)
     with contextlib.suppress(psutil.Error):
-        if process is not None and process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
+        if process is not None and process.status() in (
+            psutil.STATUS_STOPPED,
+            psutil.STATUS_TRACING_STOP,
+        ):
             kill(process)
 
 

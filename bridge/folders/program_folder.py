@@ -29,7 +29,9 @@ def program_folder() -> str:
 
 @contextmanager
 def scratch_folder(prefix: str = "") -> Iterator[str]:
-    """Folder in it for the duration of a block; what cannot be removed stays until the program ends."""
+    """Folder in it for the duration of a block; what cannot be removed stays until the program
+    ends.
+    """
     folder = tempfile.mkdtemp(prefix=prefix, dir=program_folder())
     try:
         yield folder

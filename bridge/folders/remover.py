@@ -37,6 +37,11 @@ def remove_when_unlocked(folder: str) -> None:
     """
     command = [sys.executable, "-I", "-S", "-c", _WAIT, folder, f"{folder}/{LOCK}"]
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,
     )
     threading.Thread(target=process.wait, name="akdl-reap", daemon=True).start()

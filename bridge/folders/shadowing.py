@@ -13,11 +13,17 @@ from collections.abc import Callable
 from bridge.exceptions import ConfigurationError
 
 # A module of each package that other packages do not have by chance.
-_OURS = {"akdl": "akdl/wire/__init__.py", "bridge": "bridge/settings.py", "operators": "operators/errors/shadowed_packages.py"}
+_OURS = {
+    "akdl": "akdl/wire/__init__.py",
+    "bridge": "bridge/settings.py",
+    "operators": "operators/errors/shadowed_packages.py",
+}
 
 
 def shadowed_packages(entry: str) -> dict[str, str]:
-    """Files at an entry of Python's path that shadow our packages, by package. A single file stands for its folder."""
+    """Files at an entry of Python's path that shadow our packages, by package. A single file stands
+    for its folder.
+    """
     if zipfile.is_zipfile(entry):
         with zipfile.ZipFile(entry) as archive:
             names = frozenset(archive.namelist())
@@ -32,15 +38,17 @@ def refuse_shadowing(option: str, entries: str) -> None:
     for entry in filter(None, entries.split(",")):
         for package, path in shadowed_packages(entry).items():
             raise ConfigurationError(
-                f"{option}: {path} would be shipped with the job and hide the package {package!r} from Flink's Python workers. "
-                "Rename it, or leave it out"
+                f"{option}: {path} would be shipped with the job and hide the package {package!r}"
+                " from Flink's Python workers. Rename it, or leave it out"
             )
 
 
 def _found(place: str, has: Callable[[str], bool]) -> dict[str, str]:
     result = {}
     for package, own in _OURS.items():
-        found = next((path for path in (f"{package}/__init__.py", f"{package}.py") if has(path)), None)
+        found = next(
+            (path for path in (f"{package}/__init__.py", f"{package}.py") if has(path)), None
+        )
         if found is not None and not has(own):
             result[package] = os.path.join(place, found)
     return result

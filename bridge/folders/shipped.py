@@ -33,7 +33,9 @@ def runs_elsewhere(table_env: StreamTableEnvironment) -> bool:
 
 
 def ship(table_env: StreamTableEnvironment, path: str) -> None:
-    """Ship a file with an environment's jobs. Its name has to be unique, and without a suffix: Flink would unpack it."""
+    """Ship a file with an environment's jobs. Its name has to be unique, and without a suffix:
+    Flink would unpack it.
+    """
     if runs_elsewhere(table_env) and path not in table_env.get_config().get(_OPTION, "").split(","):
         table_env.add_python_file(path)
 
@@ -56,7 +58,9 @@ def path_on_host(path: str) -> str:
 
 @functools.cache
 def _own_packages() -> str:
-    """Copy our packages to a folder of their own until this program ends: Flink puts it on PYTHONPATH."""
+    """Copy our packages to a folder of their own until this program ends: Flink puts it on
+    PYTHONPATH.
+    """
     owned = OwnedFolder("akdl_packed_")
     owned.remove_at_exit()
     folder = tempfile.mkdtemp(dir=owned.path)
@@ -72,5 +76,7 @@ def _own_packages() -> str:
         spec = importlib.util.find_spec(package)
         assert spec is not None and spec.submodule_search_locations
         target = os.path.join(folder, package)
-        shutil.copytree(spec.submodule_search_locations[0], target, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            spec.submodule_search_locations[0], target, ignore=shutil.ignore_patterns("__pycache__")
+        )
     return folder

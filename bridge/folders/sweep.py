@@ -13,13 +13,20 @@ import tempfile
 from akdl.folders import locked_folder
 from bridge.exceptions import ConfigurationError
 from bridge.folders.process_folder import ProcessFolder
-from bridge.folders.user_folders import environment_place, environments_path, model_place, models_path
+from bridge.folders.user_folders import (
+    environment_place,
+    environments_path,
+    model_place,
+    models_path,
+)
 
 logger = logging.getLogger(__name__)
 
 
 def sweep(place: str | None = None) -> None:
-    """Remove unused folders of scripts (also in `place`), models, environments and programs. Never fails."""
+    """Remove unused folders of scripts (also in `place`), models, environments and programs. Never
+    fails.
+    """
 
     def sweep_places() -> None:
         for each in {tempfile.gettempdir(), place or tempfile.gettempdir()}:
@@ -39,7 +46,9 @@ def _sweep_environments() -> None:
 
 
 def _sweep_models() -> None:
-    """Remove the folders of model processes that were killed, and of tasks that were killed before they had started one."""
+    """Remove the folders of model processes that were killed, and of tasks that were killed before
+    they had started one.
+    """
     if os.path.lexists(models_path()):
         for name in os.listdir(model_place()):
             ProcessFolder(name).remove_unused()

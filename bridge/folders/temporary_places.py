@@ -1,4 +1,6 @@
-"""Places on this host: folders for rows, which are Flink's for temporary files or else the system's, and unix sockets."""
+"""Places on this host: folders for rows, which are Flink's for temporary files or else the
+system's, and unix sockets.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,20 @@ _LONGEST_SOCKET = 100  # bytes; Linux has 107, macOS 103
 
 
 def places(environment: Mapping[str, str], configured: str = "") -> list[str]:
-    """Folders that can be written to, at least one; `configured` is the setting `io.tmp.dirs` of a job in this program."""
-    text = configured or _of_cluster(environment.get("FLINK_CONF_DIR", "")) or environment.get("LOCAL_DIRS", "")
+    """Folders that can be written to, at least one; `configured` is the setting `io.tmp.dirs` of a
+    job in this program.
+    """
+    text = (
+        configured
+        or _of_cluster(environment.get("FLINK_CONF_DIR", ""))
+        or environment.get("LOCAL_DIRS", "")
+    )
     found = [path.strip() for path in re.split("[,:]", text)]  # as Flink splits it
-    usable = [path for path in found if path and os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)]
+    usable = [
+        path
+        for path in found
+        if path and os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+    ]
     return usable or [tempfile.gettempdir()]
 
 
@@ -25,9 +37,15 @@ def shared_place(environment: Mapping[str, str], configured: str = "") -> str:
 
 
 def socket_address(path: str) -> str | None:
-    """Address for gRPC of a unix socket; None for a path too long for one, as batch systems have, or that gRPC misreads."""
+    """Address for gRPC of a unix socket; None for a path too long for one, as batch systems have,
+    or that gRPC misreads.
+    """
     # gRPC parses the text after "unix:" as a URI.
-    return f"unix:{path}" if path.isascii() and "%" not in path and len(path) <= _LONGEST_SOCKET else None
+    return (
+        f"unix:{path}"
+        if path.isascii() and "%" not in path and len(path) <= _LONGEST_SOCKET
+        else None
+    )
 
 
 def _of_cluster(conf_dir: str) -> str:

@@ -16,7 +16,9 @@ from bridge.exceptions import ConfigurationError
 
 
 def model_place() -> str:
-    """Folder with the folders of model processes. Its name is short, as the path of a unix socket has to be."""
+    """Folder with the folders of model processes. Its name is short, as the path of a unix socket
+    has to be.
+    """
     return private_folder(models_path(), "model processes")
 
 
@@ -34,7 +36,9 @@ def environments_path() -> str:
 
 def cache_folder(name: str) -> str:
     """Place of files of this user that can be fetched or made again; created by its caller."""
-    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "akdl", name)
+    return os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "akdl", name
+    )
 
 
 def private_folder(folder: str, purpose: str) -> str:
@@ -47,7 +51,9 @@ def private_folder(folder: str, purpose: str) -> str:
 
 
 def user_place(name: str, base: str = "") -> str:
-    """Path of a folder for files of this user on this host; in the cache where another user has taken the name in `base`."""
+    """Path of a folder for files of this user on this host; in the cache where another user has
+    taken the name in `base`.
+    """
     path = os.path.join(base or tempfile.gettempdir(), name)
     with contextlib.suppress(OSError):
         if not is_private_folder(path):

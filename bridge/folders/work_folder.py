@@ -40,7 +40,9 @@ class WorkFolder:
         ConfigurationError: The folder cannot be made, or a path leaves it.
     """
 
-    def __init__(self, user_files: Sequence[UserFile], path: str | None = None, place: str | None = None) -> None:
+    def __init__(
+        self, user_files: Sequence[UserFile], path: str | None = None, place: str | None = None
+    ) -> None:
         self.fds: tuple[int, ...] = ()
         self.path = path or ""
         try:
@@ -56,12 +58,12 @@ class WorkFolder:
             # The small process that removes the folder could not be started.
             if error.errno == errno.EAGAIN:
                 raise ConfigurationError(
-                    f"no process can be started on this host: {error.strerror}: this user, or its container, has reached its "
-                    "limit of processes (ulimit -u)"
+                    f"no process can be started on this host: {error.strerror}: this user, or its"
+                    " container, has reached its limit of processes (ulimit -u)"
                 ) from error
             raise ConfigurationError(
-                f"no work folder can be made in {place or tempfile.gettempdir()}: {error.strerror}. Make room there, or set "
-                "Flink's io.tmp.dirs or TMPDIR to another folder"
+                f"no work folder can be made in {place or tempfile.gettempdir()}: {error.strerror}."
+                " Make room there, or set Flink's io.tmp.dirs or TMPDIR to another folder"
             ) from error
         except BaseException:
             self.remove()
@@ -73,7 +75,8 @@ class WorkFolder:
             target = pathlib.Path(self.path, file.path)
             if PRIVATE_FOLDER in target.parts or ".." in target.parts:
                 raise ConfigurationError(
-                    f"the user file {file.path!r} would be outside of the work folder, or in {PRIVATE_FOLDER}, which is akdl's"
+                    f"the user file {file.path!r} would be outside of the work folder, or in"
+                    f" {PRIVATE_FOLDER}, which is akdl's"
                 )
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(target, "wb", opener=private) as copy:

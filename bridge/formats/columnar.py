@@ -37,7 +37,9 @@ _MOST_OF_GROUP = 1 << 48  # rows, so that numbers of parts are numbers of Python
 
 
 class RowGroup(NamedTuple):
-    """A group of rows and an estimate of its bytes. Where `rows` are unknown, the first of them are a sample."""
+    """A group of rows and an estimate of its bytes. Where `rows` are unknown, the first of them are
+    a sample.
+    """
 
     number: int
     rows: int
@@ -66,7 +68,9 @@ class FileReader:
         raise NotImplementedError
 
     def cells(self, column: FileColumn, cells: pa.Array, row: int) -> pa.Array:
-        """Cells of a batch in the type of their column; the first is in this row of the file. RowError if one does not fit."""
+        """Cells of a batch in the type of their column; the first is in this row of the file.
+        RowError if one does not fit.
+        """
         return cells_for_flink(column, cells, row)
 
 
@@ -91,13 +95,21 @@ class ParquetReader(FileReader):
             # A damaged file may claim any number of rows, which parts of files would count.
             if not 0 <= group.num_rows < _MOST_OF_GROUP:
                 raise ValueError(f"its row group {number} claims to have {group.num_rows} rows")
-            yield RowGroup(number, group.num_rows, sum(group.column(place).total_uncompressed_size for place, _ in leaves))
+            yield RowGroup(
+                number,
+                group.num_rows,
+                sum(group.column(place).total_uncompressed_size for place, _ in leaves),
+            )
 
     def _leaves(self, columns: Sequence[str]) -> list[tuple[int, str]]:
         """Places of columns in the file, and their paths, each of which ends with a point."""
         schema = self.file.metadata.schema
         paths = ((place, f"{schema.column(place).path}.") for place in range(len(schema)))
-        return [(place, path) for place, path in paths if any(path.startswith(f"{name}.") for name in columns)]
+        return [
+            (place, path)
+            for place, path in paths
+            if any(path.startswith(f"{name}.") for name in columns)
+        ]
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         schema, leaves = self.file.metadata.schema, self._leaves(columns)
@@ -110,35 +122,50 @@ class ParquetReader(FileReader):
     def _bounded(self, group: int, leaves: Sequence[tuple[int, str]], rows: int) -> int:
         """Rows of a batch that stays small where each row has the longest text of a dictionary.
 
-        A dictionary has each text once, so a file of a kilobyte can claim 65,536 texts of a megabyte.
+        A dictionary has each text once, so a file of a kilobyte can claim 65,536 texts of a
+        megabyte.
         """
         found, longest = self.file.metadata.row_group(group), 0
         for place, path in leaves:
             chunk = found.column(place)
-            if chunk.physical_type != "BYTE_ARRAY" or chunk.total_uncompressed_size * rows <= _TEXT_BYTES:
+            if (
+                chunk.physical_type != "BYTE_ARRAY"
+                or chunk.total_uncompressed_size * rows <= _TEXT_BYTES
+            ):
                 continue
             # In this encoding a text begins like the one before it, with any number of characters,
             # so a few bytes can stand for a long text.
             if "DELTA_BYTE_ARRAY" in chunk.encodings:
                 rows = min(rows, _DELTA_ROWS)
-            file = self._read(open_file(self._path), metadata=self.file.metadata, read_dictionary=[path[:-1]])
+            file = self._read(
+                open_file(self._path), metadata=self.file.metadata, read_dictionary=[path[:-1]]
+            )
             samples = file.iter_batches(_SAMPLE_ROWS, [group], [path[:-1]], use_threads=False)
             # There is no dictionary before the first value.
             of_path = next(filter(None, (_longest(sample.column(0)) for sample in samples)), 0)
             longest += of_path * -(-chunk.num_values // max(found.num_rows, 1))
         return min(rows, max(1, _TEXT_BYTES // max(longest, 1)))
 
-    def _with_nanoseconds(self, batches: Batches, group: int, int96: Collection[str], rows: int) -> Batches:
+    def _with_nanoseconds(
+        self, batches: Batches, group: int, int96: Collection[str], rows: int
+    ) -> Batches:
         """Batches whose INT96 columns have nanoseconds where microseconds would lose some."""
         by_arrow = "parquet-cpp" in (self.file.metadata.created_by or "")
-        exact = self._read(open_file(self._path)).iter_batches(rows, [group], list(int96), use_threads=False)
+        exact = self._read(open_file(self._path)).iter_batches(
+            rows, [group], list(int96), use_threads=False
+        )
         waiting: pa.Table | None = None
         for batch in batches:
             while waiting is None or len(waiting) < batch.num_rows:
-                waiting = pa.Table.from_batches([*(() if waiting is None else waiting.to_batches()), next(exact)])
+                waiting = pa.Table.from_batches(
+                    [*(() if waiting is None else waiting.to_batches()), next(exact)]
+                )
             for name in int96:
                 place = batch.schema.get_field_index(name)
-                cells, found = batch.column(place), pa.concat_arrays(waiting[name].slice(0, batch.num_rows).chunks)
+                cells, found = (
+                    batch.column(place),
+                    pa.concat_arrays(waiting[name].slice(0, batch.num_rows).chunks),
+                )
                 if by_arrow and not pa.types.is_nested(cells.type):
                     cells = _before_1970(cells, found)
                 # Outside of 1677 to 2262 the reader wraps nanoseconds around, as the cast does. So
@@ -156,13 +183,21 @@ class ParquetReader(FileReader):
 
 
 def _before_1970(cells: pa.Array, found: pa.Array) -> pa.Array:
-    """Instants of INT96 that Arrow has written: its negative times of a day are read as 584 years more, which is 2**64 ns.
+    """Instants of INT96 that Arrow has written: its negative times of a day are read as 584 years
+    more, which is 2**64 ns.
 
-    So an instant between 2262 and 2554 may stand for one before 1970, which `found` has in nanoseconds. From a real one
-    between these years, 2**64 ns are missing in `found`, which is not a whole number of microseconds.
+    So an instant between 2262 and 2554 may stand for one before 1970, which `found` has in
+    nanoseconds. From a real one between these years, 2**64 ns are missing in `found`, which is not
+    a whole number of microseconds.
     """
-    numbers, nanoseconds = (each.view(pa.int64()).fill_null(0).to_numpy() for each in (cells, found))
-    wrong = (numbers > 2**63 // 1000) & (numbers <= 2**64 // 1000) & (nanoseconds % 1000 != -(2**64) % 1000)
+    numbers, nanoseconds = (
+        each.view(pa.int64()).fill_null(0).to_numpy() for each in (cells, found)
+    )
+    wrong = (
+        (numbers > 2**63 // 1000)
+        & (numbers <= 2**64 // 1000)
+        & (nanoseconds % 1000 != -(2**64) % 1000)
+    )
     return pc.if_else(pa.array(wrong), found.cast(cells.type, safe=False), cells)
 
 
@@ -175,14 +210,20 @@ class ParquetWriter:
 
     def write_table(self, table: pa.Table) -> None:
         columns = [
-            _with_empty_nulls(column.combine_chunks()) if pa.types.is_nested(column.type) else column
+            (
+                _with_empty_nulls(column.combine_chunks())
+                if pa.types.is_nested(column.type)
+                else column
+            )
             for column in table.columns
         ]
         self._writer.write_table(pa.table(columns, table.schema), row_group_size=len(table))
 
 
 def _with_empty_nulls(cells: pa.Array) -> pa.Array:
-    """The same cells, whose null lists have no elements: Parquet refuses them, and lists in null structs may have them."""
+    """The same cells, whose null lists have no elements: Parquet refuses them, and lists in null
+    structs may have them.
+    """
     if pa.types.is_struct(cells.type):
         fields = [_with_empty_nulls(field) for field in cells.flatten()]
         return pa.StructArray.from_arrays(fields, fields=list(cells.type), mask=cells.is_null())
@@ -190,7 +231,9 @@ def _with_empty_nulls(cells: pa.Array) -> pa.Array:
         return cells
     cells = cells.take(pa.array(np.arange(len(cells))))
     if pa.types.is_list(cells.type) and pa.types.is_nested(cells.type.value_type):
-        return pa.ListArray.from_arrays(cells.offsets, _with_empty_nulls(cells.values), cells.type, mask=cells.is_null())
+        return pa.ListArray.from_arrays(
+            cells.offsets, _with_empty_nulls(cells.values), cells.type, mask=cells.is_null()
+        )
     return cells
 
 
@@ -206,7 +249,9 @@ class _ArrowFile(FileReader):
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
         reader = self._reader(self.schema.names[:1])
         for number in range(reader.num_record_batches):
-            yield RowGroup(number, reader.get_batch(number).num_rows, self.size // reader.num_record_batches)
+            yield RowGroup(
+                number, reader.get_batch(number).num_rows, self.size // reader.num_record_batches
+            )
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         return slices(checked([self._reader(columns).get_batch(group)]), rows)
@@ -239,11 +284,15 @@ class _ArrowStream(UngroupedReader):
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         with open_file(self._path) as source:
-            yield from slices(checked(pa.ipc.open_stream(source, options=_only(columns, self.schema))), rows)
+            yield from slices(
+                checked(pa.ipc.open_stream(source, options=_only(columns, self.schema))), rows
+            )
 
 
 def _only(columns: Sequence[str], schema: pa.Schema) -> pa.ipc.IpcReadOptions:
-    return pa.ipc.IpcReadOptions(included_fields=list(map(schema.get_field_index, columns)), use_threads=False)
+    return pa.ipc.IpcReadOptions(
+        included_fields=list(map(schema.get_field_index, columns)), use_threads=False
+    )
 
 
 def arrow_reader(path: str, *_: object) -> FileReader:
@@ -273,7 +322,9 @@ class OrcReader(FileReader):
         stripes, first = self._file.nstripes, self.schema.names[:1]
         for number in range(stripes):
             # pyarrow does not give the rows of a stripe, so its first column is read.
-            rows = self._file.nrows if stripes == 1 else self._file.read_stripe(number, first).num_rows
+            rows = (
+                self._file.nrows if stripes == 1 else self._file.read_stripe(number, first).num_rows
+            )
             yield RowGroup(number, rows, self._file.content_length // stripes)
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
@@ -281,11 +332,14 @@ class OrcReader(FileReader):
 
 
 def checked(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Batches whose offsets, indices and texts are valid; a damaged one would show the memory of the process as cells."""
+    """Batches whose offsets, indices and texts are valid; a damaged one would show the memory of
+    the process as cells.
+    """
     done = 0
     for batch in batches:
         for name, cells in zip(batch.schema.names, batch.columns):
-            # Texts that are not UTF-8 may be declared BYTES, and are refused where they become cells.
+            # Texts that are not UTF-8 may be declared BYTES, and are refused where they become
+            # cells.
             if pa.types.is_string(cells.type):
                 cells = cells.view(pa.binary())
             try:
@@ -295,15 +349,18 @@ def checked(batches: Iterable[pa.RecordBatch]) -> Batches:
                     continue
                 row, _ = first_wrong(lambda part: part.validate(full=True), cells, error)
                 raise RowError(
-                    f"column {name!r}, row {done + row + 1} of its row group: the cell is not valid: {error}: write the file "
-                    "again, or leave the column out with selectedCols"
+                    f"column {name!r}, row {done + row + 1} of its row group: the cell is not"
+                    f" valid: {error}: write the file again, or leave the column out with"
+                    " selectedCols"
                 ) from None
         done += batch.num_rows
         yield batch
 
 
 def slices(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
-    """Yield batches of at most `rows`, which stay small without the dictionaries of their columns."""
+    """Yield batches of at most `rows`, which stay small without the dictionaries of their
+    columns.
+    """
     for batch in batches:
         step = min(rows, max(1, _TEXT_BYTES // max(sum(map(_longest, batch.columns)), 1)))
         for start in range(0, batch.num_rows, step):
@@ -315,8 +372,16 @@ def _longest(cells: pa.Array) -> int:
     kind = cells.type
     if pa.types.is_dictionary(kind):
         texts = cells.dictionary
-        is_text = pa.types.is_string(texts.type) or pa.types.is_binary(texts.type) or pa.types.is_large_string(texts.type)
-        return (pc.max(pc.binary_length(texts)).as_py() or 0) if is_text else -(-texts.nbytes // max(len(texts), 1))
+        is_text = (
+            pa.types.is_string(texts.type)
+            or pa.types.is_binary(texts.type)
+            or pa.types.is_large_string(texts.type)
+        )
+        return (
+            (pc.max(pc.binary_length(texts)).as_py() or 0)
+            if is_text
+            else -(-texts.nbytes // max(len(texts), 1))
+        )
     if pa.types.is_map(kind):
         return max(_longest(cells.keys), _longest(cells.items))
     if pa.types.is_struct(kind):
@@ -345,4 +410,8 @@ def open_text(path: str) -> Iterator[tuple[pa.NativeFile, int, int]]:
     codec = next((codec for codec, ending in PACKED.items() if path.lower().endswith(ending)), None)
     with open_file(path) as source:
         size = source.size()
-        yield (source, size, size) if codec is None else (pa.CompressedInputStream(source, codec), size, size * _PACKED_TIMES)
+        yield (
+            (source, size, size)
+            if codec is None
+            else (pa.CompressedInputStream(source, codec), size, size * _PACKED_TIMES)
+        )

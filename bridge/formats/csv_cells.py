@@ -1,7 +1,9 @@
-"""Texts of CSV cells as values of a declared type: the patterns of Alink's reader, in RE2, and Arrow's casts. Pure.
+"""Texts of CSV cells as values of a declared type: the patterns of Alink's reader, in RE2, and
+Arrow's casts. Pure.
 
-The patterns come first because Arrow reads more than a CSV file can mean, such as 0x10 as the integer 16. They also accept
-texts that Arrow cannot read, such as "+5", "yes" or "2024-2-9", so a text takes Arrow's form before it is cast.
+The patterns come first because Arrow reads more than a CSV file can mean, such as 0x10 as the
+integer 16. They also accept texts that Arrow cannot read, such as "+5", "yes" or "2024-2-9", so a
+text takes Arrow's form before it is cast.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from akdl.wire.column_type import FLOATS, INTEGERS, ColumnType, Kind
-from bridge.formats.file_columns import FileColumn, cast_cells, check_numbers, declared_column, inexact, is_inexact
+from bridge.formats.file_columns import (
+    FileColumn,
+    cast_cells,
+    check_numbers,
+    declared_column,
+    inexact,
+    is_inexact,
+)
 from bridge.schema import Column, quoted
 
 _DATE = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-[0-9]{1,2}-[0-9]{1,2}"
@@ -25,10 +34,30 @@ _FLOAT = (
 )
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?"
 USUAL_NULLS = (  # the default of pandas.read_csv
-    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN",
-    "None", "n/a", "nan", "null",
-)  # fmt: skip
-_EXAMPLES = {Kind.DATE: "2024-05-31", Kind.TIME: "18:00:00", Kind.TIMESTAMP: "2024-05-31 18:00:00 or 2024-05-31T18:00:00"}
+    "#N/A",
+    "#N/A N/A",
+    "#NA",
+    "-1.#IND",
+    "-1.#QNAN",
+    "-NaN",
+    "-nan",
+    "1.#IND",
+    "1.#QNAN",
+    "<NA>",
+    "N/A",
+    "NA",
+    "NULL",
+    "NaN",
+    "None",
+    "n/a",
+    "nan",
+    "null",
+)
+_EXAMPLES = {
+    Kind.DATE: "2024-05-31",
+    Kind.TIME: "18:00:00",
+    Kind.TIMESTAMP: "2024-05-31 18:00:00 or 2024-05-31T18:00:00",
+}
 
 
 def csv_cells(column: FileColumn, cells: pa.Array, is_lenient: bool = False) -> pa.Array:
@@ -48,7 +77,9 @@ def csv_cells(column: FileColumn, cells: pa.Array, is_lenient: bool = False) -> 
         if len(cells) == 1:
             return pa.nulls(1, column.arrow)
     half = len(cells) // 2
-    return pa.concat_arrays([csv_cells(column, each, True) for each in (cells.slice(0, half), cells.slice(half))])
+    return pa.concat_arrays(
+        [csv_cells(column, each, True) for each in (cells.slice(0, half), cells.slice(half))]
+    )
 
 
 def _cells(column: FileColumn, cells: pa.Array, is_lenient: bool = False) -> pa.Array:
@@ -86,19 +117,31 @@ def _in_arrow_form(kind: Kind, cells: pa.Array) -> pa.Array:
     """Texts that match the pattern of a type, as Arrow writes them, or numbers."""
     if kind in FLOATS:  # Java has 1.5f and 0x1p3
         plain = [None if text is None else text.rstrip("fFdD") for text in cells.to_pylist()]
-        values = [text and (float.fromhex(text) if "x" in text.lower() else float(text)) for text in plain]
-        if any(value in (math.inf, -math.inf) and "y" not in text for value, text in zip(values, plain) if text):
+        values = [
+            text and (float.fromhex(text) if "x" in text.lower() else float(text)) for text in plain
+        ]
+        if any(
+            value in (math.inf, -math.inf) and "y" not in text
+            for value, text in zip(values, plain)
+            if text
+        ):
             raise pa.ArrowInvalid("it is beyond DOUBLE")
         return pa.array(values, pa.float64())
     if kind in _EXAMPLES:
         cells = pc.replace_substring_regex(cells, r"(^|[-: T])([0-9])\b", r"\10\2")
         cells = pc.replace_substring_regex(cells, r"(\.[0-9]{6})0+$", r"\1")
         return pc.utf8_slice_codeunits(cells, 0, 10) if kind is Kind.DATE else cells
-    return pc.replace_substring_regex(cells, r"^\+?(-?)0*([0-9])", r"\1\2") if kind in INTEGERS else cells
+    return (
+        pc.replace_substring_regex(cells, r"^\+?(-?)0*([0-9])", r"\1\2")
+        if kind in INTEGERS
+        else cells
+    )
 
 
 def _inferred(column: FileColumn, cells: pa.Array) -> pa.Array:
-    """Cells of a type that the first rows of a file have; 007 and 0x1F are not BIGINT there, but texts."""
+    """Cells of a type that the first rows of a file have; 007 and 0x1F are not BIGINT there, but
+    texts.
+    """
     if column.arrow not in (pa.int64(), pa.float64()):
         return cast_cells(column, cells)
     cells = pc.ascii_trim_whitespace(cells)
@@ -120,9 +163,15 @@ def has_other_numbers(cells: pa.Array) -> bool:
 
 
 def _pattern(column: ColumnType) -> str:
-    """Regular expression for a text without surrounding spaces; "" for types that have all texts."""
+    """Regular expression for a text without surrounding spaces; "" for types that have all
+    texts.
+    """
     kind, digits = column.kind, (column.arguments or (0,))[0]
-    fraction = rf"(\.[0-9]{{0,{digits}}}0{{0,{9 - digits}}})?" if kind in (Kind.TIME, Kind.TIMESTAMP) else ""
+    fraction = (
+        rf"(\.[0-9]{{0,{digits}}}0{{0,{9 - digits}}})?"
+        if kind in (Kind.TIME, Kind.TIMESTAMP)
+        else ""
+    )
     time = f"{_TIME}(:[0-5]?[0-9]{fraction})?"
     return {
         **dict.fromkeys(INTEGERS, "[+-]?[0-9]+"),
@@ -143,9 +192,18 @@ def remedy_for(column: FileColumn, text: str) -> str:
     if text.strip() in USUAL_NULLS:
         return f"setNullLiteral({text!r}) reads all such cells as null; "
     if kind in _EXAMPLES:
-        return f"the format is {_EXAMPLES[kind]}: read other formats as STRING and convert them in select; "
+        return (
+            f"the format is {_EXAMPLES[kind]}: read other formats as STRING and convert them in"
+            " select; "
+        )
     if kind in {*FLOATS, Kind.DECIMAL} and re.fullmatch(r"[-+]?[\d.' ]+,\d+", text.strip()):
-        return f"for decimal commas, read the column as STRING and select CAST(REPLACE({name}, ',', '.') AS {column.sql}); "
+        return (
+            f"for decimal commas, read the column as STRING and select CAST(REPLACE({name}, ',',"
+            f" '.') AS {column.sql}); "
+        )
     if kind is Kind.DECIMAL and re.fullmatch(_DECIMAL, text.strip(" ")):
-        return "it has too many digits: to round it, read the column as DECIMAL(38, 18) and CAST it in select; "
+        return (
+            "it has too many digits: to round it, read the column as DECIMAL(38, 18) and CAST it in"
+            " select; "
+        )
     return ""

@@ -1,7 +1,9 @@
-"""CSV files: whole rows of text, which pyarrow reads, and the cells in them. `csv_cells` has the rules for the cells.
+"""CSV files: whole rows of text, which pyarrow reads, and the cells in them. `csv_cells` has the
+rules for the cells.
 
-A block of text without quotes is read by pyarrow. Python's `csv` reads a block that has quotes, or rows of several lengths,
-or that pyarrow refuses: pyarrow accepts a quote that is not closed, and takes all rows behind it for one cell.
+A block of text without quotes is read by pyarrow. Python's `csv` reads a block that has quotes, or
+rows of several lengths, or that pyarrow refuses: pyarrow accepts a quote that is not closed, and
+takes all rows behind it for one cell.
 """
 
 from __future__ import annotations
@@ -65,22 +67,34 @@ class CsvReader(UngroupedReader):
     (`csv_cells`), so that 0x10 means the same in every source and an error has its line.
     """
 
-    def __init__(self, path: str, columns: Sequence[FileColumn], others: str, form: CsvForm) -> None:
+    def __init__(
+        self, path: str, columns: Sequence[FileColumn], others: str, form: CsvForm
+    ) -> None:
         self._path, self._form, self._names = path, form, list(form.names or ())
         block, rows = next(((block, rows) for _, block, rows in self._blocks()), (b"", None))
         self._first = (block.count(form.end.encode()) + 1, max(1, len(block)))
         known = {column.name: column.arrow for column in columns}
         self.schema = pa.schema([(name, known.get(name, pa.null())) for name in self._names])
         # Two columns of one name are refused where the file is opened.
-        if others == "infer" and not known.keys() >= set(self._names) and len(set(self._names)) == len(self._names):
+        if (
+            others == "infer"
+            and not known.keys() >= set(self._names)
+            and len(set(self._names)) == len(self._names)
+        ):
             texts = self._texts(0, block, rows, self._names)
             fields = zip(self._parsed(block, {}).schema, texts)
-            types = {field.name: self._exact(field, cells) for field, cells in fields if field.name not in known}
+            types = {
+                field.name: self._exact(field, cells)
+                for field, cells in fields
+                if field.name not in known
+            }
             self.schema = pa.schema([(name, {**types, **known}[name]) for name in self._names])
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         for line, block, found in self._blocks():
-            yield from slices([pa.record_batch(self._texts(line, block, found, columns), list(columns))], rows)
+            yield from slices(
+                [pa.record_batch(self._texts(line, block, found, columns), list(columns))], rows
+            )
 
     def cells(self, column: FileColumn, cells: pa.Array, row: int) -> pa.Array:
         convert = partial(csv_cells, column, is_lenient=self._form.lenient)
@@ -88,15 +102,23 @@ class CsvReader(UngroupedReader):
             return convert(cells)
         except pa.ArrowException as failure:
             place, error = first_wrong(convert, cells, failure)
-        where, text = f"line {self._line_of(row + place)}, column {column.name!r}", cells.view(pa.binary())[place].as_py()
+        where, text = (
+            f"line {self._line_of(row + place)}, column {column.name!r}",
+            cells.view(pa.binary())[place].as_py(),
+        )
         try:
             text = text.decode()
         except UnicodeDecodeError as wrong:
-            raise RowError(f"{where}: {not_utf8(wrong)}, or declare BYTES for it in schemaStr") from None
+            raise RowError(
+                f"{where}: {not_utf8(wrong)}, or declare BYTES for it in schemaStr"
+            ) from None
         if self._form.names is None:
-            raise RowError(f"{where}: expected {column.sql}, got {text[:60]!r}: {error}: {remedy_of(error)}")
+            raise RowError(
+                f"{where}: expected {column.sql}, got {text[:60]!r}: {error}: {remedy_of(error)}"
+            )
         raise RowError(
-            f"{where}: expected {column.sql}, got {text!r}; {remedy_for(column, text)}setLenient(True) reads it as null"
+            f"{where}: expected {column.sql}, got {text!r};"
+            f" {remedy_for(column, text)}setLenient(True) reads it as null"
         )
 
     def _exact(self, field: pa.Field, texts: pa.Array) -> pa.DataType:
@@ -106,7 +128,9 @@ class CsvReader(UngroupedReader):
         return pa.string() if field.type == pa.int64() and has_other_numbers(texts) else field.type
 
     def _blocks(self) -> Iterator[tuple[int, bytes, _Rows | None]]:
-        """Yield whole rows as text, the number of lines before them, and the rows themselves where pyarrow cannot read them."""
+        """Yield whole rows as text, the number of lines before them, and the rows themselves where
+        pyarrow cannot read them.
+        """
         form = self._form
         end, quote = form.end.encode(), form.quote_char.encode()
         with open_text(self._path) as (text, self.size, self._size):
@@ -118,26 +142,38 @@ class CsvReader(UngroupedReader):
                     head += end + more
                 head.decode()  # fails if the names are not UTF-8
                 line += head.count(end) + 1
-                self._check_header([cell for _, row in self._rows(0, head, True)[0] for cell in row])
+                self._check_header(
+                    [cell for _, row in self._rows(0, head, True)[0] for cell in row]
+                )
             # A blank line of spaces is a row for pyarrow where there is one column.
-            is_arrow = end == b"\n" and len(self._names) > 1 and (form.field_delimiter + form.quote_char).isascii()
+            is_arrow = (
+                end == b"\n"
+                and len(self._names) > 1
+                and (form.field_delimiter + form.quote_char).isascii()
+            )
             following = text.read(_BLOCK_BYTES)
             while data or following:
                 if is_arrow and quote not in data:
-                    place = (data.rfind(b"\n") + 1 or data.rfind(b"\r") + 1) if following else len(data)
+                    place = (
+                        (data.rfind(b"\n") + 1 or data.rfind(b"\r") + 1) if following else len(data)
+                    )
                     whole, rest, rows = data[:place], data[place:], None
                 else:
                     rows, rest = self._rows(line, data, not following)
                     whole = data[: len(data) - len(rest)]
                 if rest and not whole and len(rest) >= _BLOCK_BYTES:
-                    raise RowError(f"a row has more than {_BLOCK_BYTES >> 20} MB, or a quote is not closed")
+                    raise RowError(
+                        f"a row has more than {_BLOCK_BYTES >> 20} MB, or a quote is not closed"
+                    )
                 if whole:
                     yield line, whole, rows
                 line += whole.count(end)
                 data, following = rest + following, text.read(_BLOCK_BYTES)
 
     def _check_header(self, cells: list[str]) -> None:
-        """Take the names of the columns, or refuse names in another order than declared; other names are renamed."""
+        """Take the names of the columns, or refuse names in another order than declared; other
+        names are renamed.
+        """
         if self._form.names is None:
             self._names = cells
             return
@@ -145,15 +181,21 @@ class CsvReader(UngroupedReader):
         for place, name in enumerate(self._names, 1):
             if name in names and names[place - 1 : place] != [name]:
                 raise ConfigurationError(
-                    f"line 1: the column {name!r} is number {names.index(name) + 1} of the file, and number {place} in "
-                    f"schemaStr: declare the columns in the order of the file, which is {', '.join(names)}"
+                    f"line 1: the column {name!r} is number {names.index(name) + 1} of the file,"
+                    f" and number {place} in schemaStr: declare the columns in the order of the"
+                    f" file, which is {', '.join(names)}"
                 )
 
-    def _texts(self, line: int, block: bytes, rows: _Rows | None, names: Sequence[str]) -> list[pa.Array]:
+    def _texts(
+        self, line: int, block: bytes, rows: _Rows | None, names: Sequence[str]
+    ) -> list[pa.Array]:
         """Cells of some columns as texts, which may not be UTF-8."""
         if rows is None:
             try:
-                return [column.combine_chunks() for column in self._parsed(block, dict.fromkeys(names, pa.string())).columns]
+                return [
+                    column.combine_chunks()
+                    for column in self._parsed(block, dict.fromkeys(names, pa.string())).columns
+                ]
             except pa.ArrowInvalid:
                 rows, _ = self._rows(line, block, True)
         width = len(self._names)
@@ -168,10 +210,14 @@ class CsvReader(UngroupedReader):
         return [pc.if_else(pc.is_in(each, value_set=nulls), None, each) for each in texts]
 
     def _parsed(self, block: bytes, types: dict[str, pa.DataType]) -> pa.Table:
-        """Rows as pyarrow reads them: some columns of some types, or all columns if there are no `types`."""
+        """Rows as pyarrow reads them: some columns of some types, or all columns if there are no
+        `types`.
+        """
         form = self._form
         if not block:
-            return pa.table({name: pa.nulls(0, types.get(name, pa.null())) for name in types or self._names})
+            return pa.table(
+                {name: pa.nulls(0, types.get(name, pa.null())) for name in types or self._names}
+            )
         return pv.read_csv(
             pa.BufferReader(block),
             pv.ReadOptions(use_threads=False, column_names=self._names, block_size=len(block) + 1),
@@ -191,11 +237,17 @@ class CsvReader(UngroupedReader):
         )
 
     def _rows(self, line: int, block: bytes, is_last: bool) -> tuple[_Rows, bytes]:
-        """Rows below so many lines, and what stands behind the last whole one, unless it is the last of the file."""
+        """Rows below so many lines, and what stands behind the last whole one, unless it is the
+        last of the file.
+        """
         form, found, taken = self._form, _Rows(), list[str]()
         text = block.decode(errors="surrogateescape")
         by_line = form.end == "\n"
-        lines = io.StringIO(text, newline="") if by_line else iter(re.findall(f"(?s).*?{re.escape(form.end)}|.+", text))
+        lines = (
+            io.StringIO(text, newline="")
+            if by_line
+            else iter(re.findall(f"(?s).*?{re.escape(form.end)}|.+", text))
+        )
 
         def noted() -> Iterator[str]:
             for each in lines:
@@ -203,7 +255,9 @@ class CsvReader(UngroupedReader):
                 yield each if by_line else each.removesuffix(form.end)
 
         csv.field_size_limit(2**31 - 1)
-        reader = csv.reader(noted(), delimiter=form.field_delimiter, quotechar=form.quote_char, strict=True)
+        reader = csv.reader(
+            noted(), delimiter=form.field_delimiter, quotechar=form.quote_char, strict=True
+        )
         while True:
             taken.clear()
             try:
@@ -214,8 +268,8 @@ class CsvReader(UngroupedReader):
                 if not is_last and next(lines, None) is None:
                     break
                 raise RowError(
-                    f"line {line + reader.line_num}: this is not a row of CSV: {error}; set quoteChar if it is not "
-                    f"{form.quote_char!r}"
+                    f"line {line + reader.line_num}: this is not a row of CSV: {error}; set"
+                    f" quoteChar if it is not {form.quote_char!r}"
                 ) from None
             if row is None or (not is_last and not taken[-1].endswith(form.end)):
                 break
@@ -235,8 +289,17 @@ class CsvReader(UngroupedReader):
         """Make the error of a row with too few or too many cells, with the likely delimiter."""
         expected, delimiter = len(self._names), self._form.field_delimiter
         text = delimiter.join(row)
-        other = next((each for each in ",;\t|" if each != delimiter and text.count(each) == expected - 1 > 0), None)
-        hint = f"; if the cells are separated by {other!r}, set it as fieldDelimiter" if other else ""
+        other = next(
+            (
+                each
+                for each in ",;\t|"
+                if each != delimiter and text.count(each) == expected - 1 > 0
+            ),
+            None,
+        )
+        hint = (
+            f"; if the cells are separated by {other!r}, set it as fieldDelimiter" if other else ""
+        )
         if self._form.names is not None:
             hint += "; setLenient(True) accepts rows of any length"
         return RowError(f"line {line}: expected {expected} cells, got {len(row)}{hint}")
@@ -247,4 +310,6 @@ def _array(cells: Sequence[str]) -> pa.Array:
     try:
         return pa.array(cells, pa.string())
     except UnicodeEncodeError:
-        return pa.array([cell.encode(errors="surrogateescape") for cell in cells], pa.binary()).view(pa.string())
+        return pa.array(
+            [cell.encode(errors="surrogateescape") for cell in cells], pa.binary()
+        ).view(pa.string())

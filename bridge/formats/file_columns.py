@@ -56,7 +56,9 @@ REMEDY = "declare another type in schemaStr, or leave it out with selectedCols"
 
 _REMEDIES = {
     "expected no zone offset": "declare TIMESTAMP_LTZ for it in schemaStr",
-    "expected a zone offset": "declare TIMESTAMP for it in schemaStr, and CAST it in select if its zone is the session's",
+    "expected a zone offset": (
+        "declare TIMESTAMP for it in schemaStr, and CAST it in select if its zone is the session's"
+    ),
 }
 
 
@@ -65,7 +67,10 @@ def column_of_field(field: pa.Field) -> FileColumn:
     found = flink_type(field.type)
     if found is None:
         hint = ": all cells are null, or there are no rows" if pa.types.is_null(field.type) else ""
-        raise SchemaError(f"the column {field.name!r} has the type {field.type}, which Flink does not have{hint}: {REMEDY}")
+        raise SchemaError(
+            f"the column {field.name!r} has the type {field.type}, which Flink does not have{hint}:"
+            f" {REMEDY}"
+        )
     column = FileColumn(field.name, *found)
     _check_cast(column, field.type)
     return column
@@ -85,8 +90,8 @@ def check_type(column: FileColumn, found: pa.DataType) -> None:
     sql = (flink_type(found) or (str(found),))[0]
     if sql != column.sql:
         raise SchemaError(
-            f"the column {column.name!r} has the type {sql}, but {column.sql} in the first file: declare the type of this "
-            "column, and of all others, in schemaStr"
+            f"the column {column.name!r} has the type {sql}, but {column.sql} in the first file:"
+            " declare the type of this column, and of all others, in schemaStr"
         )
 
 
@@ -105,7 +110,10 @@ def cells_for_flink(column: FileColumn, cells: pa.Array, row: int = 1) -> pa.Arr
     where = f"column {column.name!r}, row {row + place}"
     if "UTF8" in str(error):
         raise RowError(f"{where}: a cell is not UTF-8: declare BYTES for it in schemaStr")
-    raise RowError(f"{where}: a cell of the type {cells.type} does not fit {column.sql}: {error}: {remedy_of(error)}")
+    raise RowError(
+        f"{where}: a cell of the type {cells.type} does not fit {column.sql}: {error}:"
+        f" {remedy_of(error)}"
+    )
 
 
 def _copied(cells: pa.Array) -> pa.Array:
@@ -138,8 +146,16 @@ def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
     elif is_text and pa.types.is_temporal(target):
         # Arrow before 17 cannot parse a time alone, nor Arrow 11 a date, so each gets the part that
         # it lacks. Seconds may have further digits, which are zeros.
-        whole = pc.binary_join_element_wise("1970-01-01", cells, " ") if pa.types.is_time(target) else cells
-        whole = pc.binary_join_element_wise(cells, "00:00:00", " ") if pa.types.is_date(target) else whole
+        whole = (
+            pc.binary_join_element_wise("1970-01-01", cells, " ")
+            if pa.types.is_time(target)
+            else cells
+        )
+        whole = (
+            pc.binary_join_element_wise(cells, "00:00:00", " ")
+            if pa.types.is_date(target)
+            else whole
+        )
         zone = "UTC" if column.sql.startswith("TIMESTAMP_LTZ") else None
         result = whole.cast(pa.timestamp("us", zone)).cast(target)
     else:
@@ -163,25 +179,32 @@ def is_inexact(digits: str) -> bool:
 def inexact(digits: str) -> str:
     """Words about such an integer."""
     return (
-        f"{digits[:40]} needs more digits than DOUBLE has, or than BIGINT: declare DECIMAL(20, 0) for it in schemaStr, or "
-        "DOUBLE if 15 digits suffice"
+        f"{digits[:40]} needs more digits than DOUBLE has, or than BIGINT: declare DECIMAL(20, 0)"
+        " for it in schemaStr, or DOUBLE if 15 digits suffice"
     )
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:
-    return f"the file is not UTF-8 ({error.reason}: {error.object[error.start]:#04x}): convert it with iconv"
+    return (
+        f"the file is not UTF-8 ({error.reason}: {error.object[error.start]:#04x}): convert it with"
+        " iconv"
+    )
 
 
 def _check_cast(column: FileColumn, found: pa.DataType) -> None:
     """Refuse a type that Arrow cannot cast, when the job is built and not at the first cell."""
     is_instant = pa.types.is_timestamp(found) and found.tz is not None
     if column.declared is not None and column.declared.type.kind is Kind.TIMESTAMP and is_instant:
-        raise SchemaError(f"the column {column.name!r} has instants, of the type {found}: declare TIMESTAMP_LTZ for it")
+        raise SchemaError(
+            f"the column {column.name!r} has instants, of the type {found}: declare TIMESTAMP_LTZ"
+            " for it"
+        )
     try:
         cast_cells(column, pa.nulls(0, found))
     except pa.ArrowException as error:
         raise SchemaError(
-            f"the column {column.name!r} has the type {found}, which cannot become {column.sql}: {error}: {REMEDY}"
+            f"the column {column.name!r} has the type {found}, which cannot become {column.sql}:"
+            f" {error}: {REMEDY}"
         ) from None
 
 
@@ -190,11 +213,15 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
 
 
 def with_room(kind: pa.DataType) -> pa.DataType:
-    """The same type with decimals of 256 bits: with 128, a number with too many digits may become another one."""
+    """The same type with decimals of 256 bits: with 128, a number with too many digits may become
+    another one.
+    """
     if pa.types.is_list(kind):
         return pa.list_(with_room(kind.value_type))
     if pa.types.is_struct(kind):
@@ -203,22 +230,38 @@ def with_room(kind: pa.DataType) -> pa.DataType:
 
 
 def check_numbers(cells: pa.Array, result: pa.Array) -> None:
-    """Refuse what Arrow reads as another number: texts with hexadecimal digits, and numbers that become infinite."""
+    """Refuse what Arrow reads as another number: texts with hexadecimal digits, and numbers that
+    become infinite.
+    """
     while pa.types.is_list(result.type) and pa.types.is_list(cells.type):
         cells, result = cells.flatten(), result.flatten()
     is_text = _is_text(cells.type)
-    if is_text and pa.types.is_integer(result.type) and pc.any(pc.match_substring_regex(cells, "(?i)^[+-]?0x")).as_py():
+    if (
+        is_text
+        and pa.types.is_integer(result.type)
+        and pc.any(pc.match_substring_regex(cells, "(?i)^[+-]?0x")).as_py()
+    ):
         raise pa.ArrowInvalid("it has hexadecimal digits")
     may_be_beyond = pa.types.is_floating(result.type) and (is_text or cells.type == pa.float64())
     if may_be_beyond and pc.any(pc.is_inf(result)).as_py():
-        is_finite = pc.invert(pc.match_substring_regex(cells, "(?i)inf")) if is_text else pc.is_finite(cells)
+        is_finite = (
+            pc.invert(pc.match_substring_regex(cells, "(?i)inf"))
+            if is_text
+            else pc.is_finite(cells)
+        )
         if pc.any(pc.and_(pc.is_inf(result), is_finite)).as_py():
-            raise pa.ArrowInvalid(f"it is beyond {'FLOAT' if result.type == pa.float32() else 'DOUBLE'}")
+            raise pa.ArrowInvalid(
+                f"it is beyond {'FLOAT' if result.type == pa.float32() else 'DOUBLE'}"
+            )
 
 
 def _check_length(column: FileColumn, cells: pa.Array) -> None:
     declared = column.declared
-    if declared is None or declared.type.is_array or declared.type.kind not in (Kind.STRING, Kind.BYTES):
+    if (
+        declared is None
+        or declared.type.is_array
+        or declared.type.kind not in (Kind.STRING, Kind.BYTES)
+    ):
         return
     if declared.type.arguments and not pa.types.is_fixed_size_binary(cells.type):
         measure = pc.utf8_length if declared.type.kind is Kind.STRING else pc.binary_length
@@ -228,7 +271,9 @@ def _check_length(column: FileColumn, cells: pa.Array) -> None:
 
 
 def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.DataType] | None:
-    """SQL type for an Arrow type, and the Arrow type that Flink uses for it; None if there is no exact one."""
+    """SQL type for an Arrow type, and the Arrow type that Flink uses for it; None if there is no
+    exact one.
+    """
     types = pa.types
     sql = _SQL.get(str(found))
     if sql is not None:
@@ -239,7 +284,8 @@ def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.Data
         digits, unit = _TIMESTAMPS[found.unit]
         if found.tz is None:
             return f"TIMESTAMP({digits})", pa.timestamp(unit)
-        return None if is_inner else (f"TIMESTAMP_LTZ({digits})", pa.timestamp(unit))  # PyFlink has no ARRAY of them
+        # PyFlink has no ARRAY of them
+        return None if is_inner else (f"TIMESTAMP_LTZ({digits})", pa.timestamp(unit))
     if types.is_decimal(found):
         digits, scale = found.precision - min(found.scale, 0), max(found.scale, 0)
         fits = digits <= _MOST_DIGITS and scale <= digits
@@ -253,7 +299,11 @@ def _nested_type(found: pa.DataType) -> tuple[str, pa.DataType] | None:
     types = pa.types
     if types.is_map(found):
         key, item = flink_type(found.key_type, True), flink_type(found.item_type, True)
-        return None if key is None or item is None else (f"MAP<{key[0]} NOT NULL, {item[0]}>", pa.map_(key[1], item[1]))
+        return (
+            None
+            if key is None or item is None
+            else (f"MAP<{key[0]} NOT NULL, {item[0]}>", pa.map_(key[1], item[1]))
+        )
     if types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found):
         element = flink_type(found.value_type, True)
         return None if element is None else (f"ARRAY<{element[0]}>", pa.list_(element[1]))

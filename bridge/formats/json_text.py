@@ -36,17 +36,24 @@ _MOST_SHOWN = 60
 class JsonReader(UngroupedReader):
     """A file with an object per line."""
 
-    def __init__(self, path: str, columns: Sequence[FileColumn], others: str, _: object = None) -> None:
+    def __init__(
+        self, path: str, columns: Sequence[FileColumn], others: str, _: object = None
+    ) -> None:
         self._path, self._others = path, others
         with open_text(path) as (text, self.size, self._size):
             line, block = next(blocks(text), (1, b""))
         self._first = (block.count(b"\n") + 1, max(1, len(block)))
-        self._columns, self.schema = columns, pa.schema([(column.name, column.arrow) for column in columns])
+        self._columns, self.schema = (
+            columns,
+            pa.schema([(column.name, column.arrow) for column in columns]),
+        )
         if others == "infer" and block:
             self.schema = schema_of(line, block, columns)
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
-        wanted = [column for column in self._columns if self._others == "error" or column.name in columns]
+        wanted = [
+            column for column in self._columns if self._others == "error" or column.name in columns
+        ]
         with open_text(self._path) as (text, _, _):
             for line, block in blocks(text):
                 table = rows_of(line, block, wanted, self._others)
@@ -75,15 +82,25 @@ def blocks(text: pa.NativeFile) -> Iterator[tuple[int, bytes]]:
 
 
 def schema_of(line: int, block: bytes, columns: Sequence[FileColumn]) -> pa.Schema:
-    """Types of the rows of the first block. Times are instants if all have an offset, and texts in arrays and objects."""
+    """Types of the rows of the first block. Times are instants if all have an offset, and texts in
+    arrays and objects.
+    """
     known = {column.name: column.arrow for column in columns}
     schema = rows_of(line, block, columns, "infer").schema
-    texts = _parsed(block, pa.schema([(field.name, _in_json(field.type)) for field in schema]), "ignore")
-    return pa.schema([(name, known.get(name) or _time_or_text(cells)) for name, cells in zip(schema.names, texts.columns)])
+    texts = _parsed(
+        block, pa.schema([(field.name, _in_json(field.type)) for field in schema]), "ignore"
+    )
+    return pa.schema(
+        [
+            (name, known.get(name) or _time_or_text(cells))
+            for name, cells in zip(schema.names, texts.columns)
+        ]
+    )
 
 
 def rows_of(line: int, block: bytes, columns: Sequence[FileColumn], others: str) -> pa.Table:
-    """Table of the rows of a block that begins with this line; RowError with line and column where one does not fit.
+    """Table of the rows of a block that begins with this line; RowError with line and column where
+    one does not fit.
 
     Args:
         others: What pyarrow does with other keys: "infer", "ignore" or "error".
@@ -106,16 +123,22 @@ def _read(block: bytes, columns: Sequence[FileColumn], others: str) -> pa.Table:
         for line in block.split(b"\n"):
             if line.count(b"[") + line.count(b"{") > _MOST_LEVELS:
                 _check_depth(line)
-    table = _parsed(block, pa.schema([(column.name, _in_json(column.arrow)) for column in columns]), others)
+    table = _parsed(
+        block, pa.schema([(column.name, _in_json(column.arrow)) for column in columns]), others
+    )
     # pyarrow also reads several objects in a line.
     if table.num_rows != lines:
         raise ValueError("got other values behind it")
     declared = {column.name for column in columns if column.declared is not None}
     inferred = [name for name in table.schema.names if name not in declared]
-    _check_integers(block, [name for name in inferred if any(map(_is_doubtful, table[name].chunks))])
+    _check_integers(
+        block, [name for name in inferred if any(map(_is_doubtful, table[name].chunks))]
+    )
     for place, column in enumerate(columns):
         if "BYTES" in column.sql or "BINARY" in column.sql:
-            table = table.set_column(place, column.name, pa.array(_decoded(table[column.name].to_pylist()), column.arrow))
+            table = table.set_column(
+                place, column.name, pa.array(_decoded(table[column.name].to_pylist()), column.arrow)
+            )
     return table
 
 
@@ -125,7 +148,9 @@ def _parsed(block: bytes, schema: pa.Schema, others: str) -> pa.Table:
 
 
 def _is_object(line: bytes) -> bool:
-    """False for a blank line; others begin and end an object, which pyarrow would also read from several lines."""
+    """False for a blank line; others begin and end an object, which pyarrow would also read from
+    several lines.
+    """
     line = line.strip()
     if line and not (line.startswith(b"{") and line.endswith(b"}")):
         raise ValueError(f"got {line[:_MOST_SHOWN].decode('utf-8', 'replace')}")
@@ -133,12 +158,18 @@ def _is_object(line: bytes) -> bool:
 
 
 def _in_json(kind: pa.DataType) -> pa.DataType:
-    """Type that pyarrow reads; it reads no dates and bytes, drops the offsets of times, and reads some numbers as others."""
+    """Type that pyarrow reads; it reads no dates and bytes, drops the offsets of times, and reads
+    some numbers as others.
+    """
     if pa.types.is_list(kind):
         return pa.list_(_in_json(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_in_json(field.type)) for field in kind])
-    if pa.types.is_temporal(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if (
+        pa.types.is_temporal(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    ):
         return pa.string()
     return pa.float64() if kind == pa.float32() else with_room(kind)
 
@@ -166,8 +197,15 @@ def _check_depth(line: bytes) -> None:
 def _is_doubtful(cells: pa.Array) -> bool:
     """True where a DOUBLE may have lost digits of an integer."""
     if pa.types.is_nested(cells.type):
-        return any(map(_is_doubtful, cells.flatten() if pa.types.is_struct(cells.type) else [cells.flatten()]))
-    return cells.type == pa.float64() and bool(pc.any(pc.greater_equal(pc.abs(cells), 2.0**53)).as_py())
+        return any(
+            map(
+                _is_doubtful,
+                cells.flatten() if pa.types.is_struct(cells.type) else [cells.flatten()],
+            )
+        )
+    return cells.type == pa.float64() and bool(
+        pc.any(pc.greater_equal(pc.abs(cells), 2.0**53)).as_py()
+    )
 
 
 class _Digits(str):
@@ -192,7 +230,9 @@ def _check_integers(block: bytes, names: Sequence[str]) -> None:
 def _refuse_inexact(name: str, value: object) -> None:
     if isinstance(value, _Digits) and is_inexact(value):
         raise _InexactError(f"column {name!r}: {inexact(value)}")
-    for each in value if isinstance(value, list) else value.values() if isinstance(value, dict) else ():
+    for each in (
+        value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    ):
         _refuse_inexact(name, each)
 
 
@@ -247,16 +287,22 @@ def _fault(first: int, lines: Sequence[bytes], columns: Sequence[FileColumn], ot
     if twice := _TWICE.search(str(error)):
         return f"{where}: expected the key {twice[1]!r} once, got it twice"
     if _error(line, columns, "ignore") is not None:
-        column = columns[_first(len(columns), lambda count: _error(line, columns[:count], "ignore"))]
+        column = columns[
+            _first(len(columns), lambda count: _error(line, columns[:count], "ignore"))
+        ]
         cell, coded = row.get(column.name), " in base64" if pa.types.is_binary(column.arrow) else ""
-        shown = json.dumps(cell, ensure_ascii=False)[:_MOST_SHOWN].strip('"' if isinstance(cell, _Digits) else "")
-        return f"{where}, column {column.name!r}: expected {column.sql}{coded}, got {shown}: {REMEDY}"
+        shown = json.dumps(cell, ensure_ascii=False)[:_MOST_SHOWN].strip(
+            '"' if isinstance(cell, _Digits) else ""
+        )
+        return (
+            f"{where}, column {column.name!r}: expected {column.sql}{coded}, got {shown}: {REMEDY}"
+        )
     known = pa.struct([(column.name, column.arrow) for column in columns])
     key = _unknown_key(row, known)
     if key and others == "error":
         return (
-            f"{where} has the key {key!r}, which the beginning of the first file lacks: name the columns to read in "
-            "selectedCols, or declare all of them in schemaStr"
+            f"{where} has the key {key!r}, which the beginning of the first file lacks: name the"
+            " columns to read in selectedCols, or declare all of them in schemaStr"
         )
     return f"{where}: {_reason(error)}: declare the columns to read in schemaStr"
 

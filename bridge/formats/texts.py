@@ -58,14 +58,20 @@ def write_csv(file: pa.NativeFile, batch: pa.RecordBatch, form: CsvForm) -> None
         if is_text or _IN_NUMBERS & set(marks):
             quoted = pc.match_substring_regex(texts, special)
             if is_text:
-                odd = pc.or_(pc.equal(texts, ""), pc.not_equal(pc.utf8_trim_whitespace(texts), texts))
+                odd = pc.or_(
+                    pc.equal(texts, ""), pc.not_equal(pc.utf8_trim_whitespace(texts), texts)
+                )
                 quoted = pc.or_(quoted, odd)
             if pc.any(quoted).as_py():
-                whole = pc.binary_join_element_wise(quote, pc.replace_substring(texts, quote, quote * 2), quote, "")
+                whole = pc.binary_join_element_wise(
+                    quote, pc.replace_substring(texts, quote, quote * 2), quote, ""
+                )
                 texts = pc.if_else(quoted, whole, texts)
         columns.append(texts)
     # A single null is quoted too: an empty line would be a blank line and not a row.
-    columns = [pc.fill_null(texts, quote * 2 if batch.num_columns == 1 else "") for texts in columns]
+    columns = [
+        pc.fill_null(texts, quote * 2 if batch.num_columns == 1 else "") for texts in columns
+    ]
     last = pc.binary_join_element_wise(columns.pop(), form.row_delimiter, "")
     file.write(_bytes_of(pc.binary_join_element_wise(*columns, last, form.field_delimiter)))
 
@@ -73,13 +79,16 @@ def write_csv(file: pa.NativeFile, batch: pa.RecordBatch, form: CsvForm) -> None
 def json_lines(batch: pa.RecordBatch) -> pa.Buffer:
     """JSON text of rows, an object per line.
 
-    Times are strings, of instants in UTC with a Z; bytes are strings in base64, and NaN and infinity strings too.
+    Times are strings, of instants in UTC with a Z; bytes are strings in base64, and NaN and
+    infinity strings too.
     """
     return _bytes_of(_objects(batch.schema.names, batch.columns, "}\n"))
 
 
 def plain_texts(cells: pa.Array) -> pa.Array:
-    """Texts of cells as Python's `str` writes them, of BOOLEAN and of special floats as Java does; nulls stay."""
+    """Texts of cells as Python's `str` writes them, of BOOLEAN and of special floats as Java does;
+    nulls stay.
+    """
     kind = cells.type
     if pa.types.is_string(kind):
         return cells
@@ -89,7 +98,11 @@ def plain_texts(cells: pa.Array) -> pa.Array:
         return _without_zeros(cells.cast(pa.time64("us")).cast(pa.string()))
     if pa.types.is_timestamp(kind) and kind.unit != "s":
         texts = (cells if kind.unit == "ns" else cells.cast(pa.timestamp("us"))).cast(pa.string())
-        return _without_zeros(pc.replace_substring_regex(texts, r"(\.\d{6})000$", r"\1") if kind.unit == "ns" else texts)
+        return _without_zeros(
+            pc.replace_substring_regex(texts, r"(\.\d{6})000$", r"\1")
+            if kind.unit == "ns"
+            else texts
+        )
     return plain_text(cells) if pa.types.is_decimal(kind) else cells.cast(pa.string())
 
 
@@ -103,7 +116,10 @@ def json_texts(cells: pa.Array) -> pa.Array:
         odd = _places(pc.match_substring_regex(cells, _ESCAPED))
         texts = _rewritten(texts, odd, cells, lambda cell: json.dumps(cell, ensure_ascii=False))
     elif pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        coded = [None if cell is None else f'"{base64.b64encode(cell).decode()}"' for cell in cells.to_pylist()]
+        coded = [
+            None if cell is None else f'"{base64.b64encode(cell).decode()}"'
+            for cell in cells.to_pylist()
+        ]
         texts = pa.array(coded, pa.string())
     elif pa.types.is_floating(kind):
         plain = _float_texts(cells, as_python=False)
@@ -135,12 +151,17 @@ def _nested(cells: pa.Array) -> pa.Array:
 def _objects(names: Iterable[str], columns: Iterable[pa.Array], end: str) -> pa.Array:
     parts: list[Any] = []
     for name, column in zip(names, columns):
-        parts += [f"{',' if parts else '{'}{json.dumps(name, ensure_ascii=False)}:", json_texts(column)]
+        parts += [
+            f"{',' if parts else '{'}{json.dumps(name, ensure_ascii=False)}:",
+            json_texts(column),
+        ]
     return pc.binary_join_element_wise(*parts, end, "")
 
 
 def _float_texts(cells: pa.Array, as_python: bool) -> pa.Array:
-    """Shortest texts of floats; `as_python` in Python's choice and form of exponents, which Arrow shares for most numbers."""
+    """Shortest texts of floats; `as_python` in Python's choice and form of exponents, which Arrow
+    shares for most numbers.
+    """
     numbers = cells.fill_null(0).to_numpy(zero_copy_only=False)
     size = np.abs(numbers)
     whole = (np.rint(numbers) == numbers) & (size < 1e10)  # without exponent and point
@@ -163,11 +184,15 @@ def _without_zeros(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, r"\.000000$", "")
 
 
-def _rewritten(texts: pa.Array, places: NDArray[np.intp], cells: pa.Array, text_of: Callable[[Any], str]) -> pa.Array:
+def _rewritten(
+    texts: pa.Array, places: NDArray[np.intp], cells: pa.Array, text_of: Callable[[Any], str]
+) -> pa.Array:
     """Replace the texts of a few cells, at some places, by texts that Python makes of the cells."""
     if not len(places):
         return texts
-    written = pa.array([text_of(cell) for cell in cells.take(pa.array(places)).to_pylist()], pa.string())
+    written = pa.array(
+        [text_of(cell) for cell in cells.take(pa.array(places)).to_pylist()], pa.string()
+    )
     mask = np.zeros(len(texts), bool)
     mask[places] = True
     return pc.replace_with_mask(texts, pa.array(mask), written)
@@ -180,4 +205,8 @@ def _places(found: pa.Array) -> NDArray[np.intp]:
 def _bytes_of(lines: pa.Array) -> pa.Buffer:
     """Concatenated texts of a new array, not of a slice."""
     _, offsets, data = lines.buffers()
-    return pa.py_buffer(b"") if data is None else data.slice(0, int(np.frombuffer(offsets, np.int32)[len(lines)]))
+    return (
+        pa.py_buffer(b"")
+        if data is None
+        else data.slice(0, int(np.frombuffer(offsets, np.int32)[len(lines)]))
+    )

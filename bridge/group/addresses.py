@@ -55,11 +55,15 @@ def with_port(host: str, port: int) -> str:
 def members_on_host(addresses: Sequence[Address], index: int) -> list[int]:
     """Return the members that can share files with member `index`, including itself, in order."""
     place = addresses[index].host, addresses[index].folder
-    return [other for other, address in enumerate(addresses) if (address.host, address.folder) == place]
+    return [
+        other for other, address in enumerate(addresses) if (address.host, address.folder) == place
+    ]
 
 
 def folder_id(path: str) -> str:
-    """Identify a folder among folders with the same path on this host, for example in other containers or of other users."""
+    """Identify a folder among folders with the same path on this host, for example in other
+    containers or of other users.
+    """
     status = os.stat(path)
     return f"{status.st_dev}-{status.st_ino}-{os.geteuid()}"
 
@@ -79,7 +83,8 @@ def own_host(network: str | None = None) -> str:
         found = next((address for address in own if ipaddress.ip_address(address) in inside), None)
         if found is None:
             raise ConfigurationError(
-                f"hostNetwork: expected an address in {network} on the host {socket.gethostname()}, got {', '.join(own)}"
+                f"hostNetwork: expected an address in {network} on the host {socket.gethostname()},"
+                f" got {', '.join(own)}"
             )
         return found
     try:
@@ -94,14 +99,18 @@ def own_host(network: str | None = None) -> str:
 
 
 def own_addresses() -> list[str]:
-    """Return the addresses of the interfaces that are up, IPv4 first, without addresses that have a scope."""
+    """Return the addresses of the interfaces that are up, IPv4 first, without addresses that have a
+    scope.
+    """
     # psutil lists an alias such as eth0:1 among the addresses, but not among the interfaces.
     up = {name for name, state in psutil.net_if_stats().items() if state.isup}
     found = [
         (each.family, each.address)
         for name, addresses in psutil.net_if_addrs().items()
         for each in addresses
-        if name.partition(":")[0] in up and each.family in (socket.AF_INET, socket.AF_INET6) and "%" not in each.address
+        if name.partition(":")[0] in up
+        and each.family in (socket.AF_INET, socket.AF_INET6)
+        and "%" not in each.address
     ]
     return [address for _, address in sorted(found, key=lambda each: each[0] != socket.AF_INET)]
 
@@ -129,7 +138,8 @@ def hold(group: str, index: int, attempt: int, address: Address) -> None:
         holders = [_bound(address.port), _bound(address.group_port)]
     except OSError as error:
         raise ConfigurationError(
-            f"a port of {address} was taken by another program before it could be used: {error}. Run the job again"
+            f"a port of {address} was taken by another program before it could be used: {error}."
+            " Run the job again"
         ) from None
     with _lock:
         _held[group, index, attempt] = holders
@@ -163,7 +173,9 @@ def _bound(port: int) -> socket.socket:
 def address_towards(target: str) -> str | None:
     """Return the address from which this host would send to another one; None without a route."""
     # To connect a datagram socket sends nothing; the system only chooses the interface.
-    with socket.socket(socket.AF_INET6 if ":" in target else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with socket.socket(
+        socket.AF_INET6 if ":" in target else socket.AF_INET, socket.SOCK_DGRAM
+    ) as probe:
         try:
             probe.connect((target, 9))
         except OSError:

@@ -1,4 +1,6 @@
-"""A log of extra-input chunks on the disk of member 0, which members of other hosts read at their own pace."""
+"""A log of extra-input chunks on the disk of member 0, which members of other hosts read at their
+own pace.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class ChunkLog:
             self._write(self._tally.end().SerializeToString(), is_last=True)
 
     def read(self, start: int, is_wanted: Callable[[], bool]) -> Iterator[bytes]:
-        """Yield the messages as they arrive, up to the end mark, or until the log is closed or `is_wanted` turns false."""
+        """Yield the messages as they arrive, up to the end mark, or until the log is closed or
+        `is_wanted` turns false.
+        """
         place, number = 0, 0
         # The first chunk creates the file.
         self._wait_for_more(0, is_wanted)

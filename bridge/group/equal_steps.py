@@ -1,7 +1,9 @@
-"""Shares of one size for all workers, so that they take the same number of synchronous training steps. Pure.
+"""Shares of one size for all workers, so that they take the same number of synchronous training
+steps. Pure.
 
-"pad" appends copies with weight 0 to short shares, "repeat" copies of their own rows; "drop" shortens long shares. A worker
-without rows copies a row of another worker: zeros would have the wrong shape, or be no valid image.
+"pad" appends copies with weight 0 to short shares, "repeat" copies of their own rows; "drop"
+shortens long shares. A worker without rows copies a row of another worker: zeros would have the
+wrong shape, or be no valid image.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ class Tail:
         return b"" if self._last is None else write_batch(self._last.slice(0, 1))
 
     def finish(self, sizes: list[int], own: int, sample: bytes) -> list[pa.RecordBatch]:
-        """Return the rows that end the share; `sample` is a row of another member, for a share without rows."""
+        """Return the rows that end the share; `sample` is a row of another member, for a share
+        without rows.
+        """
         if self._mode == DROP:
             return self._dropped(own - min(sizes))
         missing = max(sizes) - own
@@ -65,7 +69,10 @@ class Tail:
         added = rows.take(pa.array(np.arange(missing) % rows.num_rows))
         if self._mode == PAD:
             weightless = pa.array(np.zeros(missing, "f4"))
-            columns = [weightless if name == self._weight_column else added.column(name) for name in added.schema.names]
+            columns = [
+                weightless if name == self._weight_column else added.column(name)
+                for name in added.schema.names
+            ]
             added = pa.record_batch(columns, names=added.schema.names)
         return [added]
 
@@ -73,8 +80,8 @@ class Tail:
         """Return the held rows without the last `surplus` of them."""
         if surplus > self._rows_held:
             raise BridgeError(
-                f"equalSteps='drop': expected shares that differ by at most {HELD_ROWS} rows, got {surplus}; set 'pad' or "
-                "'repeat'"
+                f"equalSteps='drop': expected shares that differ by at most {HELD_ROWS} rows, got"
+                f" {surplus}; set 'pad' or 'repeat'"
             )
         left = self._rows_held - surplus
         kept = []

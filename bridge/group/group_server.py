@@ -55,20 +55,28 @@ class GroupServer:
         self._states = states or StateStore()
         calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]  # see bridge.member.bridge_server
         # The port is shared (SO_REUSEPORT), because its reservation is still open.
-        self._server = guarded_server(calls, token, "the call does not carry the token of this group", shares_port=True)
+        self._server = guarded_server(
+            calls, token, "the call does not carry the token of this group", shares_port=True
+        )
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-            "Report": grpc.unary_unary_rpc_method_handler(self._report, MemberReport.FromString, GroupState.SerializeToString)
+            "Report": grpc.unary_unary_rpc_method_handler(
+                self._report, MemberReport.FromString, GroupState.SerializeToString
+            )
         }
         if chunk_log is not None:
             handlers["TakeExtraInputs"] = grpc.unary_stream_rpc_method_handler(
                 self._send_extra_inputs, ExtraInputsRequest.FromString
             )
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(GROUP_SERVICE, handlers),))
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(GROUP_SERVICE, handlers),)
+        )
         if certificate is None:
             self._server.add_insecure_port(with_port(host, port))
         else:
             pair, own = (certificate.key, certificate.certificate), certificate.certificate
-            credentials = grpc.ssl_server_credentials([pair], root_certificates=own, require_client_auth=True)
+            credentials = grpc.ssl_server_credentials(
+                [pair], root_certificates=own, require_client_auth=True
+            )
             self._server.add_secure_port(with_port(host, port), credentials)
         self._server.start()
 
@@ -79,11 +87,16 @@ class GroupServer:
         state = report.state
         self._check_attempt(f"member {state.index}", state.attempt, context)
         if state.index >= self._size:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"a group of {self._size} has no member {state.index}")
+            context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"a group of {self._size} has no member {state.index}",
+            )
         with self._lock:
             return self._states.answer(report, time.monotonic())
 
-    def _send_extra_inputs(self, request: ExtraInputsRequest, context: grpc.ServicerContext) -> Iterator[bytes]:
+    def _send_extra_inputs(
+        self, request: ExtraInputsRequest, context: grpc.ServicerContext
+    ) -> Iterator[bytes]:
         """Yield chunks at the speed of the reader: gRPC asks for the next one when it has room."""
         self._check_attempt("the member", request.attempt, context)
         assert self._chunk_log is not None

@@ -20,17 +20,27 @@ from akdl.wire.token import TOKEN
 from bridge.group.addresses import Address
 from bridge.group.chunk_log import ChunkLog
 from bridge.group.group_server import GroupServer
-from bridge.group.state_store import LOST_S, REPORT_S, StateStore, ask_all_s, essence, report_s, stands_still
+from bridge.group.state_store import (
+    LOST_S,
+    REPORT_S,
+    StateStore,
+    ask_all_s,
+    essence,
+    report_s,
+    stands_still,
+)
 from bridge.group.states import KnownStates
 from bridge.settings import TLS_NAME, Certificate, GroupSettings
 
 _ANSWER_S = 5.0
 _LAST_ANSWER_S = 1.0
-_SAMPLE_S = 12.0  # for a large row; a member that sends no other report for LOST_S would count as lost
+# for a large row; a member that sends no other report for LOST_S would count as lost
+_SAMPLE_S = 12.0
 
 
 class Membership:
-    """The last known states of all members, and the channel to member 0. A group of one has no channel.
+    """The last known states of all members, and the channel to member 0. A group of one has no
+    channel.
 
     Args:
         changed: Lock of the member, under which the known states are read and written. No call is
@@ -81,9 +91,15 @@ class Membership:
         if len(addresses) == 1:
             return
         if self._index == 0:
-            (host, _, port, _), token, certificate = addresses[0], self._settings.token, self._settings.certificate
+            (host, _, port, _), token, certificate = (
+                addresses[0],
+                self._settings.token,
+                self._settings.certificate,
+            )
             size, states = len(addresses), self._states
-            self._server = GroupServer(host, port, token, self._attempt, size, certificate, chunk_log, states)
+            self._server = GroupServer(
+                host, port, token, self._attempt, size, certificate, chunk_log, states
+            )
         self.report_to(addresses[0].group)
 
     def report_to(self, hub: str) -> None:
@@ -119,10 +135,11 @@ class Membership:
 
     @property
     def is_over(self) -> bool:
-        """Member 0 may leave when all members have ended and it has answered them, another member when member 0 knows its end.
+        """Member 0 may leave when all members have ended and it has answered them, another member
+        when member 0 knows its end.
 
-        With the lock held. A member 0 that does not answer any more has left, and its last answer was lost. If not, it misses
-        this member.
+        With the lock held. A member 0 that does not answer any more has left, and its last answer
+        was lost. If not, it misses this member.
         """
         if self._index == 0:
             members, now = range(self._settings.size), time.monotonic()
@@ -137,12 +154,16 @@ class Membership:
         return time.monotonic() - self._answered if self._answered else 0.0
 
     def ask_all(self) -> None:
-        """Request the last state of all members, with their progress, and wait for the answer. Without the lock."""
+        """Request the last state of all members, with their progress, and wait for the answer.
+        Without the lock.
+        """
         if self._channel is not None:
             self._report(self._state(), _LAST_ANSWER_S, wants_all=True)
 
     def exchange_sample(self, giver: int | None, own: bytes) -> None:
-        """Send a row to members without rows if this member is the `giver`, or request one; then `has_sample` turns true."""
+        """Send a row to members without rows if this member is the `giver`, or request one; then
+        `has_sample` turns true.
+        """
         self._sample_to_send = own if giver == self._index else b""
         self._needs_sample = giver is not None and not own
 
@@ -151,10 +172,14 @@ class Membership:
         return not self._sample_to_send and (bool(self.sample) or not self._needs_sample)
 
     def take_extra_inputs(self, taken: int) -> Any:
-        """Return a gRPC call that yields the chunks of the extra inputs after the first `taken`, and at last the end mark."""
+        """Return a gRPC call that yields the chunks of the extra inputs after the first `taken`,
+        and at last the end mark.
+        """
         assert self._channel is not None
         call = self._channel.unary_stream(
-            f"/{GROUP_SERVICE}/TakeExtraInputs", ExtraInputsRequest.SerializeToString, Chunk.FromString
+            f"/{GROUP_SERVICE}/TakeExtraInputs",
+            ExtraInputsRequest.SerializeToString,
+            Chunk.FromString,
         )
         return call(ExtraInputsRequest(attempt=self._attempt, taken=taken), metadata=self._metadata)
 
@@ -168,7 +193,9 @@ class Membership:
             with self._changed:
                 state, is_urgent = self._own_state(), self.is_waiting or not self._known.is_formed
             now = time.monotonic()
-            wants_all = stands_still(state, self._settings) and now >= self._asked_all + ask_all_s(size)
+            wants_all = stands_still(state, self._settings) and now >= self._asked_all + ask_all_s(
+                size
+            )
             is_due = now >= self._reported + report_s(size, is_urgent)
             if is_due or wants_all or self._sample_to_send or essence(state) != self._known_essence:
                 self._report(state, _ANSWER_S, wants_all)
@@ -191,7 +218,9 @@ class Membership:
             )
             has_sample = report.sample or report.wants_sample
             try:
-                answer = self._call(report, metadata=self._metadata, timeout=_SAMPLE_S if has_sample else timeout_s)
+                answer = self._call(
+                    report, metadata=self._metadata, timeout=_SAMPLE_S if has_sample else timeout_s
+                )
             # A lost report is not repeated, since the next one has the latest state anyway. What
             # follows from a lasting loss is up to `bridge.errors.diagnosis`.
             except grpc.RpcError as error:
@@ -220,7 +249,12 @@ class Membership:
                 self._sample_to_send = b""
             self.sample = answer.sample or self.sample
             is_end_known = state.phase == ENDED
-            if answer.members or answer.sample or report.sample or is_end_known != self.is_end_known:
+            if (
+                answer.members
+                or answer.sample
+                or report.sample
+                or is_end_known != self.is_end_known
+            ):
                 self.is_end_known = is_end_known
                 self._changed.notify_all()
 
@@ -235,4 +269,6 @@ def _open_channel(address: str, certificate: Certificate | None) -> grpc.Channel
         return grpc.insecure_channel(address, options=options)
     own = certificate.certificate
     options.append(("grpc.ssl_target_name_override", TLS_NAME))
-    return grpc.secure_channel(address, grpc.ssl_channel_credentials(own, certificate.key, own), options)
+    return grpc.secure_channel(
+        address, grpc.ssl_channel_credentials(own, certificate.key, own), options
+    )

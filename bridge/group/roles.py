@@ -1,4 +1,6 @@
-"""Roles and addresses of a group as TF_CONFIG: the chief is worker 0, and parameter servers follow the workers. Pure."""
+"""Roles and addresses of a group as TF_CONFIG: the chief is worker 0, and parameter servers follow
+the workers. Pure.
+"""
 
 from __future__ import annotations
 

@@ -32,13 +32,25 @@ def ask_all_s(size: int) -> float:
 
 
 def essence(state: MemberState) -> tuple[object, ...]:
-    """Return the part of a state that every member needs; it changes a few times in the life of a member."""
+    """Return the part of a state that every member needs; it changes a few times in the life of a
+    member.
+    """
     rows = state.rows if state.input_ended else None
-    return (state.phase, state.failure, state.input_ended, rows, state.dataset_file, state.dataset_complete, state.wants_files)
+    return (
+        state.phase,
+        state.failure,
+        state.input_ended,
+        rows,
+        state.dataset_file,
+        state.dataset_complete,
+        state.wants_files,
+    )
 
 
 def stands_still(state: MemberState, settings: GroupSettings) -> bool:
-    """Return True for a member without progress: it needs the progress of all others to find the cause."""
+    """Return True for a member without progress: it needs the progress of all others to find the
+    cause.
+    """
     limit_s = min(STILL_S, settings.stall_timeout_s / 2) if settings.stall_timeout_s else STILL_S
     return state.phase == RUNNING and not state.waiting and state.idle_s >= limit_s
 
@@ -72,12 +84,20 @@ class StateStore:
             self._note_change(state.index)
         self._look_for_silence(now)
         self._sample = report.sample or self._sample
-        answer = GroupState(version=self._version, is_all=report.wants_all, sample=self._sample if report.wants_sample else b"")
-        answer.members.extend(self._all(now) if report.wants_all else self._changed_since(report.version))
+        answer = GroupState(
+            version=self._version,
+            is_all=report.wants_all,
+            sample=self._sample if report.wants_sample else b"",
+        )
+        answer.members.extend(
+            self._all(now) if report.wants_all else self._changed_since(report.version)
+        )
         return answer
 
     def waits_for_answer(self, index: int, now: float) -> bool:
-        """Return True for a member that reports, and has never received an answer: it would take this group for unreachable."""
+        """Return True for a member that reports, and has never received an answer: it would take
+        this group for unreachable.
+        """
         return index not in self._answered and now < self._reported[index] + LOST_S / 2
 
     def _all(self, now: float) -> list[MemberState]:

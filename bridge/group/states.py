@@ -14,8 +14,10 @@ from akdl.wire.status_pb2 import MemberStatus
 from bridge.group.roles import label
 from bridge.settings import GroupSettings
 
-LEFT_ALONE_S = 15.0  # of standstill, after which a parameter server that has returned counts as the cause
-MISSED_S = 2.0  # of standstill, after which a process counts as waiting for workers that have returned
+# of standstill, after which a parameter server that has returned counts as the cause
+LEFT_ALONE_S = 15.0
+# of standstill, after which a process counts as waiting for workers that have returned
+MISSED_S = 2.0
 
 _State = TypeVar("_State", MemberState, MemberStatus)
 _PHASES = {STARTING: "its process has not connected", ENDED: "ended", FAILED: "failed"}
@@ -24,8 +26,9 @@ _PHASES = {STARTING: "its process has not connected", ENDED: "ended", FAILED: "f
 def awaited(still: Sequence[_State]) -> _State:
     """Return the member that the other ones wait for, of members without progress.
 
-    A script that waits for another script has read at least as many rows, and is often in a call of TensorFlow. If most members
-    sleep, one that spins is in an endless loop; if most spin, they poll for one that sleeps.
+    A script that waits for another script has read at least as many rows, and is often in a call of
+    TensorFlow. If most members sleep, one that spins is in an endless loop; if most spin, they poll
+    for one that sleeps.
     """
     spins = 2 * sum(state.spinning for state in still) <= len(still)
     first = min((state.rows_read, state.calling) for state in still)
@@ -66,14 +69,20 @@ class KnownStates:
 
     def returned(self, index: int) -> list[str]:
         """Names of the other members whose scripts have returned, for errors of this one."""
-        return [self._name(other) for other in self._settings.deciding if other != index and self._phase(other) == ENDED]
+        return [
+            self._name(other)
+            for other in self._settings.deciding
+            if other != index and self._phase(other) == ENDED
+        ]
 
     def wishes(self, index: int) -> Wishes:
         """Requests to this member's process, which travel in the answer to its report."""
         state = self._states[index]
         is_still = state.idle_s >= MISSED_S and not state.waiting
         wants_files = any(each.wants_files for each in self._states.values())
-        return Wishes(dataset_file=wants_files, returned=", ".join(self.returned(index)) if is_still else "")
+        return Wishes(
+            dataset_file=wants_files, returned=", ".join(self.returned(index)) if is_still else ""
+        )
 
     @property
     def is_formed(self) -> bool:
@@ -83,20 +92,29 @@ class KnownStates:
 
     @property
     def unformed(self) -> list[str]:
-        return [self._name(index) for index in range(self._settings.size) if self._phase(index) == STARTING]
+        return [
+            self._name(index)
+            for index in range(self._settings.size)
+            if self._phase(index) == STARTING
+        ]
 
     def silent(self, silent_s: float, index: int) -> list[str]:
         return [
             self._name(state.index)
             for state in self._states.values()
-            if state.index != index and state.phase not in (STARTING, ENDED, FAILED) and state.silent_s > silent_s
+            if state.index != index
+            and state.phase not in (STARTING, ENDED, FAILED)
+            and state.silent_s > silent_s
         ]
 
     # Equal steps, and the files of all workers.
 
     @property
     def input_has_ended(self) -> bool:
-        return all(index in self._states and self._states[index].input_ended for index in self._settings.fed)
+        return all(
+            index in self._states and self._states[index].input_ended
+            for index in self._settings.fed
+        )
 
     @property
     def share_sizes(self) -> list[int]:
@@ -104,8 +122,12 @@ class KnownStates:
 
     @property
     def giver(self) -> int | None:
-        """The member that sends a sample row to members without rows; None if no share is empty, or all are."""
-        empty = [self._states[index].rows == 0 for index in self._settings.fed if index in self._states]
+        """The member that sends a sample row to members without rows; None if no share is empty, or
+        all are.
+        """
+        empty = [
+            self._states[index].rows == 0 for index in self._settings.fed if index in self._states
+        ]
         if not any(empty) or all(empty):
             return None
         return self._settings.fed[empty.index(False)]
@@ -116,18 +138,31 @@ class KnownStates:
         states = [self._states.get(index) for index in self._settings.fed]
         if not all(state is not None and state.dataset_complete for state in states):
             return None
-        return Shares(shares=[Share(path=state.dataset_file, rows=state.rows) for state in states if state is not None])
+        return Shares(
+            shares=[
+                Share(path=state.dataset_file, rows=state.rows)
+                for state in states
+                if state is not None
+            ]
+        )
 
     # Standstill.
 
     def lagging(self, idle_s: float) -> int | None:
         """Return the member that holds up a group without progress for `idle_s` seconds; else None.
 
-        Progress is to read or write rows, to report, to work, to end, or to fail: the error is on its way then. A member that
-        waits for Flink may hold up all others without a fault, unless Flink itself waits for one of them.
+        Progress is to read or write rows, to report, to work, to end, or to fail: the error is on
+        its way then. A member that waits for Flink may hold up all others without a fault, unless
+        Flink itself waits for one of them.
         """
-        running = [state for state in self._states.values() if state.phase not in (STARTING, ENDED, FAILED)]
-        stuck = [state for state in running if not state.waiting and state.index in self._settings.deciding]
+        running = [
+            state for state in self._states.values() if state.phase not in (STARTING, ENDED, FAILED)
+        ]
+        stuck = [
+            state
+            for state in running
+            if not state.waiting and state.index in self._settings.deciding
+        ]
         if not stuck or any(state.idle_s < idle_s for state in running if not state.waiting):
             return None
         # The end of another member is progress too: the others may go on because of it, and the
@@ -144,12 +179,20 @@ class KnownStates:
     def is_deserted_by(self, index: int) -> bool:
         """Return True if this member only serves workers, and all of them stand still."""
         deciding = self._settings.deciding
-        running = [state for state in self._states.values() if state.index in deciding and state.phase != ENDED]
-        stand_still = [state for state in running if not state.waiting and state.idle_s >= LEFT_ALONE_S]
+        running = [
+            state
+            for state in self._states.values()
+            if state.index in deciding and state.phase != ENDED
+        ]
+        stand_still = [
+            state for state in running if not state.waiting and state.idle_s >= LEFT_ALONE_S
+        ]
         return index not in deciding and bool(running) and len(stand_still) == len(running)
 
     def can_do_without(self, index: int) -> bool:
-        """Return True for a parameter server while no worker has failed: scripts that need no servers usually fail there."""
+        """Return True for a parameter server while no worker has failed: scripts that need no
+        servers usually fail there.
+        """
         deciding = self._settings.deciding
         is_server = index >= self._settings.num_workers
         return is_server and not any(self._phase(other) == FAILED for other in deciding)
@@ -164,9 +207,15 @@ class KnownStates:
             return f"{where}: has not reported"
         if state.phase in _PHASES:
             return f"{where}: {_PHASES[state.phase]}{': ' + state.failure if state.failure else ''}"
-        rows = f"has read {state.rows_read} of {state.rows} rows" if index in self._settings.fed else "runs"
+        rows = (
+            f"has read {state.rows_read} of {state.rows} rows"
+            if index in self._settings.fed
+            else "runs"
+        )
         since = "waits for Flink" if state.waiting else f"last progress {state.idle_s:.0f} s ago"
-        does = (", in a call of TensorFlow" if state.calling else "") + (", uses the processor" if state.spinning else "")
+        does = (", in a call of TensorFlow" if state.calling else "") + (
+            ", uses the processor" if state.spinning else ""
+        )
         return f"{where}: {rows}, {since}{does}"
 
     def _name(self, index: int) -> str:

@@ -34,7 +34,9 @@ def tell(text: str) -> None:
 
 
 def print_line(stream: TextIO, text: str) -> None:
-    """Write and flush; characters that the stream's encoding lacks, as in the locale C, become escapes."""
+    """Write and flush; characters that the stream's encoding lacks, as in the locale C, become
+    escapes.
+    """
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     stream.flush()
@@ -48,7 +50,9 @@ class LogFile(RotatingFileHandler):
 
     def __init__(self, path: str, most_bytes: int = 100 << 20, most_files: int = 10) -> None:
         self._is_open = True
-        super().__init__(path, "a", most_bytes, most_files - 1, "utf-8", delay=True, errors="backslashreplace")
+        super().__init__(
+            path, "a", most_bytes, most_files - 1, "utf-8", delay=True, errors="backslashreplace"
+        )
 
     def write(self, line: str) -> None:
         if self._is_open:
@@ -62,12 +66,16 @@ class LogFile(RotatingFileHandler):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         logger.warning(
-            "cannot write the log file %s, so the job continues without it: %s", self.baseFilename, sys.exc_info()[1]
+            "cannot write the log file %s, so the job continues without it: %s",
+            self.baseFilename,
+            sys.exc_info()[1],
         )
         self.close()
 
     def _open(self) -> TextIOWrapper:
-        return open(self.baseFilename, "w", encoding=self.encoding, errors=self.errors, opener=_open_own)
+        return open(
+            self.baseFilename, "w", encoding=self.encoding, errors=self.errors, opener=_open_own
+        )
 
 
 def _open_own(path: str, flags: int) -> int:

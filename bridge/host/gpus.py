@@ -1,9 +1,10 @@
 """Leases of this host's GPUs: no two processes get the same one by accident.
 
-A lease is a file lock per GPU on a descriptor that the TensorFlow process inherits, so the kernel frees the GPU after any
-death, and not before the last process with the descriptor has ended. The lock files stay: if one were deleted, two processes
-could lock two files of the same name. Their folder belongs to the user alone, as any user could block all GPUs in a public one;
-between users and containers, the cluster manager distributes GPUs in CUDA_VISIBLE_DEVICES or AKDL_GPUS.
+A lease is a file lock per GPU on a descriptor that the TensorFlow process inherits, so the kernel
+frees the GPU after any death, and not before the last process with the descriptor has ended. The
+lock files stay: if one were deleted, two processes could lock two files of the same name. Their
+folder belongs to the user alone, as any user could block all GPUs in a public one; between users
+and containers, the cluster manager distributes GPUs in CUDA_VISIBLE_DEVICES or AKDL_GPUS.
 """
 
 from __future__ import annotations
@@ -35,15 +36,18 @@ _NAME = re.compile(r"[\w./:-]+")  # an index, GPU-<uuid>, MIG-<uuid>, MIG-GPU-<u
 def inventory(environment: Mapping[str, str]) -> list[str] | None:
     """GPUs that processes of this host may use, or None if they are unknown.
 
-    AKDL_GPUS names them ("0,1" or UUIDs; empty for no GPU), else nvidia-smi lists their UUIDs: CUDA counts them in another
-    order. CUDA_VISIBLE_DEVICES limits both, and is the list without nvidia-smi.
+    AKDL_GPUS names them ("0,1" or UUIDs; empty for no GPU), else nvidia-smi lists their UUIDs: CUDA
+    counts them in another order. CUDA_VISIBLE_DEVICES limits both, and is the list without
+    nvidia-smi.
     """
     chosen, visible = environment.get("AKDL_GPUS"), environment.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         known = {name: name for name in _names(chosen)}
         wrong = [name for name in known if not _NAME.fullmatch(name)]
         if wrong:
-            raise ConfigurationError(f"AKDL_GPUS: expected indexes or UUIDs of GPUs separated by commas, got {chosen!r}")
+            raise ConfigurationError(
+                f"AKDL_GPUS: expected indexes or UUIDs of GPUs separated by commas, got {chosen!r}"
+            )
     else:
         program = shutil.which("nvidia-smi", path=environment.get("PATH", os.defpath))
         if program is None:
@@ -53,12 +57,18 @@ def inventory(environment: Mapping[str, str]) -> list[str] | None:
         return list(dict.fromkeys(known.values()))
     found = list(dict.fromkeys(_visible(known, _names(visible))))
     if known and visible and not found:
-        logger.warning("the GPUs %s are not used, because CUDA_VISIBLE_DEVICES=%s leaves them out", ", ".join(known), visible)
+        logger.warning(
+            "the GPUs %s are not used, because CUDA_VISIBLE_DEVICES=%s leaves them out",
+            ", ".join(known),
+            visible,
+        )
     return found
 
 
 class Lease:
-    """GPUs of one process, for as long as this object or a child that inherited `fds` holds them."""
+    """GPUs of one process, for as long as this object or a child that inherited `fds` holds
+    them.
+    """
 
     def __init__(self, devices: Sequence[str], fds: Sequence[int]) -> None:
         self.devices = tuple(devices)
@@ -86,11 +96,19 @@ def lease_for(name: str, count: int | None, wait_s: float) -> Lease | None:
             return None
         leased = lease(count, found, wait_s, name=name)
     if found:
-        logger.info("%s: GPUs %s", name, ", ".join(leased.devices) or "none (not requested, or not free)")
+        logger.info(
+            "%s: GPUs %s", name, ", ".join(leased.devices) or "none (not requested, or not free)"
+        )
     return leased
 
 
-def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, folder: str | None = None, name: str = "") -> Lease:
+def lease(
+    count: int | None,
+    inventory: Sequence[str],
+    wait_s: float = 0.0,
+    folder: str | None = None,
+    name: str = "",
+) -> Lease:
     """Lease free GPUs.
 
     Args:
@@ -106,12 +124,15 @@ def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, fold
     """
     if count == 0 or not inventory:
         if count:
-            raise ConfigurationError(f"{_gpus(count)} wanted for one process, but this host has no GPU. {_HOW_TO_NAME_THEM}")
+            raise ConfigurationError(
+                f"{_gpus(count)} wanted for one process, but this host has no GPU."
+                f" {_HOW_TO_NAME_THEM}"
+            )
         return Lease((), ())
     if count is not None and count > len(inventory):
         raise ConfigurationError(
-            f"{_gpus(count)} wanted for one process, but this host has only {len(inventory)}: {', '.join(inventory)}. "
-            f"Ask for fewer. {_HOW_TO_NAME_THEM}"
+            f"{_gpus(count)} wanted for one process, but this host has only {len(inventory)}:"
+            f" {', '.join(inventory)}. Ask for fewer. {_HOW_TO_NAME_THEM}"
         )
     place = _lock_folder(folder)
     deadline, warned = time.monotonic() + wait_s, False
@@ -125,7 +146,12 @@ def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, fold
             if time.monotonic() >= deadline:
                 raise ConfigurationError(_too_few(count, inventory, place))
             if not warned:
-                logger.warning("%s: %s It waits for them, at most %g s", name, _too_few(count, inventory, place), wait_s)
+                logger.warning(
+                    "%s: %s It waits for them, at most %g s",
+                    name,
+                    _too_few(count, inventory, place),
+                    wait_s,
+                )
                 warned = True
         time.sleep(_POLL_S)
 
@@ -137,7 +163,9 @@ def holders(inventory: Sequence[str], folder: str | None = None) -> dict[str, st
         return _holders(inventory, place)
 
 
-_HOW_TO_NAME_THEM = "The TaskManager's variable AKDL_GPUS can name other GPUs, for example AKDL_GPUS=0,1."
+_HOW_TO_NAME_THEM = (
+    "The TaskManager's variable AKDL_GPUS can name other GPUs, for example AKDL_GPUS=0,1."
+)
 
 
 def _names(text: str) -> list[str]:
@@ -145,7 +173,9 @@ def _names(text: str) -> list[str]:
 
 
 def _cut(names: Sequence[str]) -> Iterator[str]:
-    """Yield names up to the first invalid one: CUDA ignores it and all after it (-1; Slurm says NoDevFiles)."""
+    """Yield names up to the first invalid one: CUDA ignores it and all after it (-1; Slurm says
+    NoDevFiles).
+    """
     for name in names:
         if not re.fullmatch(r"\d+|(GPU|MIG)-.+", name):
             return
@@ -166,7 +196,9 @@ def _ask(program: str) -> dict[str, str]:
     """UUIDs of nvidia-smi by index and by UUID; empty when it fails."""
     command = [program, "--query-gpu=index,uuid", "--format=csv,noheader"]
     try:
-        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=QUERY_S).stdout
+        answer = subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=QUERY_S
+        ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stdout", None) or ""  # nvidia-smi prints its errors to stdout
         logger.warning("nvidia-smi failed, so GPUs are not used: %s %s", error, str(said).strip())
@@ -176,7 +208,9 @@ def _ask(program: str) -> dict[str, str]:
 
 
 def _lock_folder(folder: str | None) -> str:
-    """Folder of the locks, of this user alone; in /tmp, as some cluster managers set a TMPDIR for each process."""
+    """Folder of the locks, of this user alone; in /tmp, as some cluster managers set a TMPDIR for
+    each process.
+    """
     if folder is None:
         base = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
         folder = user_place(f"akdl_gpus_{os.geteuid()}", base)
@@ -196,14 +230,17 @@ def _open(folder: str, name: str) -> int:
 
 @contextlib.contextmanager
 def _guard(folder: str) -> Iterator[None]:
-    """Let one process choose at a time: two processes that need two of two GPUs would get one each, and both fail."""
+    """Let one process choose at a time: two processes that need two of two GPUs would get one each,
+    and both fail.
+    """
     fd = _open(folder, "guard")
     try:
         deadline = time.monotonic() + _GUARD_S
         while not try_lock(fd):
             if time.monotonic() >= deadline:
                 raise ConfigurationError(
-                    f"another process has locked {folder}/guard for {_GUARD_S:g} s; is a process of akdl suspended?"
+                    f"another process has locked {folder}/guard for {_GUARD_S:g} s; is a process of"
+                    " akdl suspended?"
                 )
             time.sleep(_POLL_S / 10)
         yield
@@ -250,9 +287,10 @@ def _holders(inventory: Sequence[str], folder: str) -> dict[str, str]:
 def _too_few(count: int, inventory: Sequence[str], folder: str) -> str:
     taken = [f"{device} ({holder})" for device, holder in _holders(inventory, folder).items()]
     return (
-        f"{_gpus(count)} wanted for one process, but this host has {len(inventory) - len(taken)} free of {len(inventory)}; "
-        f"other processes have {', '.join(taken)}. Ask for fewer per process, run fewer processes on this host (fewer slots "
-        "per TaskManager), or wait for the end of the other jobs."
+        f"{_gpus(count)} wanted for one process, but this host has {len(inventory) - len(taken)}"
+        f" free of {len(inventory)}; other processes have {', '.join(taken)}. Ask for fewer per"
+        " process, run fewer processes on this host (fewer slots per TaskManager), or wait for the"
+        " end of the other jobs."
     )
 
 

@@ -36,8 +36,8 @@ _SHOWN_LINES = 5
 _KEPT_LINES = 1000  # of the output of a program
 _COMPLETE = ".akdl-complete"  # in the folder, once it is complete
 _PACK = (
-    "pack it with conda-pack, or install the packages into a relocatable Python (such as one from uv); a venv cannot be "
-    "packed, since it only links to a Python elsewhere"
+    "pack it with conda-pack, or install the packages into a relocatable Python (such as one from"
+    " uv); a venv cannot be packed, since it only links to a Python elsewhere"
 )
 
 
@@ -71,7 +71,9 @@ class Interpreter:
 
 
 def open_interpreter(operator: str, python: str | PythonArchive | None) -> Interpreter:
-    """The interpreter of TensorFlow processes on this host, unpacked if need be; None means the one of this program."""
+    """The interpreter of TensorFlow processes on this host, unpacked if need be; None means the one
+    of this program.
+    """
     if isinstance(python, PythonArchive):
         with refused_at(f"{operator}: pythonEnv {python.origin}", ConfigurationError):
             return _open_archive(python)
@@ -81,14 +83,17 @@ def open_interpreter(operator: str, python: str | PythonArchive | None) -> Inter
         chosen = interpreter_in(chosen) or os.path.join(chosen, "bin", "python")
     if not os.access(chosen, os.X_OK):
         raise ConfigurationError(
-            f"{operator}: pythonEnv names the interpreter {chosen}, which does not exist or cannot be run on this host"
+            f"{operator}: pythonEnv names the interpreter {chosen}, which does not exist or cannot"
+            " be run on this host"
         )
     return Interpreter(chosen)
 
 
 def means_tensorflow_1(operator: str) -> bool:
     """Return True for operators whose names in Alink stand for TensorFlow 1."""
-    return operator.startswith(("TensorFlow", "TFTableModelTrain")) and not operator.startswith("TensorFlow2")
+    return operator.startswith(("TensorFlow", "TFTableModelTrain")) and not operator.startswith(
+        "TensorFlow2"
+    )
 
 
 def interpreter_in(folder: str) -> str | None:
@@ -133,7 +138,13 @@ def _unpack(archive: PythonArchive, folder: str) -> None:
     shutil.rmtree(target, ignore_errors=True)
     path = path_on_host(archive.path)
     found = _fill(target, path, archive.sha256)
-    logger.info("pythonEnv %s: unpacked %s in %.1f s: %s", archive.origin, path, time.monotonic() - started, found)
+    logger.info(
+        "pythonEnv %s: unpacked %s in %.1f s: %s",
+        archive.origin,
+        path,
+        time.monotonic() - started,
+        found,
+    )
 
 
 def _fill(target: str, path: str, sha256: str) -> str:
@@ -160,13 +171,23 @@ def _fill(target: str, path: str, sha256: str) -> str:
 
 
 def first_lines(python: str) -> str:
-    """Sentence about lines of `.pth` files that an interpreter runs before all other code, newest first; "" without any."""
+    """Sentence about lines of `.pth` files that an interpreter runs before all other code, newest
+    first; "" without any.
+    """
     root, found = os.path.dirname(os.path.dirname(python)), []
     paths = glob.glob(os.path.join(glob.escape(root), "lib", "python3*", "site-packages", "*.pth"))
     for path in sorted(paths, key=os.path.getmtime, reverse=True):
         with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-            found += [f"{path}: {line.strip():.80}" for line in file if line.startswith(("import ", "import\t"))]
-    return f". Before all other code, this Python runs {'; '.join(found[:_SHOWN_LINES])}" if found else ""
+            found += [
+                f"{path}: {line.strip():.80}"
+                for line in file
+                if line.startswith(("import ", "import\t"))
+            ]
+    return (
+        f". Before all other code, this Python runs {'; '.join(found[:_SHOWN_LINES])}"
+        if found
+        else ""
+    )
 
 
 def versions_of(python: str) -> str:
@@ -174,7 +195,9 @@ def versions_of(python: str) -> str:
 
 
 def look_into(python: str, limit_s: float = _LOOK_S) -> tuple[int, str]:
-    """Exit status and output of akdl's check of a Python, in which no packages of this program are visible."""
+    """Exit status and output of akdl's check of a Python, in which no packages of this program are
+    visible.
+    """
     return _run([python, "-m", "akdl.process.preflight"], limit_s)
 
 
@@ -189,7 +212,9 @@ def _run(command: list[str], timeout_s: float) -> tuple[int, str]:
         closing.callback(folder.remove)
         environment = variables(None, os.environ, command[0], folder)
         try:
-            child = ChildProcess(command, environment, folder.path, lambda line: None, lambda: None, _KEPT_LINES)
+            child = ChildProcess(
+                command, environment, folder.path, lambda line: None, lambda: None, _KEPT_LINES
+            )
         except OSError as error:
             raise ConfigurationError(_cannot_run(command[0], error)) from None
         closing.callback(child.stop, 0.0)
@@ -201,19 +226,24 @@ def _run(command: list[str], timeout_s: float) -> tuple[int, str]:
 
 def _printed(command: str, status: int, output: str) -> str:
     if status:
-        raise ConfigurationError(f"{command} failed with status {status}: {output[-2000:]}; {_PACK}")
+        raise ConfigurationError(
+            f"{command} failed with status {status}: {output[-2000:]}; {_PACK}"
+        )
     return output
 
 
 def _cannot_run(python: str, error: OSError) -> str:
     if error.errno == errno.E2BIG:
         return (
-            f"this host cannot run the interpreter {python}: its variables are larger than the system allows, on Linux 128 KB "
-            "for each and usually 2 MB for all. Write large values to a user file instead of envVars"
+            f"this host cannot run the interpreter {python}: its variables are larger than the"
+            " system allows, on Linux 128 KB for each and usually 2 MB for all. Write large values"
+            " to a user file instead of envVars"
         )
     if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
-        return f"this host cannot start another process for the interpreter {python}: {error.strerror}"
+        return (
+            f"this host cannot start another process for the interpreter {python}: {error.strerror}"
+        )
     return (
-        f"this host cannot run the interpreter {python} ({error.strerror}); is it built for this system and processor "
-        f"({os.uname().sysname} {os.uname().machine})?"
+        f"this host cannot run the interpreter {python} ({error.strerror}); is it built for this"
+        f" system and processor ({os.uname().sysname} {os.uname().machine})?"
     )

@@ -33,7 +33,9 @@ class Lines:
         self._shown_at = now
 
     def feed(self, printed: bytes, now: float) -> list[str]:
-        """Return the complete lines of the output so far; parts of lines longer than `LINE_CHARACTERS`."""
+        """Return the complete lines of the output so far; parts of lines longer than
+        `LINE_CHARACTERS`.
+        """
         text = self._decode(printed)
         # Most scripts print no bars, and their output is split without a look at each move.
         if not self._is_overwritten and "\r" not in text and "\x08" not in text:
@@ -76,4 +78,6 @@ class Lines:
 
 def _cut(line: str) -> list[str]:
     line = line.rstrip("\r")
-    return [line[start : start + LINE_CHARACTERS] for start in range(0, len(line), LINE_CHARACTERS)] or [""]
+    return [
+        line[start : start + LINE_CHARACTERS] for start in range(0, len(line), LINE_CHARACTERS)
+    ] or [""]

@@ -2,12 +2,17 @@
 
 Scripts, checks of interpreters and unpacking all run as such a child, so that nothing of them stays
 behind, however this process ends. Shutdown rules:
-- A process is always the leader of its own session, so it can be killed together with all processes that its script starts.
-- It ends when its script ends, and gets `patience_s` for that; then SIGTERM to the group, then SIGKILL.
-- When the leader has exited, the rest of its group is killed before the leader is reaped. Until then the system cannot give
-  the group's number to another group. Processes that have left the group, such as daemons, are found by a variable and killed.
-- It holds one end of a pipe; when this process dies, even by SIGKILL, the child sees the end of the pipe and exits.
-- `stop` may be called at any time, twice, from any thread; when it returns, no process of the group is alive.
+- A process is always the leader of its own session, so it can be killed together with all processes
+  that its script starts.
+- It ends when its script ends, and gets `patience_s` for that; then SIGTERM to the group, then
+  SIGKILL.
+- When the leader has exited, the rest of its group is killed before the leader is reaped. Until
+  then the system cannot give the group's number to another group. Processes that have left the
+  group, such as daemons, are found by a variable and killed.
+- It holds one end of a pipe; when this process dies, even by SIGKILL, the child sees the end of the
+  pipe and exits.
+- `stop` may be called at any time, twice, from any thread; when it returns, no process of the group
+  is alive.
 """
 
 from __future__ import annotations
@@ -118,7 +123,9 @@ class ChildProcess:
             on_line(line)
 
     def place_of_abort(self) -> str:
-        """End it by SIGABRT, at which Python prints its stacks, and return the sentence of `place_in`."""
+        """End it by SIGABRT, at which Python prints its stacks, and return the sentence of
+        `place_in`.
+        """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGABRT)
         self.wait(STACKS_S)
@@ -166,7 +173,9 @@ class ChildProcess:
         return self._exited.wait(timeout_s)
 
     def stop(self, patience_s: float) -> None:
-        """End it: wait `patience_s` seconds, then SIGTERM, then SIGKILL. Returns when it and its group are gone."""
+        """End it: wait `patience_s` seconds, then SIGTERM, then SIGKILL. Returns when it and its
+        group are gone.
+        """
         if not self.wait(patience_s):
             self._signal_group(signal.SIGTERM)
             if not self.wait(TERM_GRACE_S):
@@ -205,7 +214,9 @@ class ChildProcess:
                 self._on_line(line)
             # A broken console must not stop the reading: the child would block on a full pipe.
             except Exception:
-                logging.getLogger(__name__).exception("cannot pass on a line of process %d", self.pid)
+                logging.getLogger(__name__).exception(
+                    "cannot pass on a line of process %d", self.pid
+                )
 
     def _reap(self) -> None:
         """Wait for the child in a thread of its own, and end all that it leaves behind."""
@@ -255,7 +266,9 @@ def _marked(pid: int, mark: str) -> psutil.Process | None:
 
 
 def place_in(printed: str) -> str:
-    """Sentence about the innermost frames of the stack that Python printed at SIGABRT; "" without a stack."""
+    """Sentence about the innermost frames of the stack that Python printed at SIGABRT; "" without a
+    stack.
+    """
     frames = re.findall(r"^  (File \".*)", printed.rpartition("Current thread ")[2], re.MULTILINE)
     return f". It stood at {' < '.join(frames[:_FRAMES])}" if frames else ""
 
@@ -263,14 +276,17 @@ def place_in(printed: str) -> str:
 def stacks_of(pid: int, path: str) -> str:
     """Stacks of the threads of a process, which `faulthandler` appends to `path` at SIGUSR2.
 
-    The signal ends a process without a handler. There is none before `path` exists, nor in a shell script that runs Python.
+    The signal ends a process without a handler. There is none before `path` exists, nor in a shell
+    script that runs Python.
     """
     if not os.path.exists(path):
         return "(the process has not reached its script yet)"
     before = _size(path)
     with contextlib.suppress(psutil.Error, OSError):
         process = psutil.Process(pid)
-        receiver = next(filter(_catches_sigusr2, [process, *process.children(recursive=True)]), None)
+        receiver = next(
+            filter(_catches_sigusr2, [process, *process.children(recursive=True)]), None
+        )
         if receiver is not None:
             receiver.send_signal(signal.SIGUSR2)
     size, deadline = before, time.monotonic() + STACKS_S

@@ -14,18 +14,50 @@ from bridge.folders.work_folder import WorkFolder
 # These variables of the worker's own environment are passed on. It is a list of allowed names, so
 # that no secret leaks by accident.
 _ALLOWED = {
-    "AKDL_TRACEBACK", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TZ", "USER",
-    "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "all_proxy", "http_proxy", "https_proxy", "no_proxy",
-    "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
-}  # fmt: skip
-_ALLOWED_PREFIXES = ("CUDA_", "KMP_", "LC_", "MKL_", "NCCL_", "NVIDIA_", "OMP_", "OPENBLAS_", "TF_", "XLA_")
+    "AKDL_TRACEBACK",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LD_LIBRARY_PATH",
+    "LOGNAME",
+    "PATH",
+    "TZ",
+    "USER",
+    "ALL_PROXY",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+}
+_ALLOWED_PREFIXES = (
+    "CUDA_",
+    "KMP_",
+    "LC_",
+    "MKL_",
+    "NCCL_",
+    "NVIDIA_",
+    "OMP_",
+    "OPENBLAS_",
+    "TF_",
+    "XLA_",
+)
 # With each chunk of rows glibc would give memory back and ask for it again, page by page: 43,000
 # page faults per million rows, and 1,200 with these limits of the memory that is kept.
 MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(128 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 
 
 def variables(
-    intra_op_parallelism: int | None, own: Mapping[str, str], python: str, folder: WorkFolder, asked_for: Sequence[str] = ()
+    intra_op_parallelism: int | None,
+    own: Mapping[str, str],
+    python: str,
+    folder: WorkFolder,
+    asked_for: Sequence[str] = (),
 ) -> dict[str, str]:
     """Environment of a TensorFlow process. Later entries win: defaults, `own`, `asked_for`, ours.
 
@@ -36,7 +68,11 @@ def variables(
         folder: Work folder of the process.
         asked_for: The user's envVars: "NAME" passes a variable of `own`, "NAME=value" sets one.
     """
-    passed = {name: value for name, value in own.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)}
+    passed = {
+        name: value
+        for name, value in own.items()
+        if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
+    }
     for each in asked_for:
         name, is_given, value = each.partition("=")
         if is_given or name in own:
@@ -49,11 +85,19 @@ def variables(
         **passed,
         "PATH": os.path.dirname(python) + os.pathsep + passed.get("PATH", os.defpath),
         "PYTHONPATH": folder.library,
-        "TMPDIR": folder.temporary,  # files that TensorFlow and scripts leave there are removed with the folder
+        # files that TensorFlow and scripts leave there are removed with the folder
+        "TMPDIR": folder.temporary,
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
-        "PYTHONFAULTHANDLER": "1",  # a crash shows the place in Python; so does SIGABRT, before any code of ours runs
-        "GRPC_ENABLE_FORK_SUPPORT": "0",  # with it, a script that forks can hang in gRPC's own handlers
-        "TF_GRPC_REUSE_PORT": "true",  # our reservation of the port stays open while TensorFlow binds it
-        **({} if intra_op_parallelism is None else {"TF_NUM_INTRAOP_THREADS": str(intra_op_parallelism)}),
+        # a crash shows the place in Python; so does SIGABRT, before any code of ours runs
+        "PYTHONFAULTHANDLER": "1",
+        # with it, a script that forks can hang in gRPC's own handlers
+        "GRPC_ENABLE_FORK_SUPPORT": "0",
+        # our reservation of the port stays open while TensorFlow binds it
+        "TF_GRPC_REUSE_PORT": "true",
+        **(
+            {}
+            if intra_op_parallelism is None
+            else {"TF_NUM_INTRAOP_THREADS": str(intra_op_parallelism)}
+        ),
     }

@@ -57,8 +57,12 @@ class BridgeServer:
         # library refuses calls while the program exits, which kills gRPC's thread, and a program
         # that leaves a job running would wait indefinitely.
         calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]
-        self._server = guarded_server(calls, token, "the call does not carry the token of this process")
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
+        self._server = guarded_server(
+            calls, token, "the call does not carry the token of this process"
+        )
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, self._handlers()),)
+        )
         self.address = self._listen(os.path.join(folder, "bridge.sock"))
 
     def start(self) -> None:
@@ -82,7 +86,9 @@ class BridgeServer:
     def _handlers(self) -> dict[str, Any]:
         def serialize(message: Any) -> bytes:
             # Chunks are serialized by the session, without a copy of their columns into a message.
-            serialized: bytes = message if isinstance(message, bytes) else message.SerializeToString()
+            serialized: bytes = (
+                message if isinstance(message, bytes) else message.SerializeToString()
+            )
             return serialized
 
         kinds: dict[str, tuple[Any, Callable[[Any, Any], Any], Any]] = {
@@ -95,7 +101,11 @@ class BridgeServer:
             "Finish": (grpc.unary_unary_rpc_method_handler, self._finish, Outcome),
         }
         return {
-            name: make(self._guarded(behaviour), request_deserializer=request.FromString, response_serializer=serialize)
+            name: make(
+                self._guarded(behaviour),
+                request_deserializer=request.FromString,
+                response_serializer=serialize,
+            )
             for name, (make, behaviour, request) in kinds.items()
         }
 
@@ -124,7 +134,9 @@ class BridgeServer:
     def _read(self, request: Empty, context: grpc.ServicerContext) -> Iterator[bytes]:
         while not self._session.has_sent_end:
             with self._changed:
-                self._wait(context, lambda: self._session.has_chunk or self._session.outcome is not None)
+                self._wait(
+                    context, lambda: self._session.has_chunk or self._session.outcome is not None
+                )
                 chunk = self._session.next_chunk()
                 self._changed.notify_all()
             # The session has no chunk once the script has ended, although its input may go on.
@@ -161,7 +173,9 @@ class BridgeServer:
         return Empty()
 
     def _wait(self, context: grpc.ServicerContext, ready: Callable[[], bool]) -> None:
-        """Wait with the lock held until `ready`; abort the call when the server stops or the caller has ended."""
+        """Wait with the lock held until `ready`; abort the call when the server stops or the caller
+        has ended.
+        """
         while not ready():
             if self._stopped or not context.is_active():
                 context.abort(grpc.StatusCode.CANCELLED, "the Flink task is ending")

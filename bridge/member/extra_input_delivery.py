@@ -53,7 +53,8 @@ class ExtraInputs:
         self._is_used = bool(settings.extra_schemas) and settings.size > 1
         path = os.path.join(process.private_folder, "extra-inputs")
         self.chunk_log = ChunkLog(path) if self._is_used and index == 0 else None  # for other hosts
-        self.is_complete = True  # all chunks that this member has to fetch have been passed to the session
+        # all chunks that this member has to fetch have been passed to the session
+        self.is_complete = True
         self.error: TaskError | None = None
         self._folder = ""  # for the files that the members of this host share
         self._makes_for_others = False  # true for the member whose process writes these files
@@ -83,7 +84,9 @@ class ExtraInputs:
         first = sharing[0]
         if len(sharing) > 1:
             # Each job has other ports, so concurrent jobs of one operator have separate folders.
-            known = hashlib.sha256(repr([tuple(address) for address in addresses]).encode()).hexdigest()[:12]
+            known = hashlib.sha256(
+                repr([tuple(address) for address in addresses]).encode()
+            ).hexdigest()[:12]
             place = shared_place(os.environ, self._settings.tmp_dirs)
             self._folder = os.path.join(place, f"{self._name}-{first}-{known}")
             self._makes_for_others = first == self._index
@@ -99,7 +102,9 @@ class ExtraInputs:
         if first == self._index != 0:
             self.is_complete = False
             self._from = f"{label(0, self._settings.num_workers)} on {addresses[0].host}"
-        return Cluster(tf_config=config, extra_folder=self._folder, waits_for_files=first != self._index)
+        return Cluster(
+            tf_config=config, extra_folder=self._folder, waits_for_files=first != self._index
+        )
 
     def keep(self, rows: int, columns: bytes, extra_input: int) -> None:
         """Keep a chunk for other hosts, on disk: they read at the speed of their own processes."""
@@ -113,13 +118,19 @@ class ExtraInputs:
                 self.chunk_log.end()
 
     def may_end(self, group: KnownStates) -> bool:
-        """Return True when the members that use this member's files hold the folder: from their first report on."""
+        """Return True when the members that use this member's files hold the folder: from their
+        first report on.
+        """
         return not self._makes_for_others or group.is_formed
 
     def fetch(self, take: Take) -> None:
-        """Fetch the chunks in a thread, if this member has to. `take(n)` returns a gRPC call for all but the first n."""
+        """Fetch the chunks in a thread, if this member has to. `take(n)` returns a gRPC call for
+        all but the first n.
+        """
         if not self.is_complete:
-            self._thread = threading.Thread(target=self._fetch, args=(take,), name="akdl-extra-inputs", daemon=True)
+            self._thread = threading.Thread(
+                target=self._fetch, args=(take,), name="akdl-extra-inputs", daemon=True
+            )
             self._thread.start()
 
     def stop(self) -> None:
@@ -154,9 +165,15 @@ class ExtraInputs:
                 self._stopped.wait(_TRY_AGAIN_S)
         # Every error has to reach the Flink function, which otherwise waits for the last chunk.
         except Exception as error:
-            reason = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else str(error)
+            reason = (
+                f"{error.code().name}: {error.details()}"
+                if isinstance(error, grpc.RpcError)
+                else str(error)
+            )
             with self._changed:
-                self.error = self._process.error(f"the extra inputs did not arrive completely from {self._from}: {reason}")
+                self.error = self._process.error(
+                    f"the extra inputs did not arrive completely from {self._from}: {reason}"
+                )
                 self._changed.notify_all()
 
     def _take_some(self, take: Take) -> bool:
@@ -183,10 +200,14 @@ class ExtraInputs:
             return False
         if not 1 <= chunk.input <= len(self._settings.extra_schemas):
             inputs = len(self._settings.extra_schemas)
-            raise ValueError(f"expected a chunk of extra input 1 to {inputs}, got one of input {chunk.input}")
+            raise ValueError(
+                f"expected a chunk of extra input 1 to {inputs}, got one of input {chunk.input}"
+            )
         columns = chunk.columns  # read once, because protobuf copies it with each access
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped.is_set() or self._session.has_room(len(columns)))
+            self._changed.wait_for(
+                lambda: self._stopped.is_set() or self._session.has_room(len(columns))
+            )
             if self._stopped.is_set() or self._session.outcome is not None:
                 return False
             self._session.offer(chunk.rows, columns, chunk.input)

@@ -18,7 +18,13 @@ from akdl.process.parent import REFUSED_ROWS
 from akdl.wire import RUNNING, MemberState, Report, Shares, Wishes
 from bridge.codec.to_columns import to_columns
 from bridge.errors.diagnosis import ECHO_S, Situation, fault_of
-from bridge.errors.process_failures import comes_from_a_peer, describe_death, describe_desertion, describe_failure, paragraphs
+from bridge.errors.process_failures import (
+    comes_from_a_peer,
+    describe_death,
+    describe_desertion,
+    describe_failure,
+    paragraphs,
+)
 from bridge.exceptions import TaskError
 from bridge.group.addresses import Address
 from bridge.group.equal_steps import Tail
@@ -40,10 +46,11 @@ _REASON_CHARACTERS = 1000  # of a failure, in the reports to other members
 
 
 class Member:
-    """Process `index` of a group, started at once; `alive` raises, or does not return, when the Flink task has ended.
+    """Process `index` of a group, started at once; `alive` raises, or does not return, when the
+    Flink task has ended.
 
-    A script that starts again in the same attempt continues with what the member `before` knew of the group. With
-    `holds_output`, written rows leave up to the latest cut only.
+    A script that starts again in the same attempt continues with what the member `before` knew of
+    the group. With `holds_output`, written rows leave up to the latest cut only.
     """
 
     def __init__(
@@ -62,10 +69,18 @@ class Member:
         self._changed = threading.Condition()
         self._process = ScriptProcess(settings, group, index, attempt, self._changed)
         output = WrittenQueue(holds_output, self._process.private_folder)
-        self._session = Session(attempt, settings.queue_bytes, self._process.name, output, settings.replay == UNCOMMITTED)
+        self._session = Session(
+            attempt,
+            settings.queue_bytes,
+            self._process.name,
+            output,
+            settings.replay == UNCOMMITTED,
+        )
         self._extra = ExtraInputs(self._session, self._process)
         known = None if before is None else before._membership
-        self._membership: Membership = Membership(settings, index, attempt, self._changed, self._state, known)
+        self._membership: Membership = Membership(
+            settings, index, attempt, self._changed, self._state, known
+        )
         self._started = time.monotonic()
         self.observer = Observer(self._session, self._process)
         self._tail = Tail(settings.equal_steps, settings.weight_column)
@@ -84,7 +99,9 @@ class Member:
             raise
 
     def set_cluster(self, addresses: Sequence[Address], state: bytes = b"") -> None:
-        config = tf_config(self._index, self._settings.num_workers, [address.tensorflow for address in addresses])
+        config = tf_config(
+            self._index, self._settings.num_workers, [address.tensorflow for address in addresses]
+        )
         cluster = self._extra.settle(addresses, config)
         cluster.state = state
         own_s, _ = self._process.child.cpu_times
@@ -109,7 +126,9 @@ class Member:
             yield from self._send(passed)
 
     def poll(self, has_to_commit: bool = False) -> Iterator[WrittenRows]:
-        """Yield what the script has written; wait for some if it `has_to_commit` before it gets more rows."""
+        """Yield what the script has written; wait for some if it `has_to_commit` before it gets
+        more rows.
+        """
         with self._changed:
             if has_to_commit:
                 self._session.refuse()
@@ -118,7 +137,9 @@ class Member:
         yield from taken
 
     def end_input(self) -> Iterator[WrittenRows]:
-        """End the script's input, yield what it still writes, and return when it or the script that it serves has returned."""
+        """End the script's input, yield what it still writes, and return when it or the script that
+        it serves has returned.
+        """
         with self._changed:
             self._session.has_all_rows = True
         self._extra.end()
@@ -192,7 +213,9 @@ class Member:
     # The steps of `finish`.
 
     def _even_out(self) -> Iterator[WrittenRows]:
-        """Wait for the sizes of all shares, and make this one as long or as short as `equal_steps` requires."""
+        """Wait for the sizes of all shares, and make this one as long or as short as `equal_steps`
+        requires.
+        """
         settings, membership = self._settings, self._membership
         if settings.equal_steps == OFF or self._index not in settings.fed:
             return
@@ -217,9 +240,15 @@ class Member:
             self._session.end_input()
 
     def _await_outcome(self) -> Iterator[WrittenRows]:
-        """Wait until the script, or the script that this one serves, has returned, and this member's files are not needed."""
+        """Wait until the script, or the script that this one serves, has returned, and this
+        member's files are not needed.
+        """
         membership, deciding = self._membership, self._settings.deciding
-        yield from self._until(lambda: self._has_succeeded if self._decides else membership.group().have_ended(deciding))
+        yield from self._until(
+            lambda: (
+                self._has_succeeded if self._decides else membership.group().have_ended(deciding)
+            )
+        )
         yield from self._until(lambda: self._extra.may_end(membership.group()))
 
     def _end_process(self) -> None:
@@ -247,8 +276,11 @@ class Member:
             yield from taken
 
     def _take_rows(self, wait: bool) -> list[WrittenRows]:
-        """Take what the script wrote, with the lock held; without rows, wait for a change first if `wait` is set."""
-        self._changed.notify_all()  # gRPC's threads wait for new input, and for room that there will be for output
+        """Take what the script wrote, with the lock held; without rows, wait for a change first if
+        `wait` is set.
+        """
+        # gRPC's threads wait for new input, and for room that there will be for output
+        self._changed.notify_all()
         if wait and not self._session.has_rows:
             self._changed.wait(HEARTBEAT_S)
         return self._session.take_rows()
@@ -259,7 +291,8 @@ class Member:
         columns = to_columns(batch, schema, settings.operator)
 
         def has_room() -> bool:
-            # Rows of a stream may precede the last address. Waiting for the script here would keep the address from arriving.
+            # Rows of a stream may precede the last address. Waiting for the script here would keep
+            # the address from arriving.
             is_early = settings.kind == "stream" and self._session.cluster is None
             return is_early or self._session.has_room(len(columns))
 
@@ -281,7 +314,8 @@ class Member:
             attempt=session.attempt,
             phase=session.phase,
             failure=session.reason[:_REASON_CHARACTERS],
-            # Including rows added to make shares equal: for "pad" and "repeat" the largest share stays the largest.
+            # Including rows added to make shares equal: for "pad" and "repeat" the largest share
+            # stays the largest.
             rows=session.rows_in if session.has_ended_input else session.rows_arrived,
             input_ended=session.has_all_rows,
             rows_read=session.progress.rows_read,
@@ -305,7 +339,9 @@ class Member:
     # Failures.
 
     def _check(self) -> None:
-        """Raise when the script has failed, the process has died or the Flink task has ended. Takes the lock briefly."""
+        """Raise when the script has failed, the process has died or the Flink task has ended. Takes
+        the lock briefly.
+        """
         if self._stopped:
             raise TaskError(f"{self._process.name}: stopped because its job has ended")
         is_due = time.monotonic() >= self._heartbeat_due
@@ -326,9 +362,12 @@ class Member:
             self._heartbeat_due = time.monotonic() + HEARTBEAT_S
 
     def _failed_process(self) -> TaskError | None:
-        """Return the error of the script or its process; the echo of another member's failure only after a while."""
+        """Return the error of the script or its process; the echo of another member's failure only
+        after a while.
+        """
         session, child = self._session, self._process.child
-        status = child.exit_status  # read first: a process reports its outcome before it exits, never after
+        # read first: a process reports its outcome before it exits, never after
+        status = child.exit_status
         failure = session.failure
         if failure is None and (status is None or (self._has_outcome and status != REFUSED_ROWS)):
             return self._extra.error
@@ -366,7 +405,9 @@ class Member:
                 age_s=time.monotonic() - self._started,
                 is_connected=session.hello is not None,
                 has_addresses=session.cluster is not None,
-                unaddressed=[index for index in range(self._settings.size) if index not in self.addressed],
+                unaddressed=[
+                    index for index in range(self._settings.size) if index not in self.addressed
+                ],
                 is_running=session.phase == RUNNING,
                 has_outcome=self._has_outcome,
                 hub=membership.hub,
@@ -390,7 +431,9 @@ class Member:
             session, progress = self._session, self._session.progress
             moved = progress.rows_read + session.rows_out + progress.report.number
             waits = session.awaits_flink or session.hello is None  # startTimeout limits the start
-            self.observer.progress.look(time.monotonic(), moved, progress.worked_s + children_s, own_s, waits)
+            self.observer.progress.look(
+                time.monotonic(), moved, progress.worked_s + children_s, own_s, waits
+            )
 
     def _members(self) -> str:
         if self._settings.size == 1:

@@ -18,14 +18,28 @@ from akdl.wire import AWAITING, IMPORTING, READING, STILL
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.member import registry
 from bridge.member.session import Session, Stage
-from bridge.member.status import DATA, ENDED, EXPORT, FEEDING, PEERS, READ, START, STARTING, WORK, Clock, StatusFile
+from bridge.member.status import (
+    DATA,
+    ENDED,
+    EXPORT,
+    FEEDING,
+    PEERS,
+    READ,
+    START,
+    STARTING,
+    WORK,
+    Clock,
+    StatusFile,
+)
 
 if TYPE_CHECKING:
     # Model processes use `ProgressWatch`, and the module would load Apache Beam for them.
     from bridge.member.script_process import ScriptProcess
 
-BUSY = 0.05  # of one processor; a TensorFlow process that waits for others uses about a tenth of this
-MOST_IDLE_S = 5.0  # counted between two looks, which are a second apart: the host may have been suspended for an hour
+# of one processor; a TensorFlow process that waits for others uses about a tenth of this
+BUSY = 0.05
+# counted between two looks, which are a second apart: the host may have been suspended for an hour
+MOST_IDLE_S = 5.0
 REPORT_EVERY_S = 5.0
 REPORT_PREFIX = "akdl-report "  # sets reports apart from the output of the script in the log file
 _KEPT_LINES = 500
@@ -50,7 +64,14 @@ class ProgressWatch:
         self._worked_s = 0.0
         self._has_ended = False
 
-    def look(self, now: float, moved: int, worked_s: float, cpu_s: float = 0.0, awaits_flink: bool = False) -> None:
+    def look(
+        self,
+        now: float,
+        moved: int,
+        worked_s: float,
+        cpu_s: float = 0.0,
+        awaits_flink: bool = False,
+    ) -> None:
         """Compare with the last look.
 
         Args:
@@ -95,7 +116,9 @@ class Observer:
         self._printed = 0
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._file = StatusFile(
-            f"{process.group}-{process.label.replace(' ', '-')}-{session.attempt}", now, process.private_folder
+            f"{process.group}-{process.label.replace(' ', '-')}-{session.attempt}",
+            now,
+            process.private_folder,
         )
         self._report_due, self._reported = 0.0, 0
 
@@ -107,9 +130,15 @@ class Observer:
     def look(self, is_over: bool = False) -> None:
         now = time.monotonic()
         with self._process.changed:
-            stage, use, place = self._session.stage_reached, self._use(), self._session.progress.place
+            stage, use, place = (
+                self._session.stage_reached,
+                self._use(),
+                self._session.progress.place,
+            )
         # A member whose script has returned may wait for others, so it ends only when it is over.
-        self._clock.look(now, ENDED if is_over else min(stage, Stage.EXPORTING).name.lower(), use, place)
+        self._clock.look(
+            now, ENDED if is_over else min(stage, Stage.EXPORTING).name.lower(), use, place
+        )
         if now >= self._resources_due and not is_over:
             self._resources_due = now + _RESOURCES_S
             self._used = self._process.resources
@@ -136,8 +165,14 @@ class Observer:
         if report.number <= self._reported or not (is_last or now >= self._report_due):
             return
         self._reported, self._report_due = report.number, now + REPORT_EVERY_S
-        entries = {"member": self._process.label, "attempt": self._session.attempt, "step": report.step}
-        self._process.log(REPORT_PREFIX + json.dumps({**entries, "metrics": _finite(report.metrics)}))
+        entries = {
+            "member": self._process.label,
+            "attempt": self._session.attempt,
+            "step": report.step,
+        }
+        self._process.log(
+            REPORT_PREFIX + json.dumps({**entries, "metrics": _finite(report.metrics)})
+        )
 
     @property
     def status(self) -> MemberStatus:
@@ -168,7 +203,8 @@ class Observer:
                 spinning=self.progress.is_spinning,
                 calling=session.is_calling,
                 stack=session.progress.stack,
-                rows_done=session.rows_done if self._settings.kind == "stream" else 0,  # a batch starts again
+                # a batch starts again
+                rows_done=session.rows_done if self._settings.kind == "stream" else 0,
             )
 
     def _write(self, now: float) -> None:
@@ -184,7 +220,9 @@ class Observer:
 
 
 class TaskObserver:
-    """The status of one task of a predictor: it loads the model (`STARTING`), then passes rows on (`FEEDING`)."""
+    """The status of one task of a predictor: it loads the model (`STARTING`), then passes rows on
+    (`FEEDING`).
+    """
 
     def __init__(self, group: str, index: int, attempt: int) -> None:
         now = time.monotonic()
@@ -238,4 +276,7 @@ class TaskObserver:
 
 def _finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
     """Return metrics by name, with None for NaN and infinity, which JSON does not have."""
-    return {name: value if abs(value) < float("inf") else None for name, value in sorted(metrics.items())}
+    return {
+        name: value if abs(value) < float("inf") else None
+        for name, value in sorted(metrics.items())
+    }

@@ -76,7 +76,9 @@ def note_failure(group: str, attempt: int, error: str) -> None:
 
 
 def take_failure(group: str, attempt: int) -> str | None:
-    """Return why a group failed before this attempt, once; None if it did not fail in this process."""
+    """Return why a group failed before this attempt, once; None if it did not fail in this
+    process.
+    """
     with _lock:
         return _failures.pop(group)[1] if _failures.get(group, (attempt,))[0] < attempt else None
 
@@ -130,7 +132,11 @@ def seen() -> set[str]:
 
 
 def reports(groups: Collection[str]) -> dict[str, Report]:
-    return {member.label: member.report for member in _snapshot() if member.group in groups and member.report.number}
+    return {
+        member.label: member.report
+        for member in _snapshot()
+        if member.group in groups and member.report.number
+    }
 
 
 def _stop_abandoned() -> None:
@@ -140,10 +146,17 @@ def _stop_abandoned() -> None:
         for member in _snapshot():
             member.observer.look()
             if has_ended(_members.get(member)):
-                logger.warning("%s: stopped, because its Python worker has lost the connection to Flink", member.label)
+                logger.warning(
+                    "%s: stopped, because its Python worker has lost the connection to Flink",
+                    member.label,
+                )
                 member.stop()
             elif member.unanswered_s > ABANDONED_S:
-                logger.warning("%s: stopped, because Flink has not answered for %g s", member.label, ABANDONED_S)
+                logger.warning(
+                    "%s: stopped, because Flink has not answered for %g s",
+                    member.label,
+                    ABANDONED_S,
+                )
                 member.stop()
 
 

@@ -49,7 +49,14 @@ class ScriptProcess:
     member's session, which is notified when the process exits.
     """
 
-    def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, changed: threading.Condition) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        group: str,
+        index: int,
+        attempt: int,
+        changed: threading.Condition,
+    ) -> None:
         self.settings = settings
         self.group = group
         self.index = index
@@ -65,7 +72,11 @@ class ScriptProcess:
         # A worker and its remover may both have been killed, and left the folder of a process.
         sweep(place)
         self._spare = spare.take(settings)
-        self._folder = WorkFolder(settings.user_files, place=place) if self._spare is None else self._spare.folder
+        self._folder = (
+            WorkFolder(settings.user_files, place=place)
+            if self._spare is None
+            else self._spare.folder
+        )
         self.folder = self._folder.path
         self.private_folder = self._folder.private
         self._server: BridgeServer | None = None
@@ -81,16 +92,22 @@ class ScriptProcess:
         settings, token = self.settings, secrets.token_hex(16)
         self._note_line = note_line
         task = task_of(settings, self._folder)
-        self._server = BridgeServer(session, self.changed, shares, wishes, task, token, self._folder.private)
+        self._server = BridgeServer(
+            session, self.changed, shares, wishes, task, token, self._folder.private
+        )
         self._server.start()
         sent = own_variables(self._folder, self._server.address, token, self._attempt)
         if self._spare is None:
-            self._child = launch(settings, self.index, self._folder, sent, self._on_line, self._on_exit)
+            self._child = launch(
+                settings, self.index, self._folder, sent, self._on_line, self._on_exit
+            )
         else:
             self._spare.run(sent, self._on_line, self._on_exit)
 
     def prepare_next(self) -> None:
-        """Prepare a process for the next script, since a program with one script often has another."""
+        """Prepare a process for the next script, since a program with one script often has
+        another.
+        """
         spare.prepare(self.settings)
 
     def stop(self, grace_s: float) -> None:
@@ -117,7 +134,11 @@ class ScriptProcess:
     @property
     def resources(self) -> tuple[float, int]:
         """Seconds of processors and bytes of memory of the process with all that it has started."""
-        return (0.0, 0) if self._child is None else (sum(self._child.cpu_times), self._child.memory_bytes)
+        return (
+            (0.0, 0)
+            if self._child is None
+            else (sum(self._child.cpu_times), self._child.memory_bytes)
+        )
 
     def stacks(self) -> str:
         stacks = stacks_of(self.child.pid, os.path.join(self._folder.private, STACKS_FILE))
@@ -128,7 +149,11 @@ class ScriptProcess:
 
         Such a file, or a sitecustomize, runs before any code of akdl, and may block or fail.
         """
-        return "" if os.path.exists(os.path.join(self._folder.private, STACKS_FILE)) else first_lines(self.child.program)
+        return (
+            ""
+            if os.path.exists(os.path.join(self._folder.private, STACKS_FILE))
+            else first_lines(self.child.program)
+        )
 
     def log(self, line: str) -> None:
         logger.info("[%s] %s", self.name, line)
@@ -139,7 +164,9 @@ class ScriptProcess:
         """Make an error of this member: `what` has failed, `details` in paragraphs, last output."""
         printed = "\n".join(self.child.last_lines)[-_PRINTED_CHARACTERS:]
         tail = f"--- last lines of the process ---\n{printed}" if printed.strip() else ""
-        return TaskError(paragraphs(f"{self.name} ({self.settings.main_script}): {what}", *details, tail))
+        return TaskError(
+            paragraphs(f"{self.name} ({self.settings.main_script}): {what}", *details, tail)
+        )
 
     def _on_exit(self) -> None:
         with self.changed:
@@ -175,12 +202,19 @@ def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
         keeps_failure=settings.keep_failed_rows,
         model_dir=settings.model_dir or "",
         read_once=settings.read_once,
-        extra_inputs=[ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas],
+        extra_inputs=[
+            ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas
+        ],
     )
 
 
 def own_variables(folder: WorkFolder, address: str, token: str, attempt: int) -> dict[str, str]:
-    return {"AKDL_ADDRESS": address, "AKDL_TOKEN": token, "AKDL_ATTEMPT": str(attempt), "AKDL_WORK_DIR": folder.path}
+    return {
+        "AKDL_ADDRESS": address,
+        "AKDL_TOKEN": token,
+        "AKDL_ATTEMPT": str(attempt),
+        "AKDL_WORK_DIR": folder.path,
+    }
 
 
 def launch(
@@ -194,7 +228,9 @@ def launch(
     python = open_interpreter(settings.operator, settings.python)
     gpus = None
     try:
-        environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
+        environment = variables(
+            settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars
+        )
         environment.update(sent)
         # `akdl replay` runs a failed script again, and needs the seed of its sets and hashes.
         if settings.keep_failed_rows:
@@ -207,13 +243,19 @@ def launch(
             environment[TF1_OPERATOR] = settings.operator
         wanted = settings.gpus_per_worker if index < settings.num_workers else 0
         # After a restart the previous process may still be ending.
-        gpus = lease_for(f"{settings.operator}, {label(index, settings.num_workers)}", wanted, settings.stop_timeout_s)
+        gpus = lease_for(
+            f"{settings.operator}, {label(index, settings.num_workers)}",
+            wanted,
+            settings.stop_timeout_s,
+        )
         if gpus is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
         command = [python.path, "-m", "akdl.process.preflight", "akdl.entry"]
         fds = [*folder.fds, *python.fds, *(gpus.fds if gpus is not None else ())]
         with python.starting(settings.operator):
-            return ChildProcess(command, environment, folder.path, on_line, on_exit, settings.log_lines, fds)
+            return ChildProcess(
+                command, environment, folder.path, on_line, on_exit, settings.log_lines, fds
+            )
     # The process has inherited the locks, and holds them from its start on.
     finally:
         if gpus is not None:
@@ -230,24 +272,35 @@ def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile
     return LogFile(os.path.join(folder, f"akdl-{name}.log"), most_bytes, files)
 
 
-def report_end(name: str, session: Session, settings: GroupSettings, decides: bool, sizes: Sequence[int]) -> None:
-    """Print the warnings of a script, and log how a process ended; `sizes`, the rows of each worker, are for member 0 alone."""
+def report_end(
+    name: str, session: Session, settings: GroupSettings, decides: bool, sizes: Sequence[int]
+) -> None:
+    """Print the warnings of a script, and log how a process ended; `sizes`, the rows of each
+    worker, are for member 0 alone.
+    """
     for text in session.outcome.success.warnings if session.outcome is not None else ():
         warn(f"{name} ({settings.main_script}): {text}")
     if settings.trains_apart and sizes:
         warn(
-            f"{settings.operator}: the chief's model was trained on {sizes[0]} of {sum(sizes)} rows: numWorkers defaults to "
-            f"the parallelism, so {len(sizes)} workers share the rows, and the script trains each separately. Set numWorkers "
-            "to 1, or train them together with akdl.engine.strategy"
+            f"{settings.operator}: the chief's model was trained on {sizes[0]} of {sum(sizes)}"
+            f" rows: numWorkers defaults to the parallelism, so {len(sizes)} workers share the"
+            " rows, and the script trains each separately. Set numWorkers to 1, or train them"
+            " together with akdl.engine.strategy"
         )
     if decides and session.rows_discarded:
         logger.info(
             "%s: the script ended before it had read all rows; %d of %d rows were dropped",
-            name, session.rows_discarded, session.rows_in,
-        )  # fmt: skip
+            name,
+            session.rows_discarded,
+            session.rows_in,
+        )
     if not decides and session.outcome is not None:
         failure = session.failure
-        how = "the script returned" if failure is None else describe_failure(failure).splitlines()[0]
-        logger.warning("%s: no worker used this process (%s). Set numPSs=0 to free its slot", name, how)
+        how = (
+            "the script returned" if failure is None else describe_failure(failure).splitlines()[0]
+        )
+        logger.warning(
+            "%s: no worker used this process (%s). Set numPSs=0 to free its slot", name, how
+        )
     elif not decides:
         logger.info("%s: stopped, because the workers that it served have ended", name)

@@ -4,8 +4,8 @@ It has neither threads nor gRPC, so each odd order of events is a test without a
 simulation drives it with a seed. Methods return at once; the caller holds the lock of the session,
 and waits for a property to turn true.
 
-    STARTING --connect--> JOINING --join--> FEEDING --end_input--> TRAINING --report, finish--> EXPORTING --end--> ENDED
-    any stage --fail--> FAILED
+    STARTING --connect--> JOINING --join--> FEEDING --end_input--> TRAINING --report, finish-->
+    EXPORTING --end--> ENDED any stage --fail--> FAILED
 
 A stage is skipped if its event has arrived early: with the addresses first, `connect` leads to
 FEEDING. No event leads back to an earlier stage.
@@ -65,7 +65,12 @@ class Session:
     """
 
     def __init__(
-        self, attempt: int, queue_bytes: int, name: str = "", output: WrittenQueue | None = None, commits: bool = False
+        self,
+        attempt: int,
+        queue_bytes: int,
+        name: str = "",
+        output: WrittenQueue | None = None,
+        commits: bool = False,
     ) -> None:
         self.attempt = attempt
         self._queue_bytes = queue_bytes
@@ -90,7 +95,8 @@ class Session:
         self._input: deque[_Waiting] = deque()
         self._input_bytes = 0
         self._is_refused = False
-        self.has_ended_input = False  # the last row has been offered, including rows that make shares equal
+        # the last row has been offered, including rows that make shares equal
+        self.has_ended_input = False
         self.has_sent_end = False
         self._output = WrittenQueue() if output is None else output
 
@@ -100,27 +106,38 @@ class Session:
         """Accept the process, once. Its environment may have an akdl with another protocol."""
         if hello.protocol != PROTOCOL:
             raise ProtocolError(
-                f"expected a process with protocol {PROTOCOL} of Flink's worker, got process {hello.pid} with protocol "
-                f"{hello.protocol}: it has imported another release of akdl. Remove akdl from its environment, or install the "
-                "worker's release"
+                f"expected a process with protocol {PROTOCOL} of Flink's worker, got process"
+                f" {hello.pid} with protocol {hello.protocol}: it has imported another release of"
+                " akdl. Remove akdl from its environment, or install the worker's release"
             )
         if hello.attempt != self.attempt:
-            raise ProtocolError(f"process {hello.pid} belongs to attempt {hello.attempt}, this is attempt {self.attempt}")
+            raise ProtocolError(
+                f"process {hello.pid} belongs to attempt {hello.attempt}, this is attempt"
+                f" {self.attempt}"
+            )
         if self.hello is not None:
-            raise ProtocolError(f"process {hello.pid} tried to connect after process {self.hello.pid}")
+            raise ProtocolError(
+                f"process {hello.pid} tried to connect after process {self.hello.pid}"
+            )
         self.hello = hello
         self._advance()
 
     @property
     def phase(self) -> wire.Phase:
-        return {Stage.STARTING: wire.STARTING, Stage.ENDED: wire.ENDED, Stage.FAILED: wire.FAILED}.get(self.stage, wire.RUNNING)
+        return {
+            Stage.STARTING: wire.STARTING,
+            Stage.ENDED: wire.ENDED,
+            Stage.FAILED: wire.FAILED,
+        }.get(self.stage, wire.RUNNING)
 
     @property
     def has_chunk(self) -> bool:
         return bool(self._input) or (self.has_ended_input and not self.has_sent_end)
 
     def next_chunk(self) -> bytes | None:
-        """Return the next serialized `Chunk` for the process: rows, then the end mark, then None."""
+        """Return the next serialized `Chunk` for the process: rows, then the end mark, then
+        None.
+        """
         if self._input:
             chunk = self._input.popleft()
             self._input_bytes -= len(chunk.columns)
@@ -135,8 +152,8 @@ class Session:
     def has_output_room(self) -> bool:
         """True until the bound is reached. One message may exceed it, so a large row passes too.
 
-        Rows that wait for a cut do not count: a script that waited for them to leave would never ask
-        for the next batch, which makes the cut.
+        Rows that wait for a cut do not count: a script that waited for them to leave would never
+        ask for the next batch, which makes the cut.
         """
         return self._output.ready_bytes < self._queue_bytes
 
@@ -147,7 +164,8 @@ class Session:
             self._output.add(output)
         except OSError as error:
             raise ProtocolError(
-                f"rows that wait until the script has finished their input have no room on disk: {error}"
+                "rows that wait until the script has finished their input have no room on disk:"
+                f" {error}"
             ) from error
         self._is_loose |= output.loose
         self.rows_out += output.rows.rows
@@ -159,7 +177,10 @@ class Session:
         # The script's side counts what it has sent, so a message that was lost on the way is an
         # error, and not a shorter result.
         if outcome.HasField("success") and outcome.success.rows_written != self.rows_out:
-            raise ProtocolError(f"expected the {outcome.success.rows_written} rows that the script wrote, got {self.rows_out}")
+            raise ProtocolError(
+                f"expected the {outcome.success.rows_written} rows that the script wrote, got"
+                f" {self.rows_out}"
+            )
         self.progress.rows_read = max(self.progress.rows_read, outcome.success.rows_read)
         self.outcome = outcome
         if outcome.HasField("success"):
@@ -184,8 +205,14 @@ class Session:
         self._advance()
 
     def has_room(self, size: int) -> bool:
-        """Return True when a chunk of this size may be offered. A single chunk always may, however large it is."""
-        has_room = self.outcome is not None or not self._input or self._input_bytes + size <= self._queue_bytes
+        """Return True when a chunk of this size may be offered. A single chunk always may, however
+        large it is.
+        """
+        has_room = (
+            self.outcome is not None
+            or not self._input
+            or self._input_bytes + size <= self._queue_bytes
+        )
         self._is_refused = not has_room
         return has_room
 
@@ -270,7 +297,11 @@ class Session:
         stage = Stage.TRAINING if self.has_ended_input else Stage.FEEDING
         if self.cluster is None:
             stage = Stage.JOINING
-        elif self.outcome.HasField("success") if self.outcome is not None else self.progress.exporting:
+        elif (
+            self.outcome.HasField("success")
+            if self.outcome is not None
+            else self.progress.exporting
+        ):
             stage = Stage.EXPORTING
         if stage > self.stage:
             self._enter(stage)

@@ -4,11 +4,13 @@ Of the 3.8 s of a further job in a program, 1.6 s were the import of TensorFlow,
 of a Python that has imported it. A spare process has imported it already, and has frozen its
 objects, so that its end does not look at each of them.
 
-At most one process waits, from the first link of a script operator on. It has a work folder of its own, which becomes the
-script's, so a script that takes it finds what it would find in a new process. It is started with the variables of the last
-script, and a script with others gets a new process. It ends after `IDLE_S`, with the program, or when memory is short.
+At most one process waits, from the first link of a script operator on. It has a work folder of its
+own, which becomes the script's, so a script that takes it finds what it would find in a new
+process. It is started with the variables of the last script, and a script with others gets a new
+process. It ends after `IDLE_S`, with the program, or when memory is short.
 
-Only groups of one process on hosts without GPUs take it: a lease of a GPU is inherited at the start of a process.
+Only groups of one process on hosts without GPUs take it: a lease of a GPU is inherited at the start
+of a process.
 """
 
 from __future__ import annotations
@@ -86,7 +88,9 @@ class SpareProcess:
             and self._environment == self._environment_of(settings, python)
         )
 
-    def run(self, sent: Mapping[str, str], on_line: Callable[[str], None], on_exit: Callable[[], None]) -> ChildProcess:
+    def run(
+        self, sent: Mapping[str, str], on_line: Callable[[str], None], on_exit: Callable[[], None]
+    ) -> ChildProcess:
         """Let it run the script in its work folder; `sent` are the script's own variables."""
         self.child.pass_on(on_line, on_exit)
         with os.fdopen(self._pipe, "wb") as pipe:
@@ -99,17 +103,23 @@ class SpareProcess:
         self.folder.remove()
 
     def _environment_of(self, settings: GroupSettings, python: str) -> dict[str, str]:
-        return variables(settings.intra_op_parallelism, os.environ, python, self.folder, settings.env_vars)
+        return variables(
+            settings.intra_op_parallelism, os.environ, python, self.folder, settings.env_vars
+        )
 
 
 def prepare(settings: GroupSettings) -> None:
-    """Start the process for the next script like this one, in a thread, unless one waits already."""
+    """Start the process for the next script like this one, in a thread, unless one waits
+    already.
+    """
     if _may_take(settings) and _spare is None:
         threading.Thread(target=_keep, args=(settings,), name="akdl-spare", daemon=True).start()
 
 
 def take(settings: GroupSettings) -> SpareProcess | None:
-    """Take the process that waits, with the user's files in its work folder; None where the script needs a new one."""
+    """Take the process that waits, with the user's files in its work folder; None where the script
+    needs a new one.
+    """
     spare = _released() if _may_take(settings) else None
     if spare is None:
         return None

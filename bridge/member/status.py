@@ -18,9 +18,25 @@ from akdl.storage.whole_file import WholeFile
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.workarounds.beam_workers import is_worker_process
 
-STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = "starting", "joining", "feeding", "training", "exporting", "ended"
+STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = (
+    "starting",
+    "joining",
+    "feeding",
+    "training",
+    "exporting",
+    "ended",
+)
 PHASES = (STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED)  # a member never goes back
-WORK, READ, DATA, PEERS, START, EXPORT, LOST = USES = ("work", "read", "data", "peers", "start", "export", "lost")  # of time
+# of time
+WORK, READ, DATA, PEERS, START, EXPORT, LOST = USES = (
+    "work",
+    "read",
+    "data",
+    "peers",
+    "start",
+    "export",
+    "lost",
+)
 SUFFIX = ".status"
 LAST_SUFFIX = ".ended"
 WRITE_S = 1.0
@@ -29,10 +45,11 @@ _LOG_FILE = "-Dlog.file="
 
 
 def log_folder() -> str:
-    """Return the folder of the TaskManager's own log, where Flink's REST endpoint finds other files too; "" without one.
+    """Return the folder of the TaskManager's own log, where Flink's REST endpoint finds other files
+    too; "" without one.
 
-    Flink's start scripts pass the log file to the JVM, which is an ancestor of this Python worker, but don't export
-    `FLINK_LOG_DIR`. A JVM that was started without them may have the variable.
+    Flink's start scripts pass the log file to the JVM, which is an ancestor of this Python worker,
+    but don't export `FLINK_LOG_DIR`. A JVM that was started without them may have the variable.
     """
     if is_worker_process():
         with contextlib.suppress(psutil.Error):
@@ -44,7 +61,9 @@ def log_folder() -> str:
 
 
 class Clock:
-    """Phase and seconds of one attempt. Each second has one use, so that the uses add up to the age."""
+    """Phase and seconds of one attempt. Each second has one use, so that the uses add up to the
+    age.
+    """
 
     def __init__(self, now: float) -> None:
         self._looked = now
@@ -53,7 +72,9 @@ class Clock:
         self.place_s: dict[str, float] = {}
 
     def look(self, now: float, phase: str, use: str, place: str = "") -> None:
-        """Count the time since the last look as that of the current use; a member never goes back to an earlier phase."""
+        """Count the time since the last look as that of the current use; a member never goes back
+        to an earlier phase.
+        """
         passed, self._looked = max(now - self._looked, 0.0), max(now, self._looked)
         self.phase = max(self.phase, phase, key=PHASES.index)
         self.time_s[use] = self.time_s.get(use, 0.0) + passed
@@ -65,7 +86,12 @@ class Clock:
         time_s = {use: round(seconds, 2) for use, seconds in self.time_s.items()}
         most = sorted(self.place_s.items(), key=lambda item: -item[1])[:_MOST_PLACES]
         place_s = {place: round(seconds, 2) for place, seconds in most}
-        return {"phase": self.phase, "age_s": round(sum(time_s.values()), 2), "time_s": time_s, "place_s": place_s}
+        return {
+            "phase": self.phase,
+            "age_s": round(sum(time_s.values()), 2),
+            "time_s": time_s,
+            "place_s": place_s,
+        }
 
 
 class StatusFile:

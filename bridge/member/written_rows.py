@@ -1,4 +1,6 @@
-"""Rows that a script wrote, until they leave for Flink; where Flink keeps the rows of the script, they wait for a cut."""
+"""Rows that a script wrote, until they leave for Flink; where Flink keeps the rows of the script,
+they wait for a cut.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class WrittenRows:
         self.size = output.ByteSize()
         self.cut = 0
         self.state = b""
-        self._take: Callable[[], wire.Rows] | None = _in_memory(output.rows) if file is None else _on_disk(output.rows, file)
+        self._take: Callable[[], wire.Rows] | None = (
+            _in_memory(output.rows) if file is None else _on_disk(output.rows, file)
+        )
 
     def take(self) -> wire.Rows:
         take, self._take = self._take, None
@@ -39,8 +43,8 @@ class WrittenQueue:
 
     With `holds`, rows leave up to the latest cut only: a failure may repeat the input behind it,
     and the script then writes these rows once more. Without, as in a job that keeps nothing for a
-    restart, all of them leave at once. So they do where the script reads in a way that shows no cuts,
-    until it makes one by a commit.
+    restart, all of them leave at once. So they do where the script reads in a way that shows no
+    cuts, until it makes one by a commit.
 
     Args:
         holds: Whether rows wait for a cut.
@@ -100,7 +104,9 @@ class WrittenQueue:
 
 
 class _SpillFile:
-    """A file without a name, which the kernel removes with the last reference to this object, or with the process."""
+    """A file without a name, which the kernel removes with the last reference to this object, or
+    with the process.
+    """
 
     def __init__(self, folder: str) -> None:
         fd, path = tempfile.mkstemp(prefix="akdl-output-", dir=folder or None)

@@ -1,10 +1,12 @@
 """The Flink graph that brings a stream of models to every host that predicts, once to each.
 
-    model rows ──┬───────────keyed──────────┬──> Collect, one subtask ──whole models, keyed──> Deliver ──> model processes
+    model rows ──┬───────────keyed──────────┬──> Collect, one subtask ──whole models, keyed──>
+    Deliver ──> model processes
                  └──START──> SendPlace ─────┘
 
-Deliver and SendPlace have as many subtasks as the job has slots, co-located in pairs; so Collect sends a model to one subtask
-of each host. Deliver yields nothing, but is joined to the prediction, as Flink runs only operators that lead to a result.
+Deliver and SendPlace have as many subtasks as the job has slots, co-located in pairs; so Collect
+sends a model to one subtask of each host. Deliver yields nothing, but is joined to the prediction,
+as Flink runs only operators that lead to a result.
 """
 
 from __future__ import annotations
@@ -47,16 +49,24 @@ COUNT_COLUMN = "alinkmodelstreamcount"
 
 COLLECT_KEY = 0
 EARLIER_S = 60.0  # for the end of a worker of an earlier attempt
-_MODEL_ROW = Types.ROW_NAMED(["number", "text", "model", "rows"], [Types.LONG(), Types.STRING(), Types.STRING(), Types.LONG()])
+_MODEL_ROW = Types.ROW_NAMED(
+    ["number", "text", "model", "rows"],
+    [Types.LONG(), Types.STRING(), Types.STRING(), Types.LONG()],
+)
 _PIECE = Types.ROW_NAMED(
-    ["name", "number", "last", "piece"], [Types.STRING(), Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())]
+    ["name", "number", "last", "piece"],
+    [Types.STRING(), Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())],
 )
 _KEY_AND_PIECE = Types.ROW_NAMED(["key", "piece"], [Types.LONG(), _PIECE])
 
 
 @planning()
 def deliver_models(
-    table_env: StreamTableEnvironment, result: Table, models: Table, settings: PredictionSettings, parallelism: int
+    table_env: StreamTableEnvironment,
+    result: Table,
+    models: Table,
+    settings: PredictionSettings,
+    parallelism: int,
 ) -> Table:
     """Result of a prediction in whose job the models of a stream replace the first one."""
     operator, group = settings.process.operator, settings.process.group
@@ -77,15 +87,25 @@ def deliver_models(
         where=f"{operator}: the stream of models",
     )
     starts = keyed(sent_at_once(starts_of(table_env, rows, f"models_{group}")), KEYED_ELEMENT)
-    places = sent_at_once(DataStream(starts._j_data_stream).process(SendPlace(), output_type=KEY_AND_ELEMENT))
+    places = sent_at_once(
+        DataStream(starts._j_data_stream).process(SendPlace(), output_type=KEY_AND_ELEMENT)
+    )
     placed(places, f"{operator}, places", f"{group}_models", parallelism, uid("places"))
-    collected = keyed(rows.union(places), KEYED_ELEMENT).process(collect, output_type=_KEY_AND_PIECE).set_parallelism(1)
+    collected = (
+        keyed(rows.union(places), KEYED_ELEMENT)
+        .process(collect, output_type=_KEY_AND_PIECE)
+        .set_parallelism(1)
+    )
     collected.name(f"{operator}, models").uid(uid("collected"))
     done = Types.ROW_NAMED(["delivered"], [Types.LONG()])
     delivered = keyed(collected, _PIECE).process(Deliver(settings, parallelism), output_type=done)
-    placed(delivered, f"{operator}, models to hosts", f"{group}_models", parallelism, uid("delivered"))
+    placed(
+        delivered, f"{operator}, models to hosts", f"{group}_models", parallelism, uid("delivered")
+    )
     table_env.create_temporary_view(f"akdl_result_{group}", result)
-    table_env.create_temporary_view(f"akdl_delivered_{group}", table_env.from_data_stream(delivered))
+    table_env.create_temporary_view(
+        f"akdl_delivered_{group}", table_env.from_data_stream(delivered)
+    )
     return table_env.sql_query(_union(result, f"akdl_result_{group}", f"akdl_delivered_{group}"))
 
 
@@ -105,7 +125,15 @@ class SendPlace(ProcessFunction):  # type: ignore[misc]
         # number 0, which is for Collect.
         if number and not self._is_sent:
             self._is_sent = True
-            yield Row(COLLECT_KEY, Row(Element.PLACE.value, number, 0, f"{own_host()} {folder_id(model_place())}".encode()))
+            yield Row(
+                COLLECT_KEY,
+                Row(
+                    Element.PLACE.value,
+                    number,
+                    0,
+                    f"{own_host()} {folder_id(model_place())}".encode(),
+                ),
+            )
 
 
 class Collect(KeyedProcessFunction):  # type: ignore[misc]
@@ -135,7 +163,8 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         self._kept: KeptRows | None = None
         self._is_restored = False
         if self._keeps_rows:
-            # With names, as PyFlink asks the JVM for missing names, and Python workers cannot reach one.
+            # With names, as PyFlink asks the JVM for missing names, and Python workers cannot reach
+            # one.
             descriptor = MapStateDescriptor("akdl_model_rows", Types.LONG(), _MODEL_ROW)
             self._kept = KeptRows(runtime_context.get_map_state(descriptor))
 
@@ -144,7 +173,9 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
             self._process.close()
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Row]:
-        """Take a chunk of rows, or a place; yield whole models, at the start the one that a checkpoint kept."""
+        """Take a chunk of rows, or a place; yield whole models, at the start the one that a
+        checkpoint kept.
+        """
         kind, number, _, content = value
         # This START is for another subtask. It has another key, and so another state, from which
         # nothing can be restored.
@@ -169,7 +200,11 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
                 model = self._models.add(row)
             # A bad model does not stop the predictions, which continue with the last good one.
             except DamagedModel as error:
-                logger.error("%s: a model of the stream is rejected: %s", self._settings.process.operator, error)
+                logger.error(
+                    "%s: a model of the stream is rejected: %s",
+                    self._settings.process.operator,
+                    error,
+                )
                 continue
             if model is not None:
                 yield from self._pieces(model)
@@ -212,7 +247,9 @@ class KeptRows:
         self._next = 0
 
     def restored(self) -> Iterator[ModelRow]:
-        """Yield the rows of a checkpoint one at a time; nothing may be dropped before the last one."""
+        """Yield the rows of a checkpoint one at a time; nothing may be dropped before the
+        last one.
+        """
         self._places = set(self._state.keys())
         self._next = max(self._places, default=-1) + 1
         for place in sorted(self._places):
@@ -262,7 +299,9 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
         if number == 1:
             self._drop_file()
             if self._acts():
-                self._file = tempfile.NamedTemporaryFile(dir=self._process.folder, prefix="model-", suffix=".zip")
+                self._file = tempfile.NamedTemporaryFile(
+                    dir=self._process.folder, prefix="model-", suffix=".zip"
+                )
         if self._file is not None:
             self._file.write(piece)
             if number == last:
@@ -272,7 +311,9 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
         return iter(())
 
     def _acts(self) -> bool:
-        """Return True in the one subtask of a host that acts: it holds a lock from its first model to its end."""
+        """Return True in the one subtask of a host that acts: it holds a lock from its first model
+        to its end.
+        """
         if self._lock is None:
             self._lock = take_turn(os.path.join(self._process.folder, "delivery"), self._attempt)
         return self._lock is not None
@@ -285,7 +326,9 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
 
 
 def take_turn(path: str, attempt: int) -> int | None:
-    """Lock a file, after an earlier attempt's subtask has ended; None when another subtask of this attempt has it."""
+    """Lock a file, after an earlier attempt's subtask has ended; None when another subtask of this
+    attempt has it.
+    """
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + EARLIER_S
     while not try_lock(lock):
@@ -311,7 +354,9 @@ def _union(result: Table, result_view: str, delivered_view: str) -> str:
     attributes become plain timestamps here.
     """
     columns, nulls = [], []
-    for name, data_type in zip(column_names(result), result._j_table.getResolvedSchema().getColumnDataTypes()):
+    for name, data_type in zip(
+        column_names(result), result._j_table.getResolvedSchema().getColumnDataTypes()
+    ):
         logical = data_type.getLogicalType()
         cast = f"AS {logical.copy(True).asSerializableString()}) AS {quoted(name)}"
         is_time = "*" in logical.asSummaryString()
@@ -328,9 +373,12 @@ def _model_columns(operator: str, models: Table) -> list[str]:
     stamps = {TIME_COLUMN, COUNT_COLUMN}
     if set(names) not in ({"model_id", "model_info"}, {"model_id", "model_info"} | stamps):
         raise ConfigurationError(
-            f"{operator}: the stream of models has the columns {', '.join(names)}; expected model_id and model_info, with or "
-            f"without {TIME_COLUMN} and {COUNT_COLUMN}"
+            f"{operator}: the stream of models has the columns {', '.join(names)}; expected"
+            f" model_id and model_info, with or without {TIME_COLUMN} and {COUNT_COLUMN}"
         )
     columns = {"number": ("model_id", "BIGINT"), "text": ("model_info", "STRING")}
     columns.update(model=(TIME_COLUMN, "STRING"), rows=(COUNT_COLUMN, "BIGINT"))
-    return [f"CAST({names.get(name, 'NULL')} AS {sql}) AS {quoted(column)}" for column, (name, sql) in columns.items()]
+    return [
+        f"CAST({names.get(name, 'NULL')} AS {sql}) AS {quoted(column)}"
+        for column, (name, sql) in columns.items()
+    ]

@@ -1,4 +1,6 @@
-"""A process that serves one model to all tasks of a job on its host, from the first task to the last."""
+"""A process that serves one model to all tasks of a job on its host, from the first task to the
+last.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,13 @@ from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Predi
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
 from bridge.exceptions import TaskError
-from bridge.folders.process_folder import ProcessFolder, kill, kill_stopped, note_process, process_of
+from bridge.folders.process_folder import (
+    ProcessFolder,
+    kill,
+    kill_stopped,
+    note_process,
+    process_of,
+)
 from bridge.folders.sweep import sweep
 from bridge.folders.work_folder import WorkFolder
 from bridge.host.gpus import lease_for
@@ -46,16 +54,22 @@ _POLL_S = 0.05
 LOOK_S = 1.0
 _LEAST_CALL_S = 1.0  # for a first call just before the deadline
 _LATER_S = 5.0  # than the process itself, which reports the rows
-_OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
+_OPTIONS = [
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.enable_http_proxy", 0),
+]
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Settings of a model process; `serving` is JSON of the message `Serving` without the path of the model.
+    """Settings of a model process; `serving` is JSON of the message `Serving` without the path of
+    the model.
 
-    Without `python` it is that of Flink's functions. With `user_files`, a function in one of them is the model.
-    `start_timeout_s` includes the loading. 0 turns `stall_timeout_s` off. `gpus` is None for one if one is free. A process that
-    `restarts` gets its first model again. Each of `copies` is a process of its own on each host.
+    Without `python` it is that of Flink's functions. With `user_files`, a function in one of them
+    is the model. `start_timeout_s` includes the loading. 0 turns `stall_timeout_s` off. `gpus` is
+    None for one if one is free. A process that `restarts` gets its first model again. Each of
+    `copies` is a process of its own on each host.
     """
 
     operator: str
@@ -73,7 +87,9 @@ class ModelSettings:
 
 
 class StalledModel(Exception):
-    """The process has ended, as the model did not finish a batch in time; requests have to be sent again."""
+    """The process has ended, as the model did not finish a batch in time; requests have to be sent
+    again.
+    """
 
 
 class NotListening(grpc.RpcError):
@@ -104,7 +120,9 @@ class Request:
         call.add_done_callback(self._end)
 
     def note_stall(self, rows: list[int]) -> None:
-        """Adjust the request to a batch that was not computed in time: it is tried again, then halved, down to one row."""
+        """Adjust the request to a batch that was not computed in time: it is tried again, then
+        halved, down to one row.
+        """
         if self._is_retried and len(rows) == 1:
             self.watched = WatchedCall(self.watched.name, 0, [*self.watched.left_out, *rows])
         elif self._is_retried and rows:
@@ -158,7 +176,9 @@ class ModelProcess:
     def send(self, request: Request) -> None:
         """Begin to predict rows; several requests may be under way."""
         metadata = [*self._metadata, (CALL, json.dumps(request.watched))]
-        request.begin(self._method("Predict", None, Prediction).future(request.columns, metadata=metadata))
+        request.begin(
+            self._method("Predict", None, Prediction).future(request.columns, metadata=metadata)
+        )
 
     def answer(self, request: Request) -> Prediction:
         """Wait for an answer; after a StalledModel, all requests have to be sent again."""
@@ -171,7 +191,9 @@ class ModelProcess:
             request.note_stall(stalled.get(request.watched.name, []))
             raise StalledModel from None
         if prediction.HasField("failure"):
-            raise TaskError(f"{self._settings.operator}: the model failed: {_text(prediction.failure)}")
+            raise TaskError(
+                f"{self._settings.operator}: the model failed: {_text(prediction.failure)}"
+            )
         self._log(prediction.notices)
         return prediction
 
@@ -180,7 +202,9 @@ class ModelProcess:
         return self._folder.path
 
     def replace(self, model: str, name: str) -> None:
-        """Replace the model by the one at a path, which is free again on return. Where that fails, the log says why."""
+        """Replace the model by the one at a path, which is free again on return. Where that fails,
+        the log says why.
+        """
         try:
             replace = self._method("Replace", Offer, Notices).future
             notices = self._result(replace(Offer(model=model, name=name), metadata=self._metadata))
@@ -205,7 +229,9 @@ class ModelProcess:
                 is_running = self._folder.has_process() and not self._has_exited
                 # Its last task had just left when this one joined, so another one is started.
                 was_ending = not is_running and self._process is None
-                is_early = error.code() == grpc.StatusCode.UNAVAILABLE and time.monotonic() <= deadline
+                is_early = (
+                    error.code() == grpc.StatusCode.UNAVAILABLE and time.monotonic() <= deadline
+                )
                 if not (is_early and (is_running or was_ending)):
                     raise self._start_error(error) from None
             if is_running:
@@ -239,14 +265,22 @@ class ModelProcess:
         return TaskError(reason)
 
     def _place_of_start(self) -> str:
-        """End the process that this task has started, and return a sentence about the place of its Python.
+        """End the process that this task has started, and return a sentence about the place of its
+        Python.
 
         A process that blocks before it watches its pipe would stay.
         """
         process = self._process
         if process is None or process.poll() == UNUSABLE:
             return ""
-        late = "" if self._has_exited else f". It did not start within the {self._settings.start_timeout_s:g} s of startTimeout"
+        late = (
+            ""
+            if self._has_exited
+            else (
+                f". It did not start within the {self._settings.start_timeout_s:g} s of"
+                " startTimeout"
+            )
+        )
         process.send_signal(signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired, OSError):
             process.wait(STACKS_S)
@@ -271,7 +305,9 @@ class ModelProcess:
             gpus = lease_for(settings.operator, settings.gpus, settings.start_timeout_s)
             if gpus is not None:
                 environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
-            model = self._brought(self._model) if isinstance(self._model, PlacedModel) else self._model
+            model = (
+                self._brought(self._model) if isinstance(self._model, PlacedModel) else self._model
+            )
             serving.model = model or work
             if serving.function:
                 serving.function_folder = work
@@ -287,12 +323,20 @@ class ModelProcess:
                 AKDL_SERVING=serving_file,
                 AKDL_WORK_DIR=place,
             )
-            with open(self._folder.log, "wb", opener=private) as log, python.starting(settings.operator):
+            with (
+                open(self._folder.log, "wb", opener=private) as log,
+                python.starting(settings.operator),
+            ):
                 self._process = subprocess.Popen(
                     [python.path, "-m", "akdl.process.preflight", "akdl.serving.model_server"],
-                    env=environment, cwd=work, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                    pass_fds=[pipe, *python.fds, *(gpus.fds if gpus else ())], start_new_session=True,
-                )  # fmt: skip
+                    env=environment,
+                    cwd=work,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[pipe, *python.fds, *(gpus.fds if gpus else ())],
+                    start_new_session=True,
+                )
             note_process(place, self._process.pid)
         except BaseException:
             # The process would empty its folder at its end.
@@ -307,39 +351,60 @@ class ModelProcess:
         logger.info("%s: process %d serves the model", settings.operator, self._process.pid)
 
     def _brought(self, model: PlacedModel) -> str:
-        """Path of a model that this host has copied, or reads in place. The lock of the folder has to be held."""
+        """Path of a model that this host has copied, or reads in place. The lock of the folder has
+        to be held.
+        """
         place, begun = os.path.join(self.folder, "brought"), time.monotonic()
         shutil.rmtree(place, ignore_errors=True)  # of a task that was killed
         os.mkdir(place, 0o700)
         try:
             path = get_model(model.name, model.model_dir, place)
         except ModelError as error:
-            raise TaskError(f"{self._settings.operator}: host {socket.gethostname()}: {error}") from None
-        logger.info("%s: the model was on this host after %.1f s", self._settings.operator, time.monotonic() - begun)
+            raise TaskError(
+                f"{self._settings.operator}: host {socket.gethostname()}: {error}"
+            ) from None
+        logger.info(
+            "%s: the model was on this host after %.1f s",
+            self._settings.operator,
+            time.monotonic() - begun,
+        )
         return path
 
     def _stalled(self) -> dict[str, list[int]] | None:
-        """Rows of the batches that were not computed in time, by request; None when the process ended otherwise."""
+        """Rows of the batches that were not computed in time, by request; None when the process
+        ended otherwise.
+        """
         limit_s, operator = self._serving.infer_timeout, self._settings.operator
         try:
             with open(stalled_file(self.folder, self._pid), encoding="ascii") as file:
                 found: dict[str, list[int]] = json.load(file)
         except FileNotFoundError:
             return None
-        what = f"the model did not finish {sum(map(len, found.values()))} rows within {limit_s:g} s (inferTimeout)"
+        what = (
+            f"the model did not finish {sum(map(len, found.values()))} rows within {limit_s:g} s"
+            " (inferTimeout)"
+        )
         if not self._settings.restarts:
-            raise TaskError(f"{operator}: {what}, and its process was ended. A model of a stream is not tried again")
+            raise TaskError(
+                f"{operator}: {what}, and its process was ended. A model of a stream is not tried"
+                " again"
+            )
         logger.warning("%s: %s, and are tried again in a fresh process", operator, what)
         return found
 
     def _result(self, call: object) -> Any:
         limit_s = self._settings.stall_timeout_s
         try:
-            return result_of(call, self.folder, limit_s and limit_s + (_LATER_S if self._serving.infer_timeout else 0.0))
+            return result_of(
+                call,
+                self.folder,
+                limit_s and limit_s + (_LATER_S if self._serving.infer_timeout else 0.0),
+            )
         except TimeoutError:
             raise TaskError(
-                f"{self._settings.operator}: the process that serves the model made no progress for {limit_s:g} s and was "
-                "killed. Was it stopped, or does its model wait for something? stallTimeout sets the limit"
+                f"{self._settings.operator}: the process that serves the model made no progress for"
+                f" {limit_s:g} s and was killed. Was it stopped, or does its model wait for"
+                " something? stallTimeout sets the limit"
             ) from None
 
     @property
@@ -350,7 +415,9 @@ class ModelProcess:
         serialize = None if request is None else request.SerializeToString
         assert self._channel is not None
         return self._channel.unary_unary(
-            f"/{PREDICT_SERVICE}/{name}", request_serializer=serialize, response_deserializer=answer.FromString
+            f"/{PREDICT_SERVICE}/{name}",
+            request_serializer=serialize,
+            response_deserializer=answer.FromString,
         )
 
     def _log(self, notices: Iterable[Notice]) -> None:
@@ -368,10 +435,14 @@ class ModelProcess:
                 with open(self._folder.log, encoding="utf-8", errors="replace") as file:
                     return f"{operator}: {file.read().strip()}"
             return (
-                f"{operator}: the process that serves the model has ended ({error.code().name}: {error.details()}){where}\n"
-                f"--- last lines of the process ---\n{self._folder.last_lines()}"
+                f"{operator}: the process that serves the model has ended ({error.code().name}:"
+                f" {error.details()}){where}\n--- last lines of the process"
+                f" ---\n{self._folder.last_lines()}"
             )
-        return f"{operator}: the process that serves the model has ended: {error.code().name}: {error.details()}"
+        return (
+            f"{operator}: the process that serves the model has ended: {error.code().name}:"
+            f" {error.details()}"
+        )
 
 
 def _text(failure: Failure) -> str:
@@ -379,7 +450,9 @@ def _text(failure: Failure) -> str:
 
 
 def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
-    """Wait for an answer of a process; after `stall_timeout_s` seconds (0: no limit) without CPU it is killed: TimeoutError."""
+    """Wait for an answer of a process; after `stall_timeout_s` seconds (0: no limit) without CPU it
+    is killed: TimeoutError.
+    """
     process, watch = process_of(folder), ProgressWatch(time.monotonic())
     while True:
         with contextlib.suppress(grpc.FutureTimeoutError):

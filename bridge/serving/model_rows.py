@@ -1,7 +1,8 @@
 """Whole models from the rows of a stream of consecutive models; without Flink.
 
-Row 0 of a model has the name of a zip file, rows from 1 its pieces as base64 text, all of one size but the last. Streams from
-Alink name the model and its number of rows in each row; in others, a model is whole when its pieces are a zip file.
+Row 0 of a model has the name of a zip file, rows from 1 its pieces as base64 text, all of one size
+but the last. Streams from Alink name the model and its number of rows in each row; in others, a
+model is whole when its pieces are a zip file.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A row of a stream of models; `model` is the name of its model, larger for later ones, `count` its number of rows."""
+    """A row of a stream of models; `model` is the name of its model, larger for later ones, `count`
+    its number of rows.
+    """
 
     number: int | None
     text: str | None
@@ -41,7 +44,9 @@ class DamagedModel(TaskError):
 
 @dataclass
 class Model:
-    """A model with some or all of its rows: a file with the pieces at their places, and the numbers of all rows."""
+    """A model with some or all of its rows: a file with the pieces at their places, and the numbers
+    of all rows.
+    """
 
     name: str
     path: str
@@ -54,7 +59,9 @@ class Model:
             yield from iter(functools.partial(file.read, CHUNK_BYTES), b"")
 
     def add(self, row: ModelRow) -> None:
-        """Store a row of the model; after a row that does not fit, DamagedModel is raised and further rows are dropped."""
+        """Store a row of the model; after a row that does not fit, DamagedModel is raised and
+        further rows are dropped.
+        """
         if row.number is not None:
             self.numbers.add(row.number)
         if self.is_given_up:
@@ -86,18 +93,25 @@ class Model:
         number, text = row.number, row.text
         rows = _MOST_ROWS if row.count is None else row.count
         if number is None or text is None or not 0 <= number < rows:
-            raise DamagedModel(f"{self.name} is not a model: it has a row with model_id {number} and {short(text)}")
+            raise DamagedModel(
+                f"{self.name} is not a model: it has a row with model_id {number} and {short(text)}"
+            )
         if number > 0:
             return number, self._decoded(number, text)
         if not text.endswith(".zip"):
-            raise DamagedModel(f"{self.name} is not a model: expected the name of a zip file at model_id 0, got {short(text)}")
+            raise DamagedModel(
+                f"{self.name} is not a model: expected the name of a zip file at model_id 0, got"
+                f" {short(text)}"
+            )
         return number, b""
 
     def _decoded(self, number: int, text: str) -> bytes:
         try:
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise DamagedModel(f"{self.name} is damaged: model_id {number} has {short(text)} ({error})") from None
+            raise DamagedModel(
+                f"{self.name} is damaged: model_id {number} has {short(text)} ({error})"
+            ) from None
 
     def _is_zip_file(self) -> bool:
         """Test for a whole zip file, behind whose directory nothing may be missing.
@@ -123,13 +137,19 @@ class ModelRows:
         self._latest = ""  # name of the latest whole model
 
     def add(self, row: ModelRow) -> Model | None:
-        """Add a row, and return the model that it completes; the caller removes it. DamagedModel drops the model of the row."""
+        """Add a row, and return the model that it completes; the caller removes it. DamagedModel
+        drops the model of the row.
+        """
         return self._add_to_named(row.model, row) if row.model else self._add_to_current(row)
 
     @property
     def places(self) -> set[int]:
         """Places of the rows of unfinished models, which a checkpoint still has to have."""
-        models = [*self._named.values()] if self._current is None else [self._current, *self._named.values()]
+        models = (
+            [*self._named.values()]
+            if self._current is None
+            else [self._current, *self._named.values()]
+        )
         return {place for model in models for place in model.places}
 
     def _add_to_named(self, name: str, row: ModelRow) -> Model | None:
@@ -178,6 +198,8 @@ class ModelRows:
 
 
 def _loss(model: Model) -> DamagedModel:
-    missing = [str(number) for number in range(max(model.numbers)) if number not in model.numbers][:_SHOWN]
+    missing = [str(number) for number in range(max(model.numbers)) if number not in model.numbers][
+        :_SHOWN
+    ]
     what = f"model_id {', '.join(missing)} at least" if missing else "its end"
     return DamagedModel(f"{model.name} is incomplete when the next one begins: {what} is missing")

@@ -55,7 +55,9 @@ class PredictionSettings:
     @property
     def columns(self) -> tuple[tuple[str, bool], ...]:
         """`result` with the column of errors."""
-        return self.result if self.error_column is None else (*self.result, (self.error_column, True))
+        return (
+            self.result if self.error_column is None else (*self.result, (self.error_column, True))
+        )
 
 
 def model_process(settings: PredictionSettings, copy: int = 0) -> ModelProcess:
@@ -63,12 +65,19 @@ def model_process(settings: PredictionSettings, copy: int = 0) -> ModelProcess:
 
     With several copies on a host, each is a group of its own, with the number in its name.
     """
-    process = replace(settings.process, group=f"{settings.process.group}_{copy}") if copy else settings.process
+    process = (
+        replace(settings.process, group=f"{settings.process.group}_{copy}")
+        if copy
+        else settings.process
+    )
     return ModelProcess(process, settings.placed or path_on_host(settings.model))
 
 
 def with_outputs(
-    batch: pa.RecordBatch, prediction: Prediction, decoder: ColumnDecoder, settings: PredictionSettings
+    batch: pa.RecordBatch,
+    prediction: Prediction,
+    decoder: ColumnDecoder,
+    settings: PredictionSettings,
 ) -> pa.RecordBatch:
     """Add the model's outputs to rows, and error messages if there is a column for them.
 
@@ -79,7 +88,8 @@ def with_outputs(
     rows = batch.num_rows
     if prediction.rows.rows != rows or any(bad.row >= rows for bad in prediction.bad_rows):
         raise BridgeError(
-            f"{settings.process.operator}: the model process returned other rows than the {rows} that it received"
+            f"{settings.process.operator}: the model process returned other rows than the {rows}"
+            " that it received"
         )
     cells = dict(zip(batch.schema.names, batch.columns))
     if settings.error_column is not None:
@@ -89,10 +99,15 @@ def with_outputs(
         cells[settings.error_column] = pa.array(errors, pa.string())
     elif prediction.bad_rows:
         bad = prediction.bad_rows[0]
-        remedy = "Replace nulls with defaults, or with COALESCE in SQL; or set" if "null" in bad.message else "Set"
+        remedy = (
+            "Replace nulls with defaults, or with COALESCE in SQL; or set"
+            if "null" in bad.message
+            else "Set"
+        )
         raise RowError(
-            f"{settings.process.operator}: row {bad.row} of a batch cannot be predicted: {bad.message}. "
-            f"{remedy} errorCol, a column for such messages, so that the job continues"
+            f"{settings.process.operator}: row {bad.row} of a batch cannot be predicted:"
+            f" {bad.message}. {remedy} errorCol, a column for such messages, so that the job"
+            " continues"
         )
     cells.update(zip(settings.output_schema.names, decoder.decode(prediction.rows)))
     return pa.record_batch(list(cells.values()), names=list(cells))

@@ -1,4 +1,5 @@
-"""The Flink graph of a predictor: between RowsToArrow and ArrowToRows, one function adds the model's outputs to batches.
+"""The Flink graph of a predictor: between RowsToArrow and ArrowToRows, one function adds the
+model's outputs to batches.
 
 Columns that stay and row kinds pass through unchanged, also of types that a model cannot read. The
 model runs in a process of its own (`model_process`), one for all tasks of a host. This function
@@ -30,11 +31,23 @@ from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.files.parts import parts_from
 from bridge.files.reading import FileParts, FileTable, SourceFiles
-from bridge.flink.arrow_operators import chunks_of, column_types, logical_type, table_of, upsert_keys
+from bridge.flink.arrow_operators import (
+    chunks_of,
+    column_types,
+    logical_type,
+    table_of,
+    upsert_keys,
+)
 from bridge.flink.elements import ELEMENT, Element, Origin, element, pieces, with_origin
 from bridge.flink.file_rows import in_small_bundles, parts_of_files
 from bridge.flink.metrics import PredictionMetrics
-from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
+from bridge.flink.time_attributes import (
+    PROCTIME,
+    ROWTIME,
+    event_time,
+    time_attributes,
+    with_plain_times,
+)
 from bridge.folders.shipped import ship, ship_own_packages
 from bridge.host.allocator import give_large_blocks_back
 from bridge.member.observer import TaskObserver
@@ -56,7 +69,10 @@ _WHY = "akdl_why"
 
 @planning()
 def predict_table(
-    table_env: StreamTableEnvironment, table: Table, settings: PredictionSettings, files: SourceFiles | None = None
+    table_env: StreamTableEnvironment,
+    table: Table,
+    settings: PredictionSettings,
+    files: SourceFiles | None = None,
 ) -> Table:
     """Table with the model's outputs.
 
@@ -79,7 +95,11 @@ def predict_table(
     stays = [name for name, is_output in settings.result if not is_output]
     # A stream of Flink has one event time. Processing times are not stored in rows, so they are
     # added again behind the function.
-    proctimes = [name for name in stays if times.get(name) == PROCTIME and name not in settings.input_schema.names]
+    proctimes = [
+        name
+        for name in stays
+        if times.get(name) == PROCTIME and name not in settings.input_schema.names
+    ]
     rowtime = next((name for name in stays if times.get(name) == ROWTIME), None)
     ids = set() if settings.resumption is None else {settings.resumption.schema.names[0]}
     needed = {*settings.input_schema.names, *stays, *ids} - set(proctimes)
@@ -87,20 +107,34 @@ def predict_table(
     uid = uids(table_env, settings.process.operator)
     read = None
     if files is None:
-        chunks, updates = chunks_of(table_env, kept, settings.gathering, uid("rows"), sends_all_out=True)
+        chunks, updates = chunks_of(
+            table_env, kept, settings.gathering, uid("rows"), sends_all_out=True
+        )
     else:
-        read = files.table.selected([column.name for column in files.table.columns if column.name in needed])
+        read = files.table.selected(
+            [column.name for column in files.table.columns if column.name in needed]
+        )
         chunks, updates = parts_of_files(table_env, read, files.addresses, uid), False
     types = dict(column_types(kept))
     types.update((column.name, logical_type(column.type.sql)) for column in settings.output_schema)
-    types.update({name: logical_type("STRING") for name, _ in settings.columns[len(settings.result) :]})
+    types.update(
+        {name: logical_type("STRING") for name, _ in settings.columns[len(settings.result) :]}
+    )
     columns = [(name, types[name]) for name, _ in settings.columns if name not in proctimes]
     plain = {name for name in stays if name not in proctimes}
     # A table that is made of a stream has no key, so the key of the input is declared again if all
     # of its columns stay.
-    key = next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), []) if updates else []
-    predicted = chunks.process(_Predict(settings, [name for name, _ in columns], key, read), output_type=ELEMENT)
-    predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(chunks._j_data_stream.getParallelism())
+    key = (
+        next((each for each in upsert_keys(table_env, kept) if plain >= set(each)), [])
+        if updates
+        else []
+    )
+    predicted = chunks.process(
+        _Predict(settings, [name for name, _ in columns], key, read), output_type=ELEMENT
+    )
+    predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(
+        chunks._j_data_stream.getParallelism()
+    )
     predicted.set_description(described(settings.process.operator, group))
     # An element of parts stands for up to 8 MB of rows, so each is a bundle.
     if read is not None:
@@ -109,10 +143,15 @@ def predict_table(
     ends = read is None
     result = table_of(table_env, predicted, columns, schema, updates, uid("result"), ends=ends)
     if not proctimes:
-        return with_origin(result, None if updates else Origin(predicted, [name for name, _ in columns], ends=ends))
+        return with_origin(
+            result, None if updates else Origin(predicted, [name for name, _ in columns], ends=ends)
+        )
     view = f"akdl_predicted_{group}"
     table_env.create_temporary_view(view, result)
-    cells = [f"PROCTIME() AS {quoted(name)}" if name in proctimes else quoted(name) for name, _ in settings.columns]
+    cells = [
+        f"PROCTIME() AS {quoted(name)}" if name in proctimes else quoted(name)
+        for name, _ in settings.columns
+    ]
     return table_env.sql_query(f"SELECT {', '.join(cells)} FROM {view}")
 
 
@@ -125,7 +164,11 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
     """
 
     def __init__(
-        self, settings: PredictionSettings, columns: list[str], key: list[str], files: FileTable | None = None
+        self,
+        settings: PredictionSettings,
+        columns: list[str],
+        key: list[str],
+        files: FileTable | None = None,
     ) -> None:
         self._settings = settings
         self._columns = columns
@@ -137,20 +180,29 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         self._reader = None if self._files is None else FileParts(self._files)
         self._decoder = ColumnDecoder(self._settings.output_schema, "the model")
         self._status = TaskObserver(
-            self._settings.process.group, runtime_context.get_index_of_this_subtask(), runtime_context.get_attempt_number()
+            self._settings.process.group,
+            runtime_context.get_index_of_this_subtask(),
+            runtime_context.get_attempt_number(),
         )
         self._processes: list[ModelProcess] = []
         # Rows under way in their order: the batch, kinds of its rows, its request and its process.
         self._sent: deque[tuple[pa.RecordBatch, bytes | None, Request, ModelProcess]] = deque()
         # Number of the model that answered last, and the time of the answer.
         self._model, self._ended = 0, 0.0
-        self._parts = None if self._settings.resumption is None else PredictionParts(self._settings.resumption)
+        self._parts = (
+            None
+            if self._settings.resumption is None
+            else PredictionParts(self._settings.resumption)
+        )
         close_with_worker(self.close)
         copies, subtask = self._settings.process.copies, runtime_context.get_index_of_this_subtask()
         # The copies load their models side by side. Each task begins with another copy, since equal
         # requests go to the first in its list.
         with ThreadPoolExecutor(copies) as pool:
-            joined = [pool.submit(model_process, self._settings, (subtask + copy) % copies) for copy in range(copies)]
+            joined = [
+                pool.submit(model_process, self._settings, (subtask + copy) % copies)
+                for copy in range(copies)
+            ]
         # Processes that were joined are noted before an error of another one is raised, so that
         # `close` releases them.
         self._processes += [each.result() for each in joined if each.exception() is None]
@@ -161,7 +213,9 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         self._size = RequestSize(1 if self._parts else self._processes[0].batch_size)
         descriptions = [process.description for process in self._processes]
         self._status.loaded(",".join(each.gpus for each in descriptions if each.gpus))
-        self._metrics = PredictionMetrics(runtime_context.get_metrics_group(), max(each.load_s for each in descriptions))
+        self._metrics = PredictionMetrics(
+            runtime_context.get_metrics_group(), max(each.load_s for each in descriptions)
+        )
 
     def close(self) -> None:
         if getattr(self, "_processes", None):
@@ -179,7 +233,9 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
                     yield from self._send(batch, None)
         elif arrow:
             batch = read_batch(arrow)
-            yield from self._send(batch, kinds_by_key(batch, kinds, self._key) if kinds and self._key else kinds)
+            yield from self._send(
+                batch, kinds_by_key(batch, kinds, self._key) if kinds and self._key else kinds
+            )
         # Parts of files carry no marks, so all requests of such an element are answered before it
         # ends. Otherwise only answers that have arrived leave, and only in their order.
         all_out = kind in (Element.ALL_OUT, Element.END) or self._reader is not None
@@ -189,7 +245,9 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             yield element(Element.END, None, b"")
 
     def _send(self, batch: pa.RecordBatch, kinds: bytes | None) -> Iterator[InternalRow]:
-        """Request the predictions of rows, and yield earlier ones while too many requests are under way."""
+        """Request the predictions of rows, and yield earlier ones while too many requests are under
+        way.
+        """
         give_large_blocks_back(batch.num_rows, batch.nbytes)
         settings, start = self._settings, 0
         most = _MOST_SENT * len(self._processes)
@@ -198,7 +256,11 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             while len(self._sent) >= most:
                 yield from pieces(*self._next())
             part = batch.slice(start, self._size.rows)
-            columns = to_columns(selected(part, settings.input_schema.names), settings.input_schema, settings.process.operator)
+            columns = to_columns(
+                selected(part, settings.input_schema.names),
+                settings.input_schema,
+                settings.process.operator,
+            )
             while self._sent and self._sent_bytes() + len(columns) > _MOST_SENT_BYTES:
                 yield from pieces(*self._next())
             request, process = Request(columns), min(self._processes, key=self._sent_bytes)
@@ -209,7 +271,11 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
 
     def _sent_bytes(self, process: ModelProcess | None = None) -> int:
         """Bytes of requests under way, or of the requests that a process has not answered yet."""
-        sent = [each for _, _, each, to in self._sent if process is None or (to is process and not each.is_done)]
+        sent = [
+            each
+            for _, _, each, to in self._sent
+            if process is None or (to is process and not each.is_done)
+        ]
         return sum(len(each.columns) for each in sent)
 
     def _next(self) -> tuple[pa.RecordBatch, bytes | None]:
@@ -235,7 +301,9 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             # Bad rows fail the job. The next run needs the other rows of the request, which the
             # model has predicted.
             decoder = ColumnDecoder(self._settings.output_schema.all_nullable)
-            told = with_outputs(batch, prediction, decoder, replace(self._settings, error_column=_WHY))
+            told = with_outputs(
+                batch, prediction, decoder, replace(self._settings, error_column=_WHY)
+            )
             self._parts.add(told.filter(pc.is_null(told.column(_WHY))))
             self._parts.end()
         whole = with_outputs(batch, prediction, self._decoder, self._settings)
@@ -259,17 +327,24 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
 
 
 def kinds_by_key(batch: pa.RecordBatch, kinds: bytes, key: list[str]) -> bytes:
-    """Kinds of rows, in which an UPDATE_BEFORE is a DELETE unless the UPDATE_AFTER of its key follows.
+    """Kinds of rows, in which an UPDATE_BEFORE is a DELETE unless the UPDATE_AFTER of its key
+    follows.
 
-    A filter such as HAVING drops the other row. From a table with a key, Flink drops each UPDATE_BEFORE in front of a sink that
-    takes rows by their keys, so that the row would stay there.
+    A filter such as HAVING drops the other row. From a table with a key, Flink drops each
+    UPDATE_BEFORE in front of a sink that takes rows by their keys, so that the row would stay
+    there.
     """
     found = np.frombuffer(kinds, np.uint8).copy()
-    pairs = np.append((found[:-1] == RowKind.UPDATE_BEFORE.value) & (found[1:] == RowKind.UPDATE_AFTER.value), False)
+    pairs = np.append(
+        (found[:-1] == RowKind.UPDATE_BEFORE.value) & (found[1:] == RowKind.UPDATE_AFTER.value),
+        False,
+    )
     for column in map(batch.column, key):
         if pa.types.is_nested(column.type):
             pairs[:] = False
         else:
-            pairs[:-1] &= pc.equal(column[:-1], column[1:]).fill_null(False).to_numpy(zero_copy_only=False)
+            pairs[:-1] &= (
+                pc.equal(column[:-1], column[1:]).fill_null(False).to_numpy(zero_copy_only=False)
+            )
     found[(found == RowKind.UPDATE_BEFORE.value) & ~pairs] = RowKind.DELETE.value
     return found.tobytes()

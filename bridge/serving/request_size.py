@@ -5,16 +5,21 @@ for a row, and a failure would lose all of its predictions.
 """
 
 _TARGET_S = 1.0
-_LATENCIES = 3  # of the fastest requests in one: fewer rows than that would mostly repeat a model's cost of each call
+# of the fastest requests in one: fewer rows than that would mostly repeat a model's cost of each
+# call
+_LATENCIES = 3
 _GROWTH = 4
-_OLDER = 0.75  # weight of the previous answer: a model that computes requests side by side answers in bursts
+# weight of the previous answer: a model that computes requests side by side answers in bursts
+_OLDER = 0.75
 
 
 class RequestSize:
-    """Learns from the answers of one model: a request has `least` rows at first, and more while that is fast enough.
+    """Learns from the answers of one model: a request has `least` rows at first, and more while
+    that is fast enough.
 
-    A model may need ten seconds for a call of any size, for example on a busy accelerator. The limit of time then follows the
-    fastest requests, because smaller ones would not be answered sooner.
+    A model may need ten seconds for a call of any size, for example on a busy accelerator. The
+    limit of time then follows the fastest requests, because smaller ones would not be answered
+    sooner.
     """
 
     def __init__(self, least: int) -> None:
@@ -23,13 +28,16 @@ class RequestSize:
         self._fastest_s = float("inf")
 
     def note(self, rows: int, seconds: float) -> None:
-        """Adjust `rows` to a request of so many rows, and the time from the previous answer to its own."""
+        """Adjust `rows` to a request of so many rows, and the time from the previous answer to its
+        own.
+        """
         self._seen_rows = _OLDER * self._seen_rows + rows
         self._seen_s = _OLDER * self._seen_s + seconds
         self._answers = _OLDER * self._answers + 1
         self._fastest_s = min(self._fastest_s, self._seen_s / self._answers)
         limit_s = max(_TARGET_S, _LATENCIES * self._fastest_s)
         fits = limit_s * self._seen_rows // max(self._seen_s, 1e-9)
-        # A short request, such as the end of a chunk, tells too little about long ones to grow by it.
+        # A short request, such as the end of a chunk, tells too little about long ones to grow by
+        # it.
         batches = int(min(fits, max(self.rows, _GROWTH * rows))) // self._least
         self.rows = max(1, batches) * self._least

@@ -57,7 +57,7 @@ class Resumption:
 
     @property
     def folder(self) -> str:
-        return f"{self.place.rstrip('/')}/{hashlib.sha256(f'{self.schema} {self.model}'.encode()).hexdigest()[:16]}"
+        return f"{self.place.rstrip('/')}/{hashlib.sha256(f'{self.schema} {self.model}'.encode()).hexdigest()[:16]}"  # noqa: E501
 
     @property
     def columns(self) -> tuple[FileColumn, ...]:
@@ -66,7 +66,11 @@ class Resumption:
 
     @planning()
     def split(
-        self, table_env: StreamTableEnvironment, table: Table, result: Sequence[tuple[str, bool]], group: str
+        self,
+        table_env: StreamTableEnvironment,
+        table: Table,
+        result: Sequence[tuple[str, bool]],
+        group: str,
     ) -> tuple[Table | None, Table]:
         """Rows that have been predicted, with the columns of the result, and rows that have not."""
         with refused_at(f"{self.operator}: resumeDir: {shown(self.place)}", FileError, OSError):
@@ -83,21 +87,39 @@ class Resumption:
                         written = files.get_file_info(path).mtime_ns
                         if is_own and written is not None and written < time.time_ns() - _DEAD_NS:
                             files.delete_file(path)
-        parts = {f"{self.folder}/{name}": int(found[1]) for name in names if (found := _PART.fullmatch(name))}
+        parts = {
+            f"{self.folder}/{name}": int(found[1])
+            for name in names
+            if (found := _PART.fullmatch(name))
+        }
         if not parts:
             return None, table
-        say(f"{self.operator}: {sum(parts.values())} predicted rows are in {shown(self.place)}; the others are predicted now")
+        say(
+            f"{self.operator}: {sum(parts.values())} predicted rows are in {shown(self.place)}; the"
+            " others are predicted now"
+        )
         rows, known = f"akdl_rows_to_resume_{group}", f"akdl_known_{group}"
         table_env.create_temporary_view(rows, table)
         kept = FileTable(f"{self.operator}, resumeDir", "feather", self.columns)
         table_env.create_temporary_view(known, table_of_files(table_env, kept, sorted(parts)))
-        cells = ", ".join(f"{'k' if is_output else 'r'}.{quoted(name)}" for name, is_output in result)
-        # Tasks that were started again, and programs that ran at the same time, have predicted some rows twice.
-        once = f"SELECT *, ROW_NUMBER() OVER (PARTITION BY {_ID} ORDER BY {_ID}) AS akdl_n FROM {known}"
+        cells = ", ".join(
+            f"{'k' if is_output else 'r'}.{quoted(name)}" for name, is_output in result
+        )
+        # Tasks that were started again, and programs that ran at the same time, have predicted some
+        # rows twice.
+        once = (
+            f"SELECT *, ROW_NUMBER() OVER (PARTITION BY {_ID} ORDER BY {_ID}) AS akdl_n FROM"
+            f" {known}"
+        )
         by_id = f"k.{_ID} = r.{quoted(self.schema.names[0])}"
         return (
-            table_env.sql_query(f"SELECT {cells} FROM {rows} AS r JOIN ({once}) AS k ON {by_id} WHERE akdl_n = 1"),
-            table_env.sql_query(f"SELECT * FROM {rows} AS r WHERE NOT EXISTS (SELECT 1 FROM {known} AS k WHERE {by_id})"),
+            table_env.sql_query(
+                f"SELECT {cells} FROM {rows} AS r JOIN ({once}) AS k ON {by_id} WHERE akdl_n = 1"
+            ),
+            table_env.sql_query(
+                f"SELECT * FROM {rows} AS r WHERE NOT EXISTS (SELECT 1 FROM {known} AS k WHERE"
+                f" {by_id})"
+            ),
         )
 
 
@@ -117,7 +139,11 @@ class PredictionParts:
     def add(self, batch: pa.RecordBatch) -> None:
         """Add rows with ids and outputs, and end the file if it is due."""
         cells = selected(batch, self._names).columns
-        self._writer.write_batch(pa.record_batch([each.cast(to) for each, to in zip(cells, self._schema.types)], self._schema))
+        self._writer.write_batch(
+            pa.record_batch(
+                [each.cast(to) for each, to in zip(cells, self._schema.types)], self._schema
+            )
+        )
         self._rows += batch.num_rows
         if self._sink.tell() > _PART_BYTES or time.monotonic() > self._due:
             self.end()

@@ -1,7 +1,7 @@
 """A function of SQL that predicts with a model process: a vectorized function of PyFlink.
 
-PyFlink hands it series of pandas, in which a null among numbers is NaN, and integers with a null are float64. A literal is a
-plain value, not a series.
+PyFlink hands it series of pandas, in which a null among numbers is NaN, and integers with a null
+are float64. A literal is a plain value, not a series.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _LARGEST_EXACT = 1 << 53  # beyond it, several integers have the same float64
 
 
 class ModelFunction(ScalarFunction):  # type: ignore[misc]
-    """Predicts with the columns of `input_schema`; the result is the output, or a frame of several."""
+    """Predicts with the columns of `input_schema`; the result is the output, or a frame of
+    several.
+    """
 
     def __init__(self, settings: PredictionSettings) -> None:
         self._settings = settings
@@ -50,14 +52,24 @@ class ModelFunction(ScalarFunction):  # type: ignore[misc]
         rows = next((len(each) for each in cells if isinstance(each, pd.Series)), None)
         if rows is None or len(cells) != len(schema.names):
             raise RowError(
-                f"{operator}: expected {len(schema.names)} columns ({', '.join(schema.names)}), got {len(cells)} arguments"
-                + ("" if rows is not None else ", all literals: name a column of the table among them")
+                f"{operator}: expected {len(schema.names)} columns ({', '.join(schema.names)}), got"
+                f" {len(cells)} arguments"
+                + (
+                    ""
+                    if rows is not None
+                    else ", all literals: name a column of the table among them"
+                )
             )
-        arrays = [self._array(*each, rows) for each in zip(cells, schema, arrow_schema(schema).types)]
+        arrays = [
+            self._array(*each, rows) for each in zip(cells, schema, arrow_schema(schema).types)
+        ]
         batch = pa.record_batch(arrays, names=schema.names)
         prediction = self._process.predict(to_columns(batch, schema, operator))
         predicted = with_outputs(batch, prediction, self._decoder, self._settings)
-        outputs = [predicted.column(predicted.schema.get_field_index(name)) for name, _ in self._settings.result]
+        outputs = [
+            predicted.column(predicted.schema.get_field_index(name))
+            for name, _ in self._settings.result
+        ]
         found = [output.to_pandas(date_as_object=True) for output in outputs]
         return found[0] if len(found) == 1 else pd.concat(found, axis=1)
 
@@ -68,7 +80,8 @@ class ModelFunction(ScalarFunction):  # type: ignore[misc]
         is_rounded = cells.dtype == np.float64 and pa.types.is_integer(arrow_type)
         if is_rounded and (cells.abs() >= _LARGEST_EXACT).any():
             raise RowError(
-                f"{where}: PyFlink rounds integers beyond 2**53 where a column has nulls: replace the nulls with COALESCE"
+                f"{where}: PyFlink rounds integers beyond 2**53 where a column has nulls: replace"
+                " the nulls with COALESCE"
             )
         try:
             # PyFlink hands over a DECIMAL as Python's Decimal, which pyarrow does not make a float.

@@ -1,7 +1,8 @@
 """Workarounds for defects of Beam's workers, in which Flink runs Python functions.
 
-On a cluster a worker is a process. In a local job it is a thread of the driver, so what it leaves behind stays until the driver
-ends. Each comment at a function names the defect upstream. Beam and PyFlink are imported when a function needs them.
+On a cluster a worker is a process. In a local job it is a thread of the driver, so what it leaves
+behind stays until the driver ends. Each comment at a function names the defect upstream. Beam and
+PyFlink are imported when a function needs them.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def fix_workers() -> None:
 
 
 def limit_starts(seconds: float) -> None:
-    """Set the time within which workers inside this program have to import and unpickle the functions of a job."""
+    """Set the time within which workers inside this program have to import and unpickle the
+    functions of a job.
+    """
     global _start_s
     _start_s = seconds
 
@@ -88,7 +91,9 @@ def has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
 
 
 def close_with_worker(close: Callable[[], None]) -> None:
-    """Call `close` at the end of this function's worker, or at once if it has ended. It has to be safe to call twice."""
+    """Call `close` at the end of this function's worker, or at once if it has ended. It has to be
+    safe to call twice.
+    """
     worker = worker_of_this_thread()
     harness = None if worker is None else worker()
     if harness is None:
@@ -134,15 +139,16 @@ def _is_at_work() -> bool:
 
 
 def is_worker_process() -> bool:
-    # PyFlink has no function for this. In a program with a local job, workers have no process of their own.
+    # PyFlink has no function for this. In a program with a local job, workers have no process of
+    # their own.
     started_by = getattr(sys.modules["__main__"], "__spec__", None)
     return started_by is not None and started_by.name == "pyflink.fn_execution.beam.beam_boot"
 
 
 def _bypass_proxies() -> None:
     # `GRPCChannelFactory` of apache_beam/runners/worker/channel_factory.py, and PyFlink's
-    # pyflink/fn_execution/beam/beam_worker_pool_service.py, leave gRPC's `http_proxy` on for channels to "localhost". Without
-    # it in `no_proxy`, local jobs did not start.
+    # pyflink/fn_execution/beam/beam_worker_pool_service.py, leave gRPC's `http_proxy` on for
+    # channels to "localhost". Without it in `no_proxy`, local jobs did not start.
     from apache_beam.runners.worker.channel_factory import GRPCChannelFactory
     from pyflink.fn_execution.beam import beam_worker_pool_service
 
@@ -161,9 +167,10 @@ class _Grpc:
 
 
 def _end_flushers() -> None:
-    # `BeamTimeBasedOutputStream` of pyflink/fn_execution/beam/beam_stream_slow.py starts a `PeriodicThread` that its `close`
-    # ends. A worker inside the driver ends without closing its functions (see `worker_of_this_thread`), so each local job left
-    # about 20 threads that wake up every second.
+    # `BeamTimeBasedOutputStream` of pyflink/fn_execution/beam/beam_stream_slow.py starts a
+    # `PeriodicThread` that its `close` ends. A worker inside the driver ends without closing its
+    # functions (see `worker_of_this_thread`), so each local job left about 20 threads that wake up
+    # every second.
     from pyflink.fn_execution.utils.operation_utils import PeriodicThread
 
     PeriodicThread._akdl_start = PeriodicThread.start
@@ -184,9 +191,9 @@ def _end_flushers() -> None:
 
 
 def _close_what_workers_leave() -> None:
-    # `SdkHarness.run` of apache_beam/runners/worker/sdk_worker.py closes nothing when its control channel breaks, as in jobs
-    # that fail or are cancelled, and never closes a function that is still being opened. So such a job left threads,
-    # connections, ports and processes.
+    # `SdkHarness.run` of apache_beam/runners/worker/sdk_worker.py closes nothing when its control
+    # channel breaks, as in jobs that fail or are cancelled, and never closes a function that is
+    # still being opened. So such a job left threads, connections, ports and processes.
     from apache_beam.runners.worker.sdk_worker import SdkHarness
     from apache_beam.utils.sentinel import Sentinel
 
@@ -216,8 +223,9 @@ def _close_what_workers_leave() -> None:
 
 
 def _answer_requests_of_state() -> None:
-    # `GrpcStateHandler` of apache_beam/runners/worker/sdk_worker.py leaves requests without an answer when it is closed. A
-    # bundle that writes its state then waited indefinitely, and the end of the program waited for the bundle.
+    # `GrpcStateHandler` of apache_beam/runners/worker/sdk_worker.py leaves requests without an
+    # answer when it is closed. A bundle that writes its state then waited indefinitely, and the end
+    # of the program waited for the bundle.
     from apache_beam.runners.worker.sdk_worker import GrpcStateHandler, beam_fn_api_pb2  # type: ignore[attr-defined]
 
     done, request = GrpcStateHandler.done, GrpcStateHandler._request
@@ -241,10 +249,11 @@ def _answer_requests_of_state() -> None:
 
 
 def _end_logs_without_their_lock() -> None:
-    # `FnApiLogRecordHandler.close` of apache_beam/runners/worker/log_handler.py waits for its reader under the handler's lock.
-    # The reader prints that the connection is lost, and print logs in a worker's process (`CustomPrint` of
-    # pyflink/fn_execution/beam/beam_sdk_worker_main.py), which takes that lock. So a worker whose TaskManager was killed waited
-    # for itself, and all of its threads that log waited too, also the one that stops its scripts.
+    # `FnApiLogRecordHandler.close` of apache_beam/runners/worker/log_handler.py waits for its
+    # reader under the handler's lock. The reader prints that the connection is lost, and print logs
+    # in a worker's process (`CustomPrint` of pyflink/fn_execution/beam/beam_sdk_worker_main.py),
+    # which takes that lock. So a worker whose TaskManager was killed waited for itself, and all of
+    # its threads that log waited too, also the one that stops its scripts.
     from apache_beam.runners.worker.log_handler import FnApiLogRecordHandler
 
     def close(handler: FnApiLogRecordHandler) -> None:
@@ -258,8 +267,9 @@ def _end_logs_without_their_lock() -> None:
 
 
 def _warn_of_late_starts() -> None:
-    # Neither Flink nor `BundleProcessor` of apache_beam/runners/worker/bundle_processor.py limits the time in which a worker
-    # imports and unpickles functions. The job waits, and no function of ours runs that could say so.
+    # Neither Flink nor `BundleProcessor` of apache_beam/runners/worker/bundle_processor.py limits
+    # the time in which a worker imports and unpickles functions. The job waits, and no function of
+    # ours runs that could say so.
     from apache_beam.runners.worker.bundle_processor import BundleProcessor
 
     start: Callable[..., None] = BundleProcessor.__init__
@@ -278,17 +288,20 @@ def _warn_of_late_starts() -> None:
 
 def _warn_of_late_start(thread: int, limit_s: float) -> None:
     frames = extract_stack(sys._current_frames().get(thread))[: -_PLACE_FRAMES - 1 : -1]
-    place = " < ".join(f'File "{each.filename}", line {each.lineno} in {each.name}' for each in frames)
+    place = " < ".join(
+        f'File "{each.filename}", line {each.lineno} in {each.name}' for each in frames
+    )
     warn(
-        f"a Python worker of Flink still imports or unpickles the functions of its job after {limit_s:g} s (startTimeout), and "
-        f"the job waits for it. It stands at {place}"
+        "a Python worker of Flink still imports or unpickles the functions of its job after"
+        f" {limit_s:g} s (startTimeout), and the job waits for it. It stands at {place}"
     )
 
 
 def _keep_copies_of_errors_off_the_console() -> None:
-    # `SdkHarness._execute` of apache_beam/runners/worker/sdk_worker.py prints a failed function's traceback, besides logging it
-    # and sending it to Flink, which raises it: users saw each error twice. Where the job has ended meanwhile, with its log
-    # handler, Python itself would print the record.
+    # `SdkHarness._execute` of apache_beam/runners/worker/sdk_worker.py prints a failed function's
+    # traceback, besides logging it and sending it to Flink, which raises it: users saw each error
+    # twice. Where the job has ended meanwhile, with its log handler, Python itself would print the
+    # record.
     from apache_beam.runners.worker import sdk_worker
 
     def show(*values: Any, **options: Any) -> None:

@@ -1,8 +1,10 @@
-"""Tokens for py4j's servers in this program and in its JVM, which PyFlink starts on 127.0.0.1 without one.
+"""Tokens for py4j's servers in this program and in its JVM, which PyFlink starts on 127.0.0.1
+without one.
 
-A JVM that this program starts has the token from the first moment: its main class is Java text, TokenGateway.java, for the
-compiler in Flink's table runtime. Where the JVM has started this program (`flink run`), or PyFlink has started one before us,
-the token is set as soon as possible, and until then its port is open to users of the host.
+A JVM that this program starts has the token from the first moment: its main class is Java text,
+TokenGateway.java, for the compiler in Flink's table runtime. Where the JVM has started this program
+(`flink run`), or PyFlink has started one before us, the token is set as soon as possible, and until
+then its port is open to users of the host.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _THEIR_MAIN = "org.apache.flink.client.python.PythonGatewayServer"
 
 @contextmanager
 def token_from_the_start() -> Iterator[None]:
-    """Let PyFlink start its JVM and the servers of both sides with a token, if it starts one meanwhile."""
+    """Let PyFlink start its JVM and the servers of both sides with a token, if it starts one
+    meanwhile.
+    """
     from py4j.java_gateway import CallbackServerParameters, GatewayParameters
     from pyflink import java_gateway
 
@@ -38,7 +42,9 @@ def token_from_the_start() -> Iterator[None]:
         yield
         return
     token = secrets.token_urlsafe(32)
-    with importlib.resources.as_file(importlib.resources.files(__package__) / f"{_MAIN}.java") as text:
+    with importlib.resources.as_file(
+        importlib.resources.files(__package__) / f"{_MAIN}.java"
+    ) as text:
         launch = partial(_launch, java_gateway.launch_gateway_server_process, str(text), token)
         ours = {
             "GatewayParameters": partial(GatewayParameters, auth_token=token),
@@ -54,7 +60,9 @@ def token_from_the_start() -> Iterator[None]:
             names.update(theirs)
 
 
-def _launch(launch: Any, text: str, token: str, variables: dict[str, str], arguments: list[str]) -> Any:
+def _launch(
+    launch: Any, text: str, token: str, variables: dict[str, str], arguments: list[str]
+) -> Any:
     """Start the JVM in place of PyFlink's own function, with our main class and the token.
 
     The token goes through stdin, because other users can read the arguments of a process.
@@ -65,8 +73,8 @@ def _launch(launch: Any, text: str, token: str, variables: dict[str, str], argum
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(f"{token}\n".encode())
         process.stdin.flush()
-    # These modules are needed soon, and are imported while the JVM starts. A thread does it, because the JVM ends when
-    # no call has come within 10 s, and a slow disk needs longer for them.
+    # These modules are needed soon, and are imported while the JVM starts. A thread does it,
+    # because the JVM ends when no call has come within 10 s, and a slow disk needs longer for them.
     threading.Thread(target=_import_beam, name="akdl-imports", daemon=True).start()
     return process
 
@@ -77,9 +85,9 @@ def _import_beam() -> None:
 
 
 def close_pipes_of_java() -> None:
-    # `launch_gateway_server_process` of PyFlink makes the JVM's stderr a pipe, and reads it only if the start fails
-    # (FLINK-30962). So after 64 KB each thread that logs blocks, such as Beam's servers at malformed requests. A closed pipe
-    # drops the text.
+    # `launch_gateway_server_process` of PyFlink makes the JVM's stderr a pipe, and reads it only if
+    # the start fails (FLINK-30962). So after 64 KB each thread that logs blocks, such as Beam's
+    # servers at malformed requests. A closed pipe drops the text.
     for process in subprocess._active:  # type: ignore[attr-defined]  # processes without a handle
         is_java = any(each in process.args for each in (_MAIN, _THEIR_MAIN))
         for pipe in filter(None, (process.stdin, process.stderr)) if is_java else ():

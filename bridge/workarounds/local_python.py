@@ -1,7 +1,9 @@
-"""The Python that Flink starts for each Python function of a local job, only to have it call this program back.
+"""The Python that Flink starts for each Python function of a local job, only to have it call this
+program back.
 
-Defect of PyFlink: each of these processes imports Beam and pandas and then only waits: 1.4 s of CPU time and 140 MB.
-`python_of_local_jobs` returns a copy of this file, which imports gRPC alone, and is `python` for all other calls.
+Defect of PyFlink: each of these processes imports Beam and pandas and then only waits: 1.4 s of CPU
+time and 140 MB. `python_of_local_jobs` returns a copy of this file, which imports gRPC alone, and
+is `python` for all other calls.
 """
 
 from __future__ import annotations
@@ -41,14 +43,23 @@ def python_of_local_jobs() -> str:
 @functools.cache
 def _program() -> str:
     from akdl.process.preflight import RUN_MODULE
-    from bridge.folders.program_folder import program_folder  # not where this file runs as a program
+
+    # not where this file runs as a program
+    from bridge.folders.program_folder import program_folder
 
     folder = pathlib.Path(tempfile.mkdtemp(dir=program_folder()))
     calls_back = folder / "calls_back.py"
     calls_back.write_bytes(pkgutil.get_data(__package__, "local_python.py") or b"")
-    words = {"python": sys.executable, "calls_back": str(calls_back), "boot": _BOOT, "run_module": RUN_MODULE}
+    words = {
+        "python": sys.executable,
+        "calls_back": str(calls_back),
+        "boot": _BOOT,
+        "run_module": RUN_MODULE,
+    }
     shell = folder / "python"
-    text = _SHELL.format(address=_ADDRESS, **{name: shlex.quote(word) for name, word in words.items()})
+    text = _SHELL.format(
+        address=_ADDRESS, **{name: shlex.quote(word) for name, word in words.items()}
+    )
     shell.write_text(text, encoding="utf-8")
     shell.chmod(0o755)
     return str(shell)
@@ -59,8 +70,13 @@ def start_worker_request(worker_id: str, provision_endpoint: str, params: dict[s
 
     It is serialized by hand, because this program imports gRPC alone, and not Beam's messages.
     """
-    entries = [_field(10, _field(1, name.encode()) + _field(2, value.encode())) for name, value in params.items()]
-    return b"".join([_field(1, worker_id.encode()), _field(5, _field(1, provision_endpoint.encode())), *entries])
+    entries = [
+        _field(10, _field(1, name.encode()) + _field(2, value.encode()))
+        for name, value in params.items()
+    ]
+    return b"".join(
+        [_field(1, worker_id.encode()), _field(5, _field(1, provision_endpoint.encode())), *entries]
+    )
 
 
 def _field(number: int, value: bytes) -> bytes:
@@ -73,7 +89,9 @@ def _field(number: int, value: bytes) -> bytes:
 
 
 def main(arguments: list[str]) -> None:
-    """Ask the driver for a worker, in the same way as PyFlink's beam_boot, and wait until it has ended."""
+    """Ask the driver for a worker, in the same way as PyFlink's beam_boot, and wait until it has
+    ended.
+    """
     import argparse
 
     import grpc

@@ -1,11 +1,14 @@
 """The servers of local jobs, in this program and in its JVM, closed to all other programs.
 
-Otherwise they listen on all interfaces and authenticate no client; docs/design/processes.md has the fixes to ask for.
+Otherwise they listen on all interfaces and authenticate no client; docs/design/processes.md has the
+fixes to ask for.
 
 - PyFlink's pool of workers runs what a caller names: here it listens on a unix socket.
-- Beam's servers in the JVM send files and rows, and accept workers: here they ask for a token, TokenCalls.java. On a cluster,
+- Beam's servers in the JVM send files and rows, and accept workers: here they ask for a token,
+  TokenCalls.java. On a cluster,
 its operator has to close them to other hosts.
-- The mini cluster's REST endpoint runs code: here it is on loopback, with a keystore without a key, so that no client can
+- The mini cluster's REST endpoint runs code: here it is on loopback, with a keystore without a key,
+  so that no client can
 connect.
 """
 
@@ -42,7 +45,9 @@ _lock = threading.RLock()
 
 
 def close_servers(table_env: StreamTableEnvironment) -> None:
-    """Close the servers of an environment's local jobs, at the end of jobs that run already. Safe to call twice."""
+    """Close the servers of an environment's local jobs, at the end of jobs that run already. Safe
+    to call twice.
+    """
     from pyflink.util.java_utils import get_j_env_configuration, is_local_deployment
 
     if hasattr(table_env, "_akdl_closed"):
@@ -65,7 +70,9 @@ def close_servers(table_env: StreamTableEnvironment) -> None:
 
 
 def listen_in_private() -> str:
-    """Move PyFlink's pool of workers to a private address, which is returned, and let Beam's servers ask for a token."""
+    """Move PyFlink's pool of workers to a private address, which is returned, and let Beam's
+    servers ask for a token.
+    """
     with _lock:
         return _listen_in_private()
 
@@ -76,7 +83,9 @@ def _listen_in_private() -> str:
     import grpc
     from apache_beam.portability.api import beam_fn_api_pb2_grpc
     from apache_beam.utils import thread_pool_executor
-    from pyflink.fn_execution.beam.beam_worker_pool_service import BeamFnLoopbackWorkerPoolServicer as Pool
+    from pyflink.fn_execution.beam.beam_worker_pool_service import (
+        BeamFnLoopbackWorkerPoolServicer as Pool,
+    )
 
     if Pool._instance is not None:
         _stop_earlier_servers()
@@ -109,7 +118,10 @@ def _private_address() -> str:
             folder = OwnedFolder("akdl_local_", place)
             folder.remove_at_exit()
             return f"unix:{folder.path}/pool"
-    raise OSError("no folder is usable for a unix socket: set TMPDIR to a folder with a path of at most 70 ASCII characters")
+    raise OSError(
+        "no folder is usable for a unix socket: set TMPDIR to a folder with a path of at most 70"
+        " ASCII characters"
+    )
 
 
 def _stop_earlier_servers() -> None:
@@ -117,7 +129,8 @@ def _stop_earlier_servers() -> None:
     from types import SimpleNamespace
 
     call = SimpleNamespace(
-        method="/org.apache.beam.model.fn_execution.v1.BeamFnExternalWorkerPool/StartWorker", invocation_metadata=()
+        method="/org.apache.beam.model.fn_execution.v1.BeamFnExternalWorkerPool/StartWorker",
+        invocation_metadata=(),
     )
     # PyFlink keeps no reference to its server, so it is found among all objects of the program.
     for server in gc.get_objects():
@@ -125,7 +138,8 @@ def _stop_earlier_servers() -> None:
             continue
         if any(handler.service(call) is not None for handler in server._state.generic_handlers):
             logger.info(
-                "an environment was made before akdl, so any host could run code in this program before; see docs/clusters.md"
+                "an environment was made before akdl, so any host could run code in this program"
+                " before; see docs/clusters.md"
             )
             # A daemon, so that the thread it starts, which waits for the calls, is one too.
             threading.Thread(target=server.stop, args=(threading.TIMEOUT_MAX,), daemon=True).start()
@@ -135,43 +149,58 @@ def _ask_for_token() -> None:
     """Let Beam's servers in the JVM refuse calls without a token, and our workers send it."""
     import grpc
     from apache_beam.runners.worker.channel_factory import GRPCChannelFactory
-    from apache_beam.runners.worker.worker_id_interceptor import WorkerIdInterceptor, _ClientCallDetails
+    from apache_beam.runners.worker.worker_id_interceptor import (
+        WorkerIdInterceptor,
+        _ClientCallDetails,
+    )
     from pyflink.fn_execution.beam import beam_worker_pool_service
     from pyflink.java_gateway import get_gateway
     from pyflink.version import __version__
 
     if __version__.startswith("1."):
         logger.warning(
-            "Flink %s cannot protect the servers of local jobs: other users and hosts can read the rows and files of this "
-            "program. Use Flink 2, or a host of your own behind a firewall",
+            "Flink %s cannot protect the servers of local jobs: other users and hosts can read the"
+            " rows and files of this program. Use Flink 2, or a host of your own behind a firewall",
             __version__,
         )
         return
     token = secrets.token_urlsafe(32)
-    of_beam = get_gateway().jvm.org.apache.beam.model.fnexecution.v1.BeamFnControlGrpc.getServiceDescriptor()
+    of_beam = get_gateway().jvm.org.apache.beam.model.fnexecution.v1.BeamFnControlGrpc.getServiceDescriptor()  # noqa: E501
     new_object("TokenCalls", GRPC=of_beam.getClass().getName().rpartition(".")[0]).ask(token)
 
     class SendsToken(WorkerIdInterceptor):
         def _intercept(self, continuation: Any, details: Any, request: Any) -> Any:
             sent = _ClientCallDetails(
-                details.method, details.timeout, [*(details.metadata or ()), (TOKEN, token)], details.credentials
+                details.method,
+                details.timeout,
+                [*(details.metadata or ()), (TOKEN, token)],
+                details.credentials,
             )
             return continuation(sent, request)
 
-    connect, stub = GRPCChannelFactory.insecure_channel, beam_worker_pool_service.ProvisionServiceStub
+    connect, stub = (
+        GRPCChannelFactory.insecure_channel,
+        beam_worker_pool_service.ProvisionServiceStub,
+    )
     GRPCChannelFactory.insecure_channel = staticmethod(  # type: ignore[method-assign]
         lambda target, options=None: grpc.intercept_channel(connect(target, options), SendsToken())  # type: ignore[no-untyped-call]
     )
-    beam_worker_pool_service.ProvisionServiceStub = lambda channel: stub(grpc.intercept_channel(channel, SendsToken()))
+    beam_worker_pool_service.ProvisionServiceStub = lambda channel: stub(
+        grpc.intercept_channel(channel, SendsToken())
+    )
 
 
 @functools.cache
 def _rest_for_nobody() -> dict[str, str]:
     """Settings of a REST endpoint to which no client can connect, as its keystore holds no key."""
     path = os.path.join(program_folder(), "no_key.jks")
-    empty = bytes.fromhex("feedfeed 00000002 00000000")  # Java's format JKS: magic number, version, number of entries
+    # Java's format JKS: magic number, version, number of entries
+    empty = bytes.fromhex("feedfeed 00000002 00000000")
     with open(path, "wb") as keystore:
-        keystore.write(empty + hashlib.sha1(_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + empty).digest())
+        keystore.write(
+            empty
+            + hashlib.sha1(_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + empty).digest()
+        )
     of_rest = {
         "enabled": "true",
         "keystore": path,

@@ -1,4 +1,6 @@
-"""Workarounds for defects of PyFlink, py4j and Flink, each with its place upstream, where a fix lets it go."""
+"""Workarounds for defects of PyFlink, py4j and Flink, each with its place upstream, where a fix
+lets it go.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _planner: Any = None  # the class loader of Flink's planner
 
 
 def open_gateway() -> JavaGateway:
-    """Start the JVM of this program unless it runs, and return its gateway, with the program's threads kept apart."""
+    """Start the JVM of this program unless it runs, and return its gateway, with the program's
+    threads kept apart.
+    """
     from pyflink import java_gateway
 
     with java_gateway._lock:
@@ -51,11 +55,13 @@ def open_gateway() -> JavaGateway:
 
 @contextmanager
 def _jvm_argument() -> Iterator[None]:
-    # log4j makes a context of loggers for each class loader, and each local job has class loaders of its own. So each job left
-    # a thread, which looks for changes of the configuration (FLINK-32203).
+    # log4j makes a context of loggers for each class loader, and each local job has class loaders
+    # of its own. So each job left a thread, which looks for changes of the configuration
+    # (FLINK-32203).
     before = os.environ.get("JVM_ARGS")
     arguments = [f"-Dlog4j2.contextSelector={_SELECTOR}"]
-    # Flink removes neither its libraries, 70 MB, nor the files of jobs when its JVM is killed with the program.
+    # Flink removes neither its libraries, 70 MB, nor the files of jobs when its JVM is killed with
+    # the program.
     temporary = tempfile.mkdtemp(prefix="java-", dir=program_folder())
     if not re.search(r"\s", temporary):  # PyFlink splits the arguments
         arguments.append(f"-Djava.io.tmpdir={temporary}")
@@ -99,17 +105,27 @@ def give_savepoints_a_format() -> None:
     def stop_with_savepoint(
         self: JobClient, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
-        stopped = self._j_job_client.stopWithSavepoint(advance_to_end_of_event_time, savepoint_directory, canonical())
+        stopped = self._j_job_client.stopWithSavepoint(
+            advance_to_end_of_event_time, savepoint_directory, canonical()
+        )
         return CompletableFuture(stopped, str)
 
-    def trigger_savepoint(self: JobClient, savepoint_directory: str | None = None) -> CompletableFuture:
-        return CompletableFuture(self._j_job_client.triggerSavepoint(savepoint_directory, canonical()), str)
+    def trigger_savepoint(
+        self: JobClient, savepoint_directory: str | None = None
+    ) -> CompletableFuture:
+        return CompletableFuture(
+            self._j_job_client.triggerSavepoint(savepoint_directory, canonical()), str
+        )
 
-    JobClient.stop_with_savepoint, JobClient.trigger_savepoint = stop_with_savepoint, trigger_savepoint
+    JobClient.stop_with_savepoint, JobClient.trigger_savepoint = (
+        stop_with_savepoint,
+        trigger_savepoint,
+    )
 
 
 def translate_java_errors(translate: Callable[[str], Exception | None]) -> None:
-    """Replace exceptions of Java by what `translate` makes of their text, in the whole program; None keeps them.
+    """Replace exceptions of Java by what `translate` makes of their text, in the whole program;
+    None keeps them.
 
     To be called once, since a second call would translate twice.
     """
@@ -145,30 +161,37 @@ def log_handlers_kept() -> Iterator[None]:
 
 def keys_in_turn(runtime_context: RuntimeContext, keys: Iterable[int]) -> Iterator[int]:
     """Let the states of a function belong to each key in turn, in the end to the last one."""
-    # `StatefulFunction`s of PyFlink see only the states of the current element's key, and a savepoint of another parallelism
-    # brings keys without elements. `RemoteKeyedStateBackend` of fn_execution/state_impl.py sends the key with each request.
+    # `StatefulFunction`s of PyFlink see only the states of the current element's key, and a
+    # savepoint of another parallelism brings keys without elements. `RemoteKeyedStateBackend` of
+    # fn_execution/state_impl.py sends the key with each request.
     from pyflink.common import Row
 
     backend = runtime_context._keyed_state_backend
     for key in keys:
         backend.set_current_key(Row(key))
         yield key
-    backend._internal_state_cache.evict_all()  # at the end of each bundle, all states in it are visited
+    # at the end of each bundle, all states in it are visited
+    backend._internal_state_cache.evict_all()
 
 
 def column_names(table: Table) -> list[str]:
-    # `Table.get_resolved_schema` of pyflink/table/table.py converts the type of each column, see `columns_of`.
+    # `Table.get_resolved_schema` of pyflink/table/table.py converts the type of each column, see
+    # `columns_of`.
     from pyflink.java_gateway import get_gateway
 
     names = table._j_table.getResolvedSchema().getColumnNames()
     separator = "\0"  # does not occur in names
-    return list(get_gateway().jvm.String.join(separator, names).split(separator)) if names.size() else []
+    return (
+        list(get_gateway().jvm.String.join(separator, names).split(separator))
+        if names.size()
+        else []
+    )
 
 
 def columns_of(table: Table) -> tuple[list[str], list[DataType]]:
-    # `_from_java_data_type` of pyflink/table/types.py calls the JVM about a hundred times for each column, so that each look at
-    # a schema of thousands of columns took minutes: here once for each type. It also replaces the precision of each TIMESTAMP
-    # by 3, and of TIMESTAMP_LTZ by 6.
+    # `_from_java_data_type` of pyflink/table/types.py calls the JVM about a hundred times for each
+    # column, so that each look at a schema of thousands of columns took minutes: here once for each
+    # type. It also replaces the precision of each TIMESTAMP by 3, and of TIMESTAMP_LTZ by 6.
     from pyflink.table.types import _from_java_data_type
 
     j_types = table._j_table.getResolvedSchema().getColumnDataTypes()
@@ -200,7 +223,9 @@ def forget_ended_clusters() -> None:
     # Another Java may refuse access to its hooks. Then the memory stays, and nothing fails.
     with suppress(Exception):
         jvm = open_gateway().jvm
-        field = jvm.java.lang.Class.forName("java.lang.ApplicationShutdownHooks").getDeclaredField("hooks")
+        field = jvm.java.lang.Class.forName("java.lang.ApplicationShutdownHooks").getDeclaredField(
+            "hooks"
+        )
         field.setAccessible(True)
         for hook in field.get(None).keySet().toArray():
             if hook.getName() == "TaskExecutorFileMergingManager shutdown hook":
@@ -208,10 +233,11 @@ def forget_ended_clusters() -> None:
 
 
 def _keep_threads_apart(client: GatewayClient) -> None:
-    # `GatewayClient` of py4j/java_gateway.py keeps one pool of connections (`deque`) for all threads, so calls of a thread may
-    # reach another thread of the JVM, which lacks the thread-local values of Flink's planner. That happens even without a
-    # second thread of the user's, since Python frees Java objects in any thread. py4j's `ClientServer` keeps threads apart
-    # (py4j/py4j#192), but PyFlink makes a `JavaGateway`.
+    # `GatewayClient` of py4j/java_gateway.py keeps one pool of connections (`deque`) for all
+    # threads, so calls of a thread may reach another thread of the JVM, which lacks the
+    # thread-local values of Flink's planner. That happens even without a second thread of the
+    # user's, since Python frees Java objects in any thread. py4j's `ClientServer` keeps threads
+    # apart (py4j/py4j#192), but PyFlink makes a `JavaGateway`.
     if isinstance(client.deque, _Connections):
         return
     connections = _Connections()
@@ -221,7 +247,9 @@ def _keep_threads_apart(client: GatewayClient) -> None:
 
 
 class _Connections(threading.local):
-    """The free connections of one thread, each with its own thread of the JVM, in place of py4j's pool for all."""
+    """The free connections of one thread, each with its own thread of the JVM, in place of py4j's
+    pool for all.
+    """
 
     def __init__(self) -> None:
         self._free = _ClosedInTheEnd()
@@ -249,9 +277,10 @@ class _Connections(threading.local):
 
 @functools.cache
 def _free_objects_elsewhere() -> None:
-    # `JavaObject` of py4j/java_gateway.py reports freed objects in the callback of a weak reference, in the thread that frees
-    # the object, and Python drops an interrupt that arrives meanwhile: a job in a notebook ran on. Python raises interrupts
-    # only in Python code, which the callback here is not.
+    # `JavaObject` of py4j/java_gateway.py reports freed objects in the callback of a weak
+    # reference, in the thread that frees the object, and Python drops an interrupt that arrives
+    # meanwhile: a job in a notebook ran on. Python raises interrupts only in Python code, which the
+    # callback here is not.
     from py4j import java_gateway
 
     freed: SimpleQueue[Callable[[Any], None]] = SimpleQueue()
@@ -286,7 +315,9 @@ class _ClosedInTheEnd(list[Any]):
 
 
 def _prepare_planning() -> None:
-    """Set the thread-local values of Flink's planner, which it sets itself in the thread that makes an environment."""
+    """Set the thread-local values of Flink's planner, which it sets itself in the thread that makes
+    an environment.
+    """
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
 
@@ -298,7 +329,18 @@ def _prepare_planning() -> None:
         return _planner.loadClass(name).getMethod(method, types).invoke(None, values)
 
     with suppress(Exception):  # with another Flink, threads stay unprepared
-        provider = invoke("org.apache.flink.table.planner.plan.metadata.FlinkDefaultRelMetadataProvider", "INSTANCE")
-        compiled = invoke(f"{_METADATA}.JaninoRelMetadataProvider", "of", (f"{_METADATA}.RelMetadataProvider", provider))
-        by_thread = _planner.loadClass(f"{_METADATA}.RelMetadataQueryBase").getField("THREAD_PROVIDERS").get(None)
+        provider = invoke(
+            "org.apache.flink.table.planner.plan.metadata.FlinkDefaultRelMetadataProvider",
+            "INSTANCE",
+        )
+        compiled = invoke(
+            f"{_METADATA}.JaninoRelMetadataProvider",
+            "of",
+            (f"{_METADATA}.RelMetadataProvider", provider),
+        )
+        by_thread = (
+            _planner.loadClass(f"{_METADATA}.RelMetadataQueryBase")
+            .getField("THREAD_PROVIDERS")
+            .get(None)
+        )
         by_thread.set(compiled)

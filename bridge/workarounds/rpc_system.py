@@ -1,7 +1,8 @@
 """The RPC system of local jobs, which Flink loads again for each of them.
 
-Defect of Flink: each local job has a mini cluster of its own, and `MiniCluster` loads Pekko, the library behind Flink's RPC,
-into a new class loader each time, which takes 0.4 s. Here the mini clusters of a program borrow one system.
+Defect of Flink: each local job has a mini cluster of its own, and `MiniCluster` loads Pekko, the
+library behind Flink's RPC, into a new class loader each time, which takes 0.4 s. Here the mini
+clusters of a program borrow one system.
 """
 
 from __future__ import annotations

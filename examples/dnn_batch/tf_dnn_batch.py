@@ -1,4 +1,6 @@
-"""Script of the sample: trains a small DNN on the rows of the worker and writes the model back as table rows."""
+"""Script of the sample: trains a small DNN on the rows of the worker and writes the model back as
+table rows.
+"""
 
 from akdl.models.tf.dnn import dnn_batch
 from akdl.runner.config import BatchTaskConfig

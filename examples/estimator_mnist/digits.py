@@ -1,7 +1,7 @@
 """Replacement for MNIST without a download: digits of a 5 x 7 font, shifted, shaded and with noise.
 
-`write(path)` creates a file like `mnist.npz`, with fewer images: `x_train` uint8 [n, 28, 28], `y_train` uint8 [n], and the same
-for `test`.
+`write(path)` creates a file like `mnist.npz`, with fewer images: `x_train` uint8 [n, 28, 28],
+`y_train` uint8 [n], and the same for `test`.
 """
 
 import numpy as np
@@ -24,7 +24,10 @@ FONT = [
 def make(count, seed):
     """Return images, uint8 [count, 28, 28], and their labels, uint8 [count]."""
     random = np.random.RandomState(seed)
-    dots = np.array([[[row >> bit & 1 for bit in range(4, -1, -1)] for row in digit] for digit in FONT], np.float32)
+    dots = np.array(
+        [[[row >> bit & 1 for bit in range(4, -1, -1)] for row in digit] for digit in FONT],
+        np.float32,
+    )
     large = dots.repeat(3, axis=1).repeat(3, axis=2)  # 21 x 15
     labels = random.randint(10, size=count)
     images = np.zeros([count, 28, 28], np.float32)

@@ -1,4 +1,5 @@
-"""The four functions of `mnist.py` in a Flink job: two workers and a parameter server train on a table of digits.
+"""The four functions of `mnist.py` in a Flink job: two workers and a parameter server train on a
+table of digits.
 
     python examples/estimator_mnist/job.py
 
@@ -14,7 +15,12 @@ import pathlib
 import digits
 import pandas as pd
 
-from operators import MemSourceBatchOp, TFTableModelPredictBatchOp, TFTableModelTrainBatchOp, useLocalEnv
+from operators import (
+    MemSourceBatchOp,
+    TFTableModelPredictBatchOp,
+    TFTableModelTrainBatchOp,
+    useLocalEnv,
+)
 
 here = pathlib.Path(__file__).parent
 script = str(here / "mnist.py")
@@ -36,5 +42,9 @@ train = TFTableModelTrainBatchOp(
     numPSs=1,
 )
 predict = TFTableModelPredictBatchOp(outputSchemaStr="class_id BIGINT", selectedCols=["images"])
-predicted = predict.linkFrom(table(2000, seed=0).link(train), table(300, seed=1)).select("class_id = label AS is_right")
-predicted.select("COUNT(*) AS predicted, AVG(CASE WHEN is_right THEN 1e0 ELSE 0e0 END) > 0.95 AS well").print()
+predicted = predict.linkFrom(table(2000, seed=0).link(train), table(300, seed=1)).select(
+    "class_id = label AS is_right"
+)
+predicted.select(
+    "COUNT(*) AS predicted, AVG(CASE WHEN is_right THEN 1e0 ELSE 0e0 END) > 0.95 AS well"
+).print()

@@ -3,7 +3,8 @@
 `path` is one of
 
 - a file with the arrays of `mnist.npz`, such as the one that `digits.py` writes;
-- a TFRecord file with `images` (784 floats from 0 to 1) and `label`: in an operator, the rows of a table;
+- a TFRecord file with `images` (784 floats from 0 to 1) and `label`: in an operator, the rows of a
+  table;
 - `mnist`: the real digits, downloaded by `tf.keras.datasets`.
 
 It runs on TensorFlow 1.15 to 2.15. On 1.15, `import tensorflow as tf` works as well.
@@ -20,7 +21,9 @@ def read(path, part):
     if path == "mnist" or path.endswith(".npz"):
         arrays = tf.keras.datasets.mnist.load_data() if path == "mnist" else load(path)
         images, labels = arrays[0 if part == "train" else 1]
-        dataset = tf.data.Dataset.from_tensor_slices(({"images": (images / 255.0).astype(np.float32)}, labels.astype(np.int64)))
+        dataset = tf.data.Dataset.from_tensor_slices(
+            ({"images": (images / 255.0).astype(np.float32)}, labels.astype(np.int64))
+        )
         if part == "train":
             dataset = dataset.shuffle(10000).repeat()
         return dataset.batch(BATCH_SIZE)
@@ -36,7 +39,10 @@ def load(path):
 
 
 def parse(rows):
-    spec = {"images": tf.FixedLenFeature([28, 28], tf.float32), "label": tf.FixedLenFeature([], tf.int64)}
+    spec = {
+        "images": tf.FixedLenFeature([28, 28], tf.float32),
+        "label": tf.FixedLenFeature([], tf.int64),
+    }
     features = tf.parse_example(rows, spec)
     return features, features.pop("label")
 
@@ -60,17 +66,23 @@ def model_fn(features, labels, mode, params):
     predicted = tf.argmax(logits, 1)
 
     if mode == tf.estimator.ModeKeys.PREDICT:
-        predictions = {"class_id": predicted, "probabilities": tf.nn.softmax(logits), "logits": logits}
+        predictions = {
+            "class_id": predicted,
+            "probabilities": tf.nn.softmax(logits),
+            "logits": logits,
+        }
         heads = {
             # One of several heads needs this key, "serving_default".
-            tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: tf.estimator.export.PredictOutput(
-                predictions
+            tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: (
+                tf.estimator.export.PredictOutput(predictions)
             ),
             "predict_images": tf.estimator.export.PredictOutput({"scores": tf.nn.softmax(logits)}),
         }
         return tf.estimator.EstimatorSpec(mode, predictions=predictions, export_outputs=heads)
 
-    loss = tf.losses.softmax_cross_entropy(onehot_labels=tf.one_hot(labels, 10, 1, 0), logits=logits)
+    loss = tf.losses.softmax_cross_entropy(
+        onehot_labels=tf.one_hot(labels, 10, 1, 0), logits=logits
+    )
     if mode == tf.estimator.ModeKeys.EVAL:
         accuracy = tf.metrics.accuracy(labels=labels, predictions=predicted, name="acc_op")
         return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops={"accuracy": accuracy})

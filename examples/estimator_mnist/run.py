@@ -1,11 +1,14 @@
-"""Train the four functions of `mnist.py` without Flink: `python examples/estimator_mnist/run.py [FOLDER]`.
+"""Train the four functions of `mnist.py` without Flink: `python examples/estimator_mnist/run.py
+[FOLDER]`.
 
-It writes digits to FOLDER (default: a temporary folder) and then runs the equivalent of this command:
+It writes digits to FOLDER (default: a temporary folder) and then runs the equivalent of this
+command:
 
-    akdl estimator train --module mnist.py --path FOLDER/digits.npz --params parameters.json --model-dir FOLDER/out
+    akdl estimator train --module mnist.py --path FOLDER/digits.npz --params parameters.json
+    --model-dir FOLDER/out
 
-With `--path mnist` the same command trains on the real digits, which TensorFlow downloads. For a group,
-run it in every process with TF_CONFIG. It prints
+With `--path mnist` the same command trains on the real digits, which TensorFlow downloads. For a
+group, run it in every process with TF_CONFIG. It prints
 
     step 1  loss 2.3...
     ...
@@ -29,4 +32,15 @@ if __name__ == "__main__":
     folder.mkdir(parents=True, exist_ok=True)
     digits.write(str(folder / "digits.npz"))
     files = ["--module", str(here / "mnist.py"), "--params", str(here / "parameters.json")]
-    sys.exit(main(["train", *files, "--path", str(folder / "digits.npz"), "--model-dir", str(folder / "out")]))
+    sys.exit(
+        main(
+            [
+                "train",
+                *files,
+                "--path",
+                str(folder / "digits.npz"),
+                "--model-dir",
+                str(folder / "out"),
+            ]
+        )
+    )

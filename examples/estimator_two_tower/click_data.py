@@ -1,15 +1,29 @@
 """Synthetic clicks: users and items with keywords, and a click where the two match.
 
-A row has `user_keyword`, `item_keyword` (words of the keywords file), `user_gender` ("f", "m" or ""), `user_age`, `item_price`
-and `item_published` (days since 1970-01-01), and the label: 1 for a click. Each keyword has a vector of 4 numbers. The more
-similar the vectors, the more likely is a click. Age has little influence, gender and price have no influence.
+A row has `user_keyword`, `item_keyword` (words of the keywords file), `user_gender` ("f", "m" or
+""), `user_age`, `item_price` and `item_published` (days since 1970-01-01), and the label: 1 for a
+click. Each keyword has a vector of 4 numbers. The more similar the vectors, the more likely is a
+click. Age has little influence, gender and price have no influence.
 """
 
 import os
 
 import numpy as np
 
-KEYWORDS = ["sports", "films", "books", "music", "travel", "food", "games", "fashion", "garden", "news", "cars", "art"]
+KEYWORDS = [
+    "sports",
+    "films",
+    "books",
+    "music",
+    "travel",
+    "food",
+    "games",
+    "fashion",
+    "garden",
+    "news",
+    "cars",
+    "art",
+]
 TODAY = 20000  # in days since 1970-01-01
 
 
@@ -23,7 +37,11 @@ def make(count, seed):
     random, of = np.random.RandomState(seed), vectors()
     user, item = random.randint(len(KEYWORDS), size=[2, count])
     age, published = random.uniform(15, 75, size=count), TODAY - random.randint(400, size=count)
-    suits = np.sum(of[user] * of[item], axis=1) / np.linalg.norm(of[user], axis=1) / np.linalg.norm(of[item], axis=1)
+    suits = (
+        np.sum(of[user] * of[item], axis=1)
+        / np.linalg.norm(of[user], axis=1)
+        / np.linalg.norm(of[item], axis=1)
+    )
     score = 5 * suits + 0.01 * (45 - age) - 0.002 * (TODAY - published - 200)
     return {
         "user_keyword": np.array(KEYWORDS)[user],
@@ -49,7 +67,9 @@ def write(folder, train=4000, test=1000):
 
     os.makedirs(folder, exist_ok=True)
     write_keywords(folder)
-    for seed, (name, count) in enumerate([("train-0", train // 2), ("train-1", train // 2), ("eval", test), ("predict", 101)]):
+    for seed, (name, count) in enumerate(
+        [("train-0", train // 2), ("train-1", train // 2), ("eval", test), ("predict", 101)]
+    ):
         with tf.io.TFRecordWriter(os.path.join(folder, name + ".tfrecord")) as writer:
             columns = make(count, seed)
             for row in zip(*columns.values()):

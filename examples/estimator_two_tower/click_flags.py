@@ -27,18 +27,38 @@ ALL = [
     ("float", "learning_rate", 0.01, "learning rate"),
     ("string", "train_files", None, "files to train on, separated by commas"),
     ("integer", "train_batch_size", 100, "rows in a batch of training"),
-    ("integer", "train_num_epochs", None, "passes over the files; by default they are repeated indefinitely"),
+    (
+        "integer",
+        "train_num_epochs",
+        None,
+        "passes over the files; by default they are repeated indefinitely",
+    ),
     ("integer", "train_shuffle_buffer_size", 10000, "rows among which training shuffles"),
     ("integer", "train_reader_num_threads", 1, "files read at the same time for training"),
     ("integer", "train_parser_num_threads", 1, "batches parsed at the same time for training"),
-    ("integer", "max_train_steps", 1000, "the global step that ends training, unless the files end before; 0 for no limit"),
+    (
+        "integer",
+        "max_train_steps",
+        1000,
+        "the global step that ends training, unless the files end before; 0 for no limit",
+    ),
     ("string", "eval_files", None, "files to evaluate on, separated by commas"),
     ("integer", "eval_batch_size", 100, "rows in a batch of evaluation"),
     ("integer", "eval_reader_num_threads", 1, "files read at the same time for evaluation"),
     ("integer", "eval_parser_num_threads", 1, "batches parsed at the same time for evaluation"),
     ("integer", "max_eval_steps", None, "batches of an evaluation; by default all"),
-    ("integer", "start_delay_secs", 120, "the first evaluation starts start_delay_secs + throttle_secs after training"),
-    ("integer", "throttle_secs", 600, "seconds between two evaluations, which also need a new checkpoint"),
+    (
+        "integer",
+        "start_delay_secs",
+        120,
+        "the first evaluation starts start_delay_secs + throttle_secs after training",
+    ),
+    (
+        "integer",
+        "throttle_secs",
+        600,
+        "seconds between two evaluations, which also need a new checkpoint",
+    ),
     ("string", "predict_files", None, "files to predict, separated by commas"),
     ("integer", "predict_batch_size", 2, "rows in a batch of prediction"),
     ("integer", "predict_reader_num_threads", 1, "files read at the same time for prediction"),
@@ -50,7 +70,9 @@ def flags_of_command(description, arguments=None):
     """Return the flags of a command line; `--help` lists all flags and ends the program."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if {"--help", "-help", "-h", "--helpfull"} & set(arguments):
-        lines = (f"  --{name}: {text} ({kind}, default: {default})" for kind, name, default, text in ALL)
+        lines = (
+            f"  --{name}: {text} ({kind}, default: {default})" for kind, name, default, text in ALL
+        )
         print("\n".join([description, "", "flags:", *lines]))
         sys.exit(0)
     found = define()
@@ -71,7 +93,9 @@ def flags_from(values):
     found.mark_as_parsed()
     unknown = sorted(set(values) - set(found))
     if unknown:
-        raise ValueError(f"unknown flag {', '.join(unknown)}; the flags are {', '.join(sorted(found))}")
+        raise ValueError(
+            f"unknown flag {', '.join(unknown)}; the flags are {', '.join(sorted(found))}"
+        )
     for name, value in values.items():
         if value is not None:
             found[name].parse(str(value))

@@ -14,14 +14,16 @@ def input_fn(
     label_key="label",
     drop_final_batch=False,
 ):
-    """Return a `tf.data.Dataset` of ({name: tensor of shape [n, ...]}, label); rows are parsed a batch at a time.
+    """Return a `tf.data.Dataset` of ({name: tensor of shape [n, ...]}, label); rows are parsed a
+    batch at a time.
 
     Args:
         files: Paths or patterns of paths.
         batch_size: Rows in a batch.
         features: Feature name to `tf.io.FixedLenFeature` or another, the label among them.
         num_epochs: Passes over the files; None to repeat them indefinitely.
-        shuffle_buffer_size: Rows are shuffled within a buffer of this size; None or 0 keeps their order.
+        shuffle_buffer_size: Rows are shuffled within a buffer of this size; None or 0 keeps their
+            order.
         reader_num_threads: Files that are read at the same time.
         parser_num_threads: Batches that are parsed at the same time.
         label_key: Name of the label; None for a dataset of features alone.

@@ -1,4 +1,6 @@
-"""Estimator for `two_tower.py`: columns of users and items, two towers of Keras layers, and a head."""
+"""Estimator for `two_tower.py`: columns of users and items, two towers of Keras layers, and
+a head.
+"""
 
 import datetime
 
@@ -18,7 +20,8 @@ def get_column_features(keywords_file, keywords_weights_file, eval_date):
 
     Args:
         keywords_file: One keyword per line.
-        keywords_weights_file: Numpy file with the initial vector of each keyword; None for random vectors.
+        keywords_weights_file: Numpy file with the initial vector of each keyword; None for random
+            vectors.
         eval_date: Day on which the age of an item is computed.
     """
     column = tf.feature_column
@@ -32,10 +35,14 @@ def get_column_features(keywords_file, keywords_weights_file, eval_date):
         words = column.categorical_column_with_vocabulary_file(key, keywords_file)
         return column.embedding_column(words, size, initializer=initializer)
 
-    gender = column.indicator_column(column.categorical_column_with_vocabulary_list("user_gender", ["f", "m"]))
+    gender = column.indicator_column(
+        column.categorical_column_with_vocabulary_list("user_gender", ["f", "m"])
+    )
     age = column.numeric_column("user_age", normalizer_fn=lambda years: (years - 40) / 20)
     price = column.numeric_column("item_price", normalizer_fn=tf.math.log)
-    published = column.numeric_column("item_published", normalizer_fn=lambda day: (today - day) / 365)
+    published = column.numeric_column(
+        "item_published", normalizer_fn=lambda day: (today - day) / 365
+    )
     return [keyword("user_keyword"), gender, age], [keyword("item_keyword"), price, published]
 
 
@@ -69,4 +76,6 @@ def make_estimator(FLAGS, eval_date=None):
             keep_checkpoint_max=5,
         ),
     )
-    return estimator, tf.feature_column.make_parse_example_spec(user_column_features + item_column_features)
+    return estimator, tf.feature_column.make_parse_example_spec(
+        user_column_features + item_column_features
+    )

@@ -1,4 +1,5 @@
-"""`two_tower.py` as the script of an operator: trains on the rows of a table, with the flags in the user parameters.
+"""`two_tower.py` as the script of an operator: trains on the rows of a table, with the flags in the
+user parameters.
 
 The exported model has columns as inputs and outputs, so it can predict a table.
 """
@@ -40,5 +41,7 @@ def main(task_config):
     train_and_evaluate(estimator, train_spec(FLAGS, feature_spec), eval_spec(FLAGS, feature_spec))
     if is_chief(estimator.config):
         export = require_estimator("the export").export
-        receiver = export.build_raw_serving_input_receiver_fn(get_feature_placeholders(INPUTS, export_batch_dim=True))
+        receiver = export.build_raw_serving_input_receiver_fn(
+            get_feature_placeholders(INPUTS, export_batch_dim=True)
+        )
         served_by_default(estimator).export_saved_model(task_config.saved_model_dir, receiver)

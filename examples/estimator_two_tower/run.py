@@ -1,4 +1,5 @@
-"""Create click data and train the two-tower model on it: `python examples/estimator_two_tower/run.py [FOLDER]`.
+"""Create click data and train the two-tower model on it: `python
+examples/estimator_two_tower/run.py [FOLDER]`.
 
 It writes the data to FOLDER (default: a temporary folder) and runs `two_tower.py` on it. It prints
 
@@ -18,7 +19,9 @@ from two_tower import run
 
 
 def settings(folder):
-    """Return the flags for the data in a folder, with a smaller model than the defaults, which suit real data."""
+    """Return the flags for the data in a folder, with a smaller model than the defaults, which suit
+    real data.
+    """
     return {
         "model_dir": folder / "out",
         "keywords_file": folder / "keywords.txt",
@@ -39,7 +42,9 @@ def settings(folder):
 
 
 if __name__ == "__main__":
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="two-tower-"))
+    folder = pathlib.Path(
+        sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="two-tower-")
+    )
     click_data.write(str(folder))
     metrics = run(flags_from(settings(folder)))
     print(f"models are in {folder / 'out' / 'export'}")

@@ -1,20 +1,24 @@
-"""The two-tower model: how well an item suits a user, as the cosine between the vectors that two networks make of them.
+"""The two-tower model: how well an item suits a user, as the cosine between the vectors that two
+networks make of them.
 
-The shape is that of YouTube's recommender (Covington et al., Deep Neural Networks for YouTube Recommendations, 2016): features
-of the user go through one network, features of the item through another, and only their outputs meet. So the vectors of items
-can be computed in advance.
+The shape is that of YouTube's recommender (Covington et al., Deep Neural Networks for YouTube
+Recommendations, 2016): features of the user go through one network, features of the item through
+another, and only their outputs meet. So the vectors of items can be computed in advance.
 """
 
 import tensorflow as tf
 
 
 class TwoTowerModel(tf.keras.Model):
-    """Two networks of dense layers, and the cosine of their outputs as logit, float32 of shape [n, 1] between -1 and 1.
+    """Two networks of dense layers, and the cosine of their outputs as logit, float32 of shape [n,
+    1] between -1 and 1.
 
-    Each hidden layer is followed by dropout (`AlphaDropout`) and batch normalization, where they are set.
+    Each hidden layer is followed by dropout (`AlphaDropout`) and batch normalization, where they
+    are set.
 
     Args:
-        user_column_features: Dense feature columns of the user, as `tf.keras.layers.DenseFeatures` takes them.
+        user_column_features: Dense feature columns of the user, as `tf.keras.layers.DenseFeatures`
+            takes them.
         item_column_features: Feature columns of the item.
         user_hidden_units: Sizes of the user's layers.
         item_hidden_units: Sizes of the item's layers; the last has the size of the user's last.
@@ -39,14 +43,41 @@ class TwoTowerModel(tf.keras.Model):
         user_batch_norm=False,
         item_batch_norm=False,
     ):
-        if not user_hidden_units or not item_hidden_units or user_hidden_units[-1] != item_hidden_units[-1]:
-            sizes = f"user_hidden_units {list(user_hidden_units)} and item_hidden_units {list(item_hidden_units)}"
-            raise ValueError(f"both towers need layers, and the last layers of both need the same size; got {sizes}")
-        arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        if (
+            not user_hidden_units
+            or not item_hidden_units
+            or user_hidden_units[-1] != item_hidden_units[-1]
+        ):
+            sizes = (
+                f"user_hidden_units {list(user_hidden_units)} and item_hidden_units"
+                f" {list(item_hidden_units)}"
+            )
+            raise ValueError(
+                "both towers need layers, and the last layers of both need the same size; got"
+                f" {sizes}"
+            )
+        arguments = {
+            name: value for name, value in locals().items() if name not in ("self", "__class__")
+        }
         super().__init__()
-        self._arguments = arguments  # an Estimator makes the model again from them in each of its graphs
-        self._user = Tower("user", user_column_features, user_hidden_units, user_activation, user_dropout, user_batch_norm)
-        self._item = Tower("item", item_column_features, item_hidden_units, item_activation, item_dropout, item_batch_norm)
+        # an Estimator makes the model again from them in each of its graphs
+        self._arguments = arguments
+        self._user = Tower(
+            "user",
+            user_column_features,
+            user_hidden_units,
+            user_activation,
+            user_dropout,
+            user_batch_norm,
+        )
+        self._item = Tower(
+            "item",
+            item_column_features,
+            item_hidden_units,
+            item_activation,
+            item_dropout,
+            item_batch_norm,
+        )
 
     def call(self, inputs, training=None, mask=None):
         user = tf.math.l2_normalize(self._user(inputs, training=training), axis=1)
@@ -77,5 +108,9 @@ class Tower(tf.keras.layers.Layer):
     def call(self, inputs, training=None):
         net = self._input(inputs)
         for layer in self._hidden:
-            net = layer(net) if isinstance(layer, tf.keras.layers.Dense) else layer(net, training=training)
+            net = (
+                layer(net)
+                if isinstance(layer, tf.keras.layers.Dense)
+                else layer(net, training=training)
+            )
         return net

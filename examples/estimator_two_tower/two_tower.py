@@ -1,6 +1,8 @@
-"""Two-tower model for clicks, with a Keras model, a head, flags and exporters: train, evaluate, export, predict.
+"""Two-tower model for clicks, with a Keras model, a head, flags and exporters: train, evaluate,
+export, predict.
 
-    python two_tower.py --model_dir out --train_files "data/train-*.tfrecord" --eval_files data/eval.tfrecord ...
+    python two_tower.py --model_dir out --train_files "data/train-*.tfrecord" --eval_files
+    data/eval.tfrecord ...
 
 `--help` shows all flags. For a group, run the same command in every process with TF_CONFIG.
 """
@@ -11,7 +13,11 @@ from click_flags import file_list, flags_of_command
 from click_input import input_fn
 from click_model import make_estimator
 
-from akdl.estimator.exporters import model_best_exporter, model_final_exporter, model_latest_exporter
+from akdl.estimator.exporters import (
+    model_best_exporter,
+    model_final_exporter,
+    model_latest_exporter,
+)
 from akdl.estimator.group import train_and_evaluate
 
 LABEL = {"label": tf.io.FixedLenFeature([1], tf.int64)}
@@ -72,9 +78,13 @@ def predict(estimator, FLAGS, feature_spec):
 
 
 def run(FLAGS):
-    """Train, evaluate, export and predict; return the last evaluation, or None in processes that do not evaluate."""
+    """Train, evaluate, export and predict; return the last evaluation, or None in processes that do
+    not evaluate.
+    """
     estimator, feature_spec = make_estimator(FLAGS)
-    metrics = train_and_evaluate(estimator, train_spec(FLAGS, feature_spec), eval_spec(FLAGS, feature_spec))
+    metrics = train_and_evaluate(
+        estimator, train_spec(FLAGS, feature_spec), eval_spec(FLAGS, feature_spec)
+    )
     if metrics is None:
         return None
     print("evaluation at step {global_step}: auc {auc:.4f}, loss {loss:.4f}".format(**metrics))

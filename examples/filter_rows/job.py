@@ -1,4 +1,5 @@
-"""A script filters rows and writes the remaining ones back; its output is shown with role and index in front.
+"""A script filters rows and writes the remaining ones back; its output is shown with role and index
+in front.
 
     python examples/filter_rows/job.py
 
@@ -18,7 +19,9 @@ script = str(pathlib.Path(__file__).with_name("keep_large.py"))
 
 useLocalEnv(1, config={"debug_mode": True})
 rows = [(1, "one", 0.5), (2, "two", 2.5), (3, None, 1.0), (4, "vier…", 4.0)]
-MemSourceBatchOp(rows, "id LONG, name STRING, score DOUBLE").filter("name IS NOT NULL OR score < 2").link(
+MemSourceBatchOp(rows, "id LONG, name STRING, score DOUBLE").filter(
+    "name IS NOT NULL OR score < 2"
+).link(
     TensorFlow2BatchOp()
     .setUserFiles([script])
     .setMainScriptFile(script)

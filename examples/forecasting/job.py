@@ -1,4 +1,5 @@
-"""Forecast the sales of each shop for the next week: one script learns from windows of all shops and writes the forecasts.
+"""Forecast the sales of each shop for the next week: one script learns from windows of all shops
+and writes the forecasts.
 
 A forecast counts as right if the sum of the week is off by less than 15 %.
 
@@ -62,8 +63,15 @@ now = [
 print(f"{len(sales)} shops, {len(windows)} windows of {PAST} days to learn from")
 
 useLocalEnv(1)
-table = BatchOperator.fromDataframe(pd.DataFrame(windows + now), "shop STRING, past ARRAY<FLOAT>, week ARRAY<FLOAT>")
-script = TensorFlow2BatchOp(mainScriptFile=forecast, outputSchemaStr="shop STRING, week ARRAY<FLOAT>", numWorkers=1, numPSs=0)
+table = BatchOperator.fromDataframe(
+    pd.DataFrame(windows + now), "shop STRING, past ARRAY<FLOAT>, week ARRAY<FLOAT>"
+)
+script = TensorFlow2BatchOp(
+    mainScriptFile=forecast,
+    outputSchemaStr="shop STRING, week ARRAY<FLOAT>",
+    numWorkers=1,
+    numPSs=0,
+)
 result = table.link(script).collectToDataframe().sort_values("shop").reset_index(drop=True)
 
 weeks = np.stack(result["week"])

@@ -1,4 +1,5 @@
-"""A function predicts in place of a SavedModel: here in plain numpy. A row that it rejects gets a message.
+"""A function predicts in place of a SavedModel: here in plain numpy. A row that it rejects gets a
+message.
 
     python examples/function_predictor/job.py
 

@@ -10,6 +10,9 @@ def load(names):
         if (batch["features"] < 0).any():
             raise ValueError("a length is below 0")
         distances = np.linalg.norm(batch["features"][:, None] - centres, axis=2)
-        return {"species": np.array(names)[distances.argmin(axis=1)], "distance": distances.min(axis=1)}
+        return {
+            "species": np.array(names)[distances.argmin(axis=1)],
+            "distance": distances.min(axis=1),
+        }
 
     return predict

@@ -1,4 +1,5 @@
-"""Callbacks of `akdl keras` for a RankNet, which is trained on pairs of documents and served as the ranker inside it.
+"""Callbacks of `akdl keras` for a RankNet, which is trained on pairs of documents and served as the
+ranker inside it.
 
 README.md lists the repairs to the example that it follows.
 """

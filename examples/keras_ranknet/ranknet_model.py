@@ -16,7 +16,9 @@ class RankNetModel(tf.keras.Model):
 
         def dense(units, name, activation=None):
             regularizer = tf.keras.regularizers.L2(0.01)
-            return tf.keras.layers.Dense(units, kernel_regularizer=regularizer, activation=activation, name=name)
+            return tf.keras.layers.Dense(
+                units, kernel_regularizer=regularizer, activation=activation, name=name
+            )
 
         def concat(*tensors):
             return tf.keras.layers.Concatenate(axis=1)(list(tensors))
@@ -39,7 +41,9 @@ class RankNetModel(tf.keras.Model):
 
     @tf.function
     def call(self, inputs, training=None, mask=None):
-        """Return a probability for (ids, ids, features, features), or for (ids, features) of single documents."""
+        """Return a probability for (ids, ids, features, features), or for (ids, features) of single
+        documents.
+        """
         if len(inputs) == 2:
             return tf.nn.sigmoid(self.ranker(inputs[1], training=training))
         rank_1 = self.ranker(inputs[2], training=training)

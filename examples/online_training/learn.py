@@ -1,4 +1,6 @@
-"""Script that learns from each click once; Flink's checkpoints have its model, and newer models are published."""
+"""Script that learns from each click once; Flink's checkpoints have its model, and newer models are
+published.
+"""
 
 import tensorflow as tf
 

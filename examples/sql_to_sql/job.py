@@ -29,7 +29,8 @@ table_env = StreamTableEnvironment.create(stream_env, EnvironmentSettings.in_bat
 useCustomEnv(stream_env, table_env)
 
 words = table_env.sql_query(
-    "SELECT word FROM (VALUES ('to'), ('be'), ('or'), ('not'), ('to'), ('be'), ('that'), ('is')) AS v(word)"
+    "SELECT word FROM (VALUES ('to'), ('be'), ('or'), ('not'), ('to'), ('be'), ('that'), ('is')) AS"
+    " v(word)"
 )
 lengths = (
     BatchOperator.fromTable(words)
@@ -45,4 +46,6 @@ lengths = (
 )
 
 table_env.create_temporary_view("lengths", lengths)
-table_env.sql_query("SELECT length, COUNT(*) AS words FROM lengths GROUP BY length ORDER BY length").execute().print()
+table_env.sql_query(
+    "SELECT length, COUNT(*) AS words FROM lengths GROUP BY length ORDER BY length"
+).execute().print()

@@ -20,18 +20,26 @@ Reader = Callable[[Record, int], tuple[Any, int]]
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MS = datetime.timedelta(milliseconds=1)
 _NUMBERS = {
-    Kind.BOOLEAN: "?", Kind.TINYINT: "b", Kind.SMALLINT: "h", Kind.INT: "i", Kind.BIGINT: "q", Kind.FLOAT: "f",
+    Kind.BOOLEAN: "?",
+    Kind.TINYINT: "b",
+    Kind.SMALLINT: "h",
+    Kind.INT: "i",
+    Kind.BIGINT: "q",
+    Kind.FLOAT: "f",
     Kind.DOUBLE: "d",
-}  # fmt: skip
+}
 _SMALL = (None, 0, 1, 10)  # integers that the lengths 0 to 3 stand for
 MOST_DIGITS = 38  # of a Flink DECIMAL
 _MOST_NUMBER_BYTES = 64  # of a decimal; 38 digits take 16
-_DENSE_VECTOR = struct.Struct(">bbi")  # Flink's flags for no subclass and a non-null field, and the length
+# Flink's flags for no subclass and a non-null field, and the length
+_DENSE_VECTOR = struct.Struct(">bbi")
 UNREADABLE = (struct.error, IndexError, ValueError, OverflowError)
 
 
 def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
-    """Function from a record and an offset to a cell and the offset after it; without a clock, for akdl's earlier files."""
+    """Function from a record and an offset to a cell and the offset after it; without a clock, for
+    akdl's earlier files.
+    """
     if kind in _NUMBERS:
         form = struct.Struct(">" + _NUMBERS[kind])
         return lambda record, place: (form.unpack_from(record, place)[0], place + form.size)
@@ -43,7 +51,10 @@ def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
     if kind is Kind.TIME:
         return lambda record, place: (local(*_LONG.unpack_from(record, place)).time(), place + 8)
     if kind is Kind.TIMESTAMP:
-        return lambda record, place: (_timestamp(local, *_TIMESTAMP.unpack_from(record, place)), place + 12)
+        return lambda record, place: (
+            _timestamp(local, *_TIMESTAMP.unpack_from(record, place)),
+            place + 12,
+        )
     return read_string if kind is Kind.STRING else _read_bytes
 
 
@@ -90,18 +101,25 @@ def digits_of(numbers: Iterable[decimal.Decimal]) -> tuple[int, int]:
         if number:
             _, digits, exponent = number.as_tuple()
             zeros = next(place for place, digit in enumerate(reversed(digits)) if digit)
-            before, after = max(before, len(digits) + int(exponent)), max(after, -zeros - int(exponent))
+            before, after = (
+                max(before, len(digits) + int(exponent)),
+                max(after, -zeros - int(exponent)),
+            )
     return before, after
 
 
 _INT, _LONG, _TIMESTAMP = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">qi")
 
 
-def _timestamp(local: Callable[[int], datetime.datetime], milliseconds: int, nanoseconds: int) -> datetime.datetime:
+def _timestamp(
+    local: Callable[[int], datetime.datetime], milliseconds: int, nanoseconds: int
+) -> datetime.datetime:
     if not 0 <= nanoseconds < 1_000_000_000 or nanoseconds // 1_000_000 != milliseconds % 1000:
         raise ValueError("the bytes are not a valid TIMESTAMP")
     if nanoseconds % 1000:
-        raise ValueError(f"a TIMESTAMP has {nanoseconds} nanoseconds; akdl reads at most TIMESTAMP(6)")
+        raise ValueError(
+            f"a TIMESTAMP has {nanoseconds} nanoseconds; akdl reads at most TIMESTAMP(6)"
+        )
     return local(milliseconds).replace(microsecond=nanoseconds // 1000)
 
 
@@ -122,7 +140,9 @@ def _read_bytes(record: Record, place: int) -> tuple[bytes, int]:
 
 
 def _read_whole(record: Record, place: int) -> tuple[int | None, int]:
-    """Read an integer of any size: its number of bytes plus four and the bytes, or one of the lengths that `_SMALL` maps."""
+    """Read an integer of any size: its number of bytes plus four and the bytes, or one of the
+    lengths that `_SMALL` maps.
+    """
     (length,) = _INT.unpack_from(record, place)
     place += 4
     if 0 <= length < 4:

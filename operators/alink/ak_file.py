@@ -1,8 +1,9 @@
 """Alink's .ak files: rows and their schema in one zip file. Pure, apart from the file itself.
 
-`akdl/storage/ak_records.py` has the form of the file. A row begins with one null bit per column, most significant bit
-first; the other cells follow. Files of earlier akdl versions, known by the spaces in their `alink_meta.json`, have two more
-bits before a row, no scale after the decimals 0, 1 and 10, and times in UTC.
+`akdl/storage/ak_records.py` has the form of the file. A row begins with one null bit per column,
+most significant bit first; the other cells follow. Files of earlier akdl versions, known by the
+spaces in their `alink_meta.json`, have two more bits before a row, no scale after the decimals 0, 1
+and 10, and times in UTC.
 """
 
 from __future__ import annotations
@@ -33,8 +34,12 @@ _CELL_BYTES = 40  # estimate for a Python object
 
 # Alink's names of types, for its own readers.
 # Alink's own readers know types by these names.
-_NAMES: dict[Kind, str] = {**{kind: kind.value for kind in Kind if kind is not Kind.TIMESTAMP_LTZ}, Kind.BYTES: "VARBINARY"}
-_LARGEST = {Kind.DECIMAL: "DECIMAL(38, 18)", Kind.TIME: "TIME(3)", Kind.TIMESTAMP: "TIMESTAMP(6)"}  # files store no precision
+_NAMES: dict[Kind, str] = {
+    **{kind: kind.value for kind in Kind if kind is not Kind.TIMESTAMP_LTZ},
+    Kind.BYTES: "VARBINARY",
+}
+# files store no precision
+_LARGEST = {Kind.DECIMAL: "DECIMAL(38, 18)", Kind.TIME: "TIME(3)", Kind.TIMESTAMP: "TIMESTAMP(6)"}
 _DENSE_VECTOR = "DENSE_VECTOR"
 _COMMA = re.compile(r",(?![^<(]*[>)])")
 _UNNAMEABLE = re.compile(r"[\s,()<>`]")
@@ -52,25 +57,29 @@ def read_schema(path: str) -> Schema:
 
 
 def read_rows(path: str, zone: tzinfo | None = None) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a file whose writer had the time zone `zone`, by default that of this program."""
+    """Yield the rows of a file whose writer had the time zone `zone`, by default that of this
+    program.
+    """
     with refused_at(path, ArchiveError), damage_is_named():
         yield from _rows(path, _read_meta(path), zone)
 
 
 class AkWriter:
-    """Writes rows into a file for readers in the time zone `zone`, by default that of this program."""
+    """Writes rows into a file for readers in the time zone `zone`, by default that of this
+    program.
+    """
 
     def __init__(self, file: IO[bytes], schema: Schema, zone: tzinfo | None = None) -> None:
         for column in schema:
             if column.type.is_array or column.type.kind not in _NAMES:
                 raise ConfigurationError(
-                    f"an .ak file: column {column.name!r} has the type {column.type.sql}, which .ak files do not support: CAST "
-                    "it to STRING, or convert an ARRAY with toVector"
+                    f"an .ak file: column {column.name!r} has the type {column.type.sql}, which .ak"
+                    " files do not support: CAST it to STRING, or convert an ARRAY with toVector"
                 )
             if not column.name or _UNNAMEABLE.search(column.name):
                 raise ConfigurationError(
-                    f"an .ak file: column {column.name!r}: names in .ak files cannot contain spaces, commas, brackets or "
-                    "back-quotes: rename the column with alias"
+                    f"an .ak file: column {column.name!r}: names in .ak files cannot contain"
+                    " spaces, commas, brackets or back-quotes: rename the column with alias"
                 )
         self._schema = schema
         clock = JavaClock(zone)
@@ -96,16 +105,22 @@ class AkWriter:
                     parts.append(write(cell))
                 except ValueError as error:
                     raise ConfigurationError(
-                        f"an .ak file: row {self._rows}, column {column.name!r}: {error}: CAST the column to STRING, or set "
-                        "timeZone to a zone without summer time, such as UTC"
+                        f"an .ak file: row {self._rows}, column {column.name!r}: {error}: CAST the"
+                        " column to STRING, or set timeZone to a zone without summer time, such"
+                        " as UTC"
                     ) from None
         record = b"".join(parts)
         if len(record) > _MOST_BYTES:
             raise ConfigurationError(
-                f"an .ak file: row {self._rows} has {len(record)} bytes; at most {_MOST_BYTES} are supported"
+                f"an .ak file: row {self._rows} has {len(record)} bytes; at most {_MOST_BYTES} are"
+                " supported"
             )
         short = len(record) < LONG
-        length = len(record).to_bytes(3, "big") if short else LONG.to_bytes(3, "big") + len(record).to_bytes(4, "big")
+        length = (
+            len(record).to_bytes(3, "big")
+            if short
+            else LONG.to_bytes(3, "big") + len(record).to_bytes(4, "big")
+        )
         self._data.write(length + record)
         self._rows += 1
 
@@ -136,10 +151,19 @@ def _column(path: str, name: str, text: str) -> Column:
     except ValueError:
         parsed = None
     if parsed is None or parsed.is_array or parsed.kind not in _NAMES:
-        operator = f"{'MTable' if family[0] == 'MTABLE' else family[0].title()}SerializeBatchOp" if family else ""
-        remedy = f"after {operator}, which converts the cells to text" if family else "without the column, or as text"
+        operator = (
+            f"{'MTable' if family[0] == 'MTABLE' else family[0].title()}SerializeBatchOp"
+            if family
+            else ""
+        )
+        remedy = (
+            f"after {operator}, which converts the cells to text"
+            if family
+            else "without the column, or as text"
+        )
         raise ConfigurationError(
-            f"{path}: column {name!r} has the type {text}, which only Java can read: write the file in Alink {remedy}"
+            f"{path}: column {name!r} has the type {text}, which only Java can read: write the file"
+            f" in Alink {remedy}"
         )
     return Column(name, parse_type(_LARGEST.get(parsed.kind, parsed.sql)))
 
@@ -147,7 +171,8 @@ def _column(path: str, name: str, text: str) -> Column:
 def _rows(path: str, meta: _Meta, zone: tzinfo | None) -> Iterator[tuple[Any, ...]]:
     clock = None if meta.is_earlier else JavaClock(zone)
     readers = [
-        read_dense_vector if column.name in meta.vectors else cell_reader(column.type.kind, clock) for column in meta.schema
+        read_dense_vector if column.name in meta.vectors else cell_reader(column.type.kind, clock)
+        for column in meta.schema
     ]
     kind_bits = 2 if meta.is_earlier else 0
     counter = Counter(Limits.of(os.environ)._replace(free_bytes=_FREE_BYTES), os.path.getsize(path))
@@ -157,10 +182,14 @@ def _rows(path: str, meta: _Meta, zone: tzinfo | None) -> Iterator[tuple[Any, ..
             with file.open(name) as data:
                 for number, record in enumerate(records(data, name, counter, not meta.is_earlier)):
                     counter.add_bytes(_CELL_BYTES * (1 + len(readers)))
-                    yield _row(f"{path}: row {number} of {name}", meta.schema, readers, record, kind_bits)
+                    yield _row(
+                        f"{path}: row {number} of {name}", meta.schema, readers, record, kind_bits
+                    )
 
 
-def _row(where: str, schema: Schema, readers: Sequence[Reader], record: Record, kind_bits: int) -> tuple[Any, ...]:
+def _row(
+    where: str, schema: Schema, readers: Sequence[Reader], record: Record, kind_bits: int
+) -> tuple[Any, ...]:
     """Read the cells of a record.
 
     An impossible null mask, or bytes that are left, mean that the file is damaged.
@@ -178,7 +207,9 @@ def _row(where: str, schema: Schema, readers: Sequence[Reader], record: Record, 
         try:
             cell, place = read(record, place)
         except UNREADABLE as error:
-            raise ConfigurationError(f"{where}, column {column.name!r}: the cell cannot be read: {error}") from None
+            raise ConfigurationError(
+                f"{where}, column {column.name!r}: the cell cannot be read: {error}"
+            ) from None
         cells.append(cell)
     if place != len(record):
         raise ConfigurationError(f"{where} is damaged: expected {place} bytes, got {len(record)}")

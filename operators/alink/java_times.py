@@ -1,4 +1,6 @@
-"""Local times as java.sql has them: Julian before 1582-10-15, with today's standard offset of a zone before 1900. Pure."""
+"""Local times as java.sql has them: Julian before 1582-10-15, with today's standard offset of a
+zone before 1900. Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ _DAY_S = 86_400
 _1900 = -2_208_988_800
 _FIRST_GREGORIAN_DAY = datetime.date(1582, 10, 15).toordinal()
 _CYCLE_S = 146_097 * _DAY_S  # 400 years, after which the calendar and the rules of zones repeat
-_FAR = 8000 * _CYCLE_S // 400  # about the year 9970, the end of the instants that Python converts between zones
+# about the year 9970, the end of the instants that Python converts between zones
+_FAR = 8000 * _CYCLE_S // 400
 # Every fourth year is a leap year in the Julian calendar, as 2004 is the fourth year from here on.
 _JULIAN_CYCLE, _JULIAN_CYCLE_DAYS = datetime.date(2001, 1, 1).toordinal(), 1461
 _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
@@ -26,15 +29,20 @@ def zone_of(name: str) -> datetime.tzinfo:
             return datetime.timezone(-offset if match[1] == "-" else offset)
         return zoneinfo.ZoneInfo("UTC" if name == "Z" else name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"a time zone such as Asia/Shanghai or GMT+08:00, {name!r} is unknown") from None
+        raise ValueError(
+            f"a time zone such as Asia/Shanghai or GMT+08:00, {name!r} is unknown"
+        ) from None
 
 
 class JavaClock:
     def __init__(self, zone: datetime.tzinfo | None) -> None:
         self._zone = zone
         year = datetime.date.today().year
-        # The standard offset is the smallest offset of a year, since summer time moves clocks forward.
-        days = [datetime.datetime(year, month, day, 12) for month in range(1, 13) for day in (1, 15)]
+        # The standard offset is the smallest offset of a year, since summer time moves clocks
+        # forward.
+        days = [
+            datetime.datetime(year, month, day, 12) for month in range(1, 13) for day in (1, 15)
+        ]
         self._standard_s = min(self._offset_s((day - _EPOCH) // _SECOND) for day in days)
 
     def local(self, milliseconds: int) -> datetime.datetime:
@@ -42,15 +50,24 @@ class JavaClock:
         try:
             days, second = divmod(seconds + self._offset_of(seconds), _DAY_S)
             ordinal = days + _EPOCH.toordinal()
-            date = datetime.date.fromordinal(ordinal) if ordinal >= _FIRST_GREGORIAN_DAY else _julian_date(ordinal)
+            date = (
+                datetime.date.fromordinal(ordinal)
+                if ordinal >= _FIRST_GREGORIAN_DAY
+                else _julian_date(ordinal)
+            )
         except (ValueError, OverflowError):
             raise ValueError(
-                f"a date outside the years 1 to 9999, or a leap day of the Julian calendar ({milliseconds} ms)"
+                "a date outside the years 1 to 9999, or a leap day of the Julian calendar"
+                f" ({milliseconds} ms)"
             ) from None
-        return datetime.datetime.combine(date, datetime.time()) + datetime.timedelta(seconds=second, milliseconds=rest)
+        return datetime.datetime.combine(date, datetime.time()) + datetime.timedelta(
+            seconds=second, milliseconds=rest
+        )
 
     def milliseconds(self, local: datetime.datetime) -> int:
-        """Instant of a local time in whole milliseconds; ValueError for a time that the zone skips."""
+        """Instant of a local time in whole milliseconds; ValueError for a time that the
+        zone skips.
+        """
         for seconds in self._candidates(local):
             instant_ms = seconds * 1000 + local.microsecond // 1000
             if self.local(instant_ms) == local:
@@ -70,13 +87,22 @@ class JavaClock:
     def _candidates(self, local: datetime.datetime) -> list[int]:
         """Instants that may have a local time. Of a repeated hour, Java takes the later one."""
         date = local.date()
-        days = date.toordinal() if date.toordinal() >= _FIRST_GREGORIAN_DAY else _julian_ordinal(date)
-        seconds = (days - _EPOCH.toordinal()) * _DAY_S + local.hour * 3600 + local.minute * 60 + local.second
+        days = (
+            date.toordinal() if date.toordinal() >= _FIRST_GREGORIAN_DAY else _julian_ordinal(date)
+        )
+        seconds = (
+            (days - _EPOCH.toordinal()) * _DAY_S
+            + local.hour * 3600
+            + local.minute * 60
+            + local.second
+        )
         if seconds < _1900 - _DAY_S:
             return [seconds - self._standard_s]
         far = _CYCLE_S if seconds >= _FAR else 0
         near = _EPOCH + (seconds - far) * _SECOND
-        folds = [int(near.replace(tzinfo=self._zone, fold=fold).timestamp()) + far for fold in (1, 0)]
+        folds = [
+            int(near.replace(tzinfo=self._zone, fold=fold).timestamp()) + far for fold in (1, 0)
+        ]
         return [*folds, seconds - self._standard_s]
 
     def _offset_of(self, seconds: int) -> int:
@@ -85,7 +111,11 @@ class JavaClock:
         return self._offset_s(seconds - _CYCLE_S if seconds >= _FAR else seconds)
 
     def _offset_s(self, seconds: int) -> int:
-        offset = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).astimezone(self._zone).utcoffset()
+        offset = (
+            datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+            .astimezone(self._zone)
+            .utcoffset()
+        )
         assert offset is not None
         return offset // _SECOND
 
@@ -98,4 +128,9 @@ def _julian_date(ordinal: int) -> datetime.date:
 
 def _julian_ordinal(date: datetime.date) -> int:
     cycles, years = divmod(date.year - 1, 4)
-    return cycles * _JULIAN_CYCLE_DAYS + date.replace(year=2001 + years).toordinal() - _JULIAN_CYCLE - 1
+    return (
+        cycles * _JULIAN_CYCLE_DAYS
+        + date.replace(year=2001 + years).toordinal()
+        - _JULIAN_CYCLE
+        - 1
+    )

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from akdl.near_names import did_you_mean
 
-_SCRIPT_HAS_ONE_TABLE = "a script writes all rows to one table: add a column to outputSchemaStr and filter by it"
-_PRINTS = "AlinkGlobalConfiguration.setPrintProcessInfo(True) shows the output of the script during training"
+_SCRIPT_HAS_ONE_TABLE = (
+    "a script writes all rows to one table: add a column to outputSchemaStr and filter by it"
+)
+_PRINTS = (
+    "AlinkGlobalConfiguration.setPrintProcessInfo(True) shows the output of the script during"
+    " training"
+)
 _OF_STAGES = "stages and stream predictors have it, such as getTransformers()[0] of a PipelineModel"
 # By names of methods, and of parameters for their setters and getters.
 INSTEAD = {
@@ -26,14 +31,20 @@ INSTEAD = {
     "getOutputSchema": "getOutputSchemaStr() returns names and types as text",
     "merge": "build one Pipeline of several stages and save it",
     "modelData": _OF_STAGES,
-    "modelFilePath": "use PipelineModel.save(path) or AkSinkBatchOp; only trainers and predictors of model tables have it",
+    "modelFilePath": (
+        "use PipelineModel.save(path) or AkSinkBatchOp; only trainers and predictors of model"
+        " tables have it"
+    ),
     "modelStreamFilePath": _OF_STAGES,
     "modelStreamScanInterval": _OF_STAGES,
     "modelStreamStartTime": _OF_STAGES,
     "overwriteSink": "only trainers and sinks have it; PipelineModel.save(path) replaces a file",
     "partitions": "set filePath to a folder, and drop rows with filter(condition)",
     "partitionCols": "use a CsvSinkBatchOp, or a ParquetSinkBatchOp with partitionBy",
-    "handleInvalidMethod": "errorCol of predictors keeps failing rows; lenient of CSV sources reads wrong cells as null",
+    "handleInvalidMethod": (
+        "errorCol of predictors keeps failing rows; lenient of CSV sources reads wrong cells as"
+        " null"
+    ),
     "outputBatchAxes": "the batch is the first axis of each output",
     "inputNames": "use selectedCols and inputSignatureDefs",
     "outputNames": "use outputSchemaStr and outputSignatureDefs",
@@ -60,13 +71,19 @@ _OPERATORS = {
 
 def operator_instead(text: str, methods: Sequence[str]) -> str:
     """Hint for the text of an error about an operator of Alink that is not here; "" for others."""
-    found = re.search(r"(?:^name|^cannot import name|has no attribute) '(\w+?)(?:Batch|Stream|Local)Op'", text)
+    found = re.search(
+        r"(?:^name|^cannot import name|has no attribute) '(\w+?)(?:Batch|Stream|Local)Op'", text
+    )
     if found is None:
         return ""
     stem = found.group(1)
     method = stem[:1].lower() + stem[1:]
     use = _OPERATORS.get(stem) or (method in methods and f"the method {method}")
-    return f": use {use} of a BatchOperator or StreamOperator" if use else did_you_mean(stem, [*_OPERATORS, *methods])
+    return (
+        f": use {use} of a BatchOperator or StreamOperator"
+        if use
+        else did_you_mean(stem, [*_OPERATORS, *methods])
+    )
 
 
 class WithHints:

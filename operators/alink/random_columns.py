@@ -19,7 +19,9 @@ def read_distributions(text: str, names: list[str]) -> dict[str, Distribution]:
     for part in filter(str.strip, text.split(";")):
         match = _CONF.fullmatch(part)
         if match is None or match.group(1) not in names:
-            raise _conf_error(part, f"name:distribution(numbers) for one of the columns {', '.join(names)}")
+            raise _conf_error(
+                part, f"name:distribution(numbers) for one of the columns {', '.join(names)}"
+            )
         result[match.group(1)] = _distribution(part, match.group(2), match.group(3))
     return result
 
@@ -32,9 +34,15 @@ def _distribution(part: str, name: str, arguments: str) -> Distribution:
             nulls = float(pieces.pop().split("=")[1])
         numbers = [float(piece) for piece in pieces]
     except ValueError:
-        raise _conf_error(part, "numbers in the parentheses, optionally followed by nullper=p") from None
+        raise _conf_error(
+            part, "numbers in the parentheses, optionally followed by nullper=p"
+        ) from None
     if name == "weight_set":
-        fits = len(numbers) >= 2 and len(numbers) % 2 == 0 and min(numbers[1::2]) >= 0 < sum(numbers[1::2])
+        fits = (
+            len(numbers) >= 2
+            and len(numbers) % 2 == 0
+            and min(numbers[1::2]) >= 0 < sum(numbers[1::2])
+        )
     else:
         fits = len(numbers) == _ARGUMENTS.get(name)
     if name == "poisson" and fits:
@@ -42,14 +50,16 @@ def _distribution(part: str, name: str, arguments: str) -> Distribution:
     if not fits or not 0 <= nulls <= 1:
         raise _conf_error(
             part,
-            "uniform(low,high), uniform_open(low,high), gauss(mean,sd), poisson(mean up to 100) or weight_set(value,weight,..)",
+            "uniform(low,high), uniform_open(low,high), gauss(mean,sd), poisson(mean up to 100) or"
+            " weight_set(value,weight,..)",
         )
     return name, numbers, nulls
 
 
 def _conf_error(part: str, expected: str) -> ConfigurationError:
     return ConfigurationError(
-        f"RandomTableSourceBatchOp: parameter 'outputColConfs': expected {expected}, got {part.strip()!r}"
+        f"RandomTableSourceBatchOp: parameter 'outputColConfs': expected {expected}, got"
+        f" {part.strip()!r}"
     )
 
 
@@ -65,12 +75,21 @@ def expression(distribution: Distribution | None, draws: list[str]) -> str:
         value = f"{_literal(numbers[0])} + {draw()} * {_literal(numbers[1] - numbers[0])}"
     elif name == "gauss":  # Box and Muller
         radius = f"SQRT({_literal(-2.0)} * LN({_literal(1.0)} - {draw()}))"
-        value = f"{_literal(numbers[0])} + {_literal(numbers[1])} * {radius} * COS({_literal(2 * math.pi)} * {draw()})"
+        value = (
+            f"{_literal(numbers[0])} + {_literal(numbers[1])} * {radius} *"
+            f" COS({_literal(2 * math.pi)} * {draw()})"
+        )
     elif name == "poisson":
-        value = _choice(draw(), [(float(k), weight) for k, weight in enumerate(poisson(numbers[0]))])
+        value = _choice(
+            draw(), [(float(k), weight) for k, weight in enumerate(poisson(numbers[0]))]
+        )
     else:
         value = _choice(draw(), list(zip(numbers[::2], numbers[1::2])))
-    return f"CASE WHEN {draw()} < {_literal(nulls)} THEN CAST(NULL AS DOUBLE) ELSE {value} END" if nulls else value
+    return (
+        f"CASE WHEN {draw()} < {_literal(nulls)} THEN CAST(NULL AS DOUBLE) ELSE {value} END"
+        if nulls
+        else value
+    )
 
 
 def _choice(draw: str, weighted: list[tuple[float, float]]) -> str:

@@ -1,6 +1,7 @@
 """Pipelines saved by Alink: an .ak file with the columns id, p0, p1 and so on.
 
-The row with id -1 describes a tree of nodes as JSON, whose leaves are the stages. Rows with id n are the model table of node n.
+The row with id -1 describes a tree of nodes as JSON, whose leaves are the stages. Rows with id n
+are the model table of node n.
 """
 
 from __future__ import annotations
@@ -40,23 +41,41 @@ def read_alink_pipeline(path: str, known: Collection[str]) -> list[AlinkStage]:
     try:
         (text,) = [row[1] for row in rows if row[0] == -1]
         nodes = json.loads(json.loads(text.split(_DELIMITER)[0])["stages"])
-        stages = [each for each in enumerate(nodes) if each[1]["identifier"] is not None and _class_of(each[1]) not in _PARENTS]
+        stages = [
+            each
+            for each in enumerate(nodes)
+            if each[1]["identifier"] is not None and _class_of(each[1]) not in _PARENTS
+        ]
         return [_stage(path, number, node, rows, known) for number, node in stages]
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-        raise ConfigurationError(f"{path} is not an Alink pipeline; read it as a table with AkSourceBatchOp") from None
+        raise ConfigurationError(
+            f"{path} is not an Alink pipeline; read it as a table with AkSourceBatchOp"
+        ) from None
 
 
 def _class_of(node: dict[str, object]) -> str:
     return str(node["identifier"]).rpartition(".")[2]
 
 
-def _stage(path: str, number: int, node: dict[str, Any], rows: list[tuple[Any, ...]], known: Collection[str]) -> AlinkStage:
+def _stage(
+    path: str,
+    number: int,
+    node: dict[str, Any],
+    rows: list[tuple[Any, ...]],
+    known: Collection[str],
+) -> AlinkStage:
     kind = _class_of(node)
     if kind not in _KINDS:
-        raise ConfigurationError(f"{path}: the stage {kind} is not supported; akdl reads {' and '.join(_KINDS)}")
+        raise ConfigurationError(
+            f"{path}: the stage {kind} is not supported; akdl reads {' and '.join(_KINDS)}"
+        )
     texts = node["params"]["params"]
-    params = {name: json.loads(text) for name, text in texts.items() if name in known and text is not None}
+    params = {
+        name: json.loads(text) for name, text in texts.items() if name in known and text is not None
+    }
     if kind == SAVED_MODEL:
         return AlinkStage(kind, params, [])
     id_place, text_place = (place + 1 for place in node["schemaIndices"])
-    return AlinkStage(kind, params, [(row[id_place], row[text_place]) for row in rows if row[0] == number])
+    return AlinkStage(
+        kind, params, [(row[id_place], row[text_place]) for row in rows if row[0] == number]
+    )

@@ -10,7 +10,10 @@ from bridge.exceptions import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
-_NO_PLUGINS = "akdl has no plugins: TensorFlow comes from the pythonEnv of an operator, or from the Python of Flink"
+_NO_PLUGINS = (
+    "akdl has no plugins: TensorFlow comes from the pythonEnv of an operator, or from the Python of"
+    " Flink"
+)
 
 
 def _no_plugin(*given: object, **options: object) -> list[str]:
@@ -54,8 +57,9 @@ class PluginDownloader:
 def note_flink_home(function: str, flink_home: Any) -> None:
     if flink_home is not None:
         logger.warning(
-            "%s: flinkHome=%r is ignored: jobs are built with the Flink of the package apache-flink; to use another "
-            "installation of the same version, set the variable FLINK_HOME",
+            "%s: flinkHome=%r is ignored: jobs are built with the Flink of the package"
+            " apache-flink; to use another installation of the same version, set the variable"
+            " FLINK_HOME",
             function,
             os.fspath(flink_home),
         )

@@ -24,12 +24,18 @@ _TYPES = {"FLOAT": "float32", "DOUBLE": "float64", "INT": "int32", "LONG": "int6
 
 def tensor_type(name: str) -> str:
     if str(name).upper() not in _TYPES:
-        raise ConfigurationError(f"toTensor: expected one of {', '.join(_TYPES)} as tensorDataType, got {name!r}")
+        raise ConfigurationError(
+            f"toTensor: expected one of {', '.join(_TYPES)} as tensorDataType, got {name!r}"
+        )
     return name.upper()
 
 
-def read_numbers(text: str, size: int | None = None, dtype: str = "float64") -> np.ndarray[Any, Any]:
-    """Parse a dense vector ("0.5 1.0"), a sparse one ("$4$0:0.5 2:1.0"), or the elements of a tensor ("FLOAT#2,1#0.5 1.0")."""
+def read_numbers(
+    text: str, size: int | None = None, dtype: str = "float64"
+) -> np.ndarray[Any, Any]:
+    """Parse a dense vector ("0.5 1.0"), a sparse one ("$4$0:0.5 2:1.0"), or the elements of a
+    tensor ("FLOAT#2,1#0.5 1.0").
+    """
     number = float if dtype.startswith("float") else _whole_number
     body, own_size = _TENSOR.sub("", text.strip(), count=1), size
     sparse = _SIZE.match(body)
@@ -41,12 +47,15 @@ def read_numbers(text: str, size: int | None = None, dtype: str = "float64") -> 
             raise ValueError(f"the sparse vector {short(text)} has no size: pass `size`")
         if own_size > max(_MOST_ELEMENTS, size or 0):
             raise ValueError(
-                f"the sparse vector {short(text)} has a size of {own_size}: pass `size` if more than {_MOST_ELEMENTS} is right"
+                f"the sparse vector {short(text)} has a size of {own_size}: pass `size` if more"
+                f" than {_MOST_ELEMENTS} is right"
             )
         result = np.zeros(own_size, dtype)
         places = [int(word.partition(":")[0]) for word in words]
         if places and not 0 <= min(places) <= max(places) < own_size:
-            raise ValueError(f"the sparse vector {short(text)} has an index beyond its size of {own_size}")
+            raise ValueError(
+                f"the sparse vector {short(text)} has an index beyond its size of {own_size}"
+            )
         result[places] = _array([number(word.partition(":")[2]) for word in words], dtype)
     else:
         result = _array(list(map(number, words)), dtype)
@@ -64,7 +73,10 @@ def numbers_of_text(element: str, size: int | None) -> Any:
     dtype = _TYPES[element]
 
     def convert(texts: pd.Series[Any]) -> pd.Series[Any]:
-        return pd.Series([None if text is None else read_numbers(text, size, dtype) for text in texts], dtype=object)
+        return pd.Series(
+            [None if text is None else read_numbers(text, size, dtype) for text in texts],
+            dtype=object,
+        )
 
     kind = "BIGINT" if element == "LONG" else element
     return udf(convert, result_type=DataTypes.ARRAY(getattr(DataTypes, kind)()), func_type="pandas")

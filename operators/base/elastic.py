@@ -56,7 +56,10 @@ def run(op: JobTable, job: Callable[[], _Result]) -> _Result:
             with running(op):
                 return job()
         if len(op._elastic) > 1:
-            raise ConfigurationError("a job can have one training with a pair as numWorkers: run each in a job of its own")
+            raise ConfigurationError(
+                "a job can have one training with a pair as numWorkers: run each in a job of"
+                " its own"
+            )
         return _run_elastic(op, job, *next(iter(op._elastic.items())))
 
 
@@ -64,7 +67,10 @@ def _run_elastic(op: JobTable, job: Callable[[], _Result], group: str, elastic: 
     """Run jobs until one succeeds, or fails for another reason than slots."""
     table_env = op._table_env
     config, rest = table_env.get_config(), rest_of(table_env.get_config())
-    needs, was_stopped = needs_of(table_env, op._groups), STOPPED in files_at(elastic.checkpoint_dir)
+    needs, was_stopped = (
+        needs_of(table_env, op._groups),
+        STOPPED in files_at(elastic.checkpoint_dir),
+    )
     while True:
         waited_for(lambda: check_slots(config, needs))
         slots = free_slots(config)
@@ -101,7 +107,9 @@ class SlotWatch:
     block, when that thread has ended, so the two share no state at the same time and need no lock.
     """
 
-    def __init__(self, rest: Rest, group: str, elastic: Elastic, workers: int, parallelism: int) -> None:
+    def __init__(
+        self, rest: Rest, group: str, elastic: Elastic, workers: int, parallelism: int
+    ) -> None:
         self._rest, self._group, self._elastic, self._workers = rest, group, elastic, workers
         # Operators share slots, so a job takes as many as the larger of its group and its
         # parallelism.
@@ -148,20 +156,30 @@ class SlotWatch:
             left = self._slots + (free if change == "more" else total - self._total)
             self._wanted = max(self._fewest, left)
             self._rest.cancel(self._job)
-            tell(f"{self._elastic.name}: {'slots are missing' if change == 'fewer' else 'more slots are free'}")
+            tell(
+                f"{self._elastic.name}:"
+                f" {'slots are missing' if change == 'fewer' else 'more slots are free'}"
+            )
             self._over.set()
 
     def leads_to_another_job(self) -> bool:
-        """Wait for the slots of the next job; False if this one has failed for another reason than a lost TaskManager."""
+        """Wait for the slots of the next job; False if this one has failed for another reason than
+        a lost TaskManager.
+        """
         try:
             if self._wanted:
                 return self._wait_for(self._wanted, _FREED_S)
             if not self._has_lost_a_manager():
                 return False
-            tell(f"{self._elastic.name}: a TaskManager is lost; waiting up to {self._elastic.wait_s:g} s for its slots")
+            tell(
+                f"{self._elastic.name}: a TaskManager is lost; waiting up to"
+                f" {self._elastic.wait_s:g} s for its slots"
+            )
             return self._wait_for(self._slots, self._elastic.wait_s)
         except _UNREADABLE as error:  # the error of the job says more
-            logger.info("the slots of the Flink cluster at %s are not known: %s", self._rest.address, error)
+            logger.info(
+                "the slots of the Flink cluster at %s are not known: %s", self._rest.address, error
+            )
             return False
 
     def _run(self) -> None:
@@ -174,7 +192,11 @@ class SlotWatch:
     def _waits(self) -> bool | None:
         """Return True if a task of the job waits for a slot; None if the job is not running yet."""
         # Other jobs of the cluster need not be asked again at each look.
-        for job in [self._rest.get(f"/jobs/{self._job}")] if self._job else self._rest.jobs_of({self._group}):
+        for job in (
+            [self._rest.get(f"/jobs/{self._job}")]
+            if self._job
+            else self._rest.jobs_of({self._group})
+        ):
             if job["state"] == "RUNNING":
                 self._job = job["jid"]
                 return waits_for_slots(job)
@@ -186,8 +208,11 @@ class SlotWatch:
         The first look may have found files that are still being written.
         """
         found = files_at(self._elastic.checkpoint_dir)
-        # TensorFlow names its last checkpoint in a file, once it is whole; summaries grow all the time.
-        saved = found.get(LAST) or frozenset(each for each in found.items() if "tfevents" not in each[0])
+        # TensorFlow names its last checkpoint in a file, once it is whole; summaries grow all the
+        # time.
+        saved = found.get(LAST) or frozenset(
+            each for each in found.items() if "tfevents" not in each[0]
+        )
         if STOP in found or STOPPED in found or self._saved is None:
             self._saved = saved
             return False
@@ -210,7 +235,9 @@ class SlotWatch:
         return False
 
     def _known(self) -> frozenset[str]:
-        return frozenset(str(each["id"]) for each in self._rest.get("/taskmanagers")["taskmanagers"])
+        return frozenset(
+            str(each["id"]) for each in self._rest.get("/taskmanagers")["taskmanagers"]
+        )
 
     def _answers(self, manager: str) -> bool:
         try:
@@ -225,6 +252,8 @@ class SlotWatch:
         The result is True if the smallest group fits then.
         """
         deadline = time.monotonic() + seconds
-        while (free := int(self._rest.get("/overview")["slots-available"])) < slots and time.monotonic() < deadline:
+        while (
+            free := int(self._rest.get("/overview")["slots-available"])
+        ) < slots and time.monotonic() < deadline:
             time.sleep(LOOK_S)
         return free >= self._fewest

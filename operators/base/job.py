@@ -20,7 +20,12 @@ from bridge.interrupts import waited_for
 from bridge.member.registry import begin_groups, forget_groups, stop_groups
 from bridge.schema import Schema
 from bridge.table_env import parallelism_of
-from bridge.workarounds.pyflink_defects import columns_of, forget_ended_clusters, know_zone, log_handlers_kept
+from bridge.workarounds.pyflink_defects import (
+    columns_of,
+    forget_ended_clusters,
+    know_zone,
+    log_handlers_kept,
+)
 from operators.alink.java_times import zone_of
 from operators.flink.env import shows_process_output
 from operators.flink.slots import Need, check_slots, rest_of
@@ -36,7 +41,9 @@ _JOB_NAME = "pipeline.name"
 
 @dataclass(frozen=True)
 class Elastic:
-    """A group that trains with `least` to `most` workers; `resize` sets their number for the next job."""
+    """A group that trains with `least` to `most` workers; `resize` sets their number for the next
+    job.
+    """
 
     name: str
     least: int
@@ -72,12 +79,16 @@ class JobTable:
     def getOutputTable(self) -> Table:
         """Return the plain PyFlink table, for use in SQL or the Table API."""
         if self._table is None:
-            raise ConfigurationError(f"{type(self).__name__} has no table yet: link it to its input first")
+            raise ConfigurationError(
+                f"{type(self).__name__} has no table yet: link it to its input first"
+            )
         return self._table
 
     @property
     def _table_env(self) -> StreamTableEnvironment:
-        """The environment of this operator's table, in which its jobs run. PyFlink keeps it in a private attribute."""
+        """The environment of this operator's table, in which its jobs run. PyFlink keeps it in a
+        private attribute.
+        """
         table_env: StreamTableEnvironment = self.getOutputTable()._t_env
         return table_env
 
@@ -105,7 +116,9 @@ def running(op: JobTable) -> Iterator[None]:
             begin_groups(op._groups.keys())
             if op._groups:
                 table_env = op._table_env
-                waited_for(lambda: check_slots(table_env.get_config(), needs_of(table_env, op._groups)))
+                waited_for(
+                    lambda: check_slots(table_env.get_config(), needs_of(table_env, op._groups))
+                )
             with _shown(op):
                 yield
         except Exception as error:
@@ -139,7 +152,9 @@ def _shown(op: JobTable) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def job_named(table_env: StreamTableEnvironment, name: str | None, first: bool = False) -> Iterator[None]:
+def job_named(
+    table_env: StreamTableEnvironment, name: str | None, first: bool = False
+) -> Iterator[None]:
     """Name the jobs that a block starts.
 
     A name that the user has set as `pipeline.name` wins, except with `first`: then `name` is the

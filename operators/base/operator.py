@@ -1,4 +1,6 @@
-"""Base class of all operators: a table, and methods to link it, query it and insert it into Flink tables."""
+"""Base class of all operators: a table, and methods to link it, query it and insert it into Flink
+tables.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ class Operator(JobTable, Rendered, Generic[_Family]):
 
     def _description(self) -> Description:
         columns = self._known_columns()
-        note = "no table until it is linked or used" if columns is None else "collectToDataframe() or print() returns its rows"
+        note = (
+            "no table until it is linked or used"
+            if columns is None
+            else "collectToDataframe() or print() returns its rows"
+        )
         return replace(super()._description(), columns=columns, note=note)
 
     def _known_columns(self) -> list[tuple[str, str]] | None:
@@ -76,9 +82,11 @@ class Operator(JobTable, Rendered, Generic[_Family]):
 
     @classmethod
     def fromArrow(cls, data: object, schemaStr: str | None = None) -> _Family:
-        """Create a table from a pyarrow Table or RecordBatchReader, a polars or pandas DataFrame, or a duckdb result.
+        """Create a table from a pyarrow Table or RecordBatchReader, a polars or pandas DataFrame,
+        or a duckdb result.
 
-        A cell is stored exactly, or refused with its column and row. A reader is read once, when the table is first needed.
+        A cell is stored exactly, or refused with its column and row. A reader is read once, when
+        the table is first needed.
 
         Args:
             data: An object with `__arrow_c_stream__`.
@@ -103,7 +111,9 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         raise NotImplementedError
 
     def _show(self, operators: dict[str, Shown]) -> None:
-        """Display the progress of this table's jobs, also of jobs that the program starts with plain PyFlink."""
+        """Display the progress of this table's jobs, also of jobs that the program starts with
+        plain PyFlink.
+        """
         self._shown = operators
         table_env = self._table_env
         rest = rest_of(table_env.get_config())
@@ -119,13 +129,18 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         from bridge.flink.elements import origin_of
 
         table_env, origin = self._table_env, origin_of(self.getOutputTable())
-        return None if origin is None or (is_streaming(table_env) and has_checkpoints(table_env)) else origin.files
+        return (
+            None
+            if origin is None or (is_streaming(table_env) and has_checkpoints(table_env))
+            else origin.files
+        )
 
     def insertInto(self: _Op, table: str) -> _Op:
         """Insert all rows into a Flink table and wait for the job; Ctrl-C cancels it.
 
-        Unlike `getOutputTable().execute_insert(table).wait()`, failures raise akdl's short errors instead of Java's. With an
-        unbounded stream the call returns only when the job fails or is cancelled.
+        Unlike `getOutputTable().execute_insert(table).wait()`, failures raise akdl's short errors
+        instead of Java's. With an unbounded stream the call returns only when the job fails or is
+        cancelled.
 
         Args:
             table: Name of the table, with catalog and database unless they are the current ones.
@@ -144,7 +159,11 @@ class Operator(JobTable, Rendered, Generic[_Family]):
     def _job_name(self, *into: str) -> str | None:
         """Name of a job in Flink's web UI; None if only Flink's own name is known."""
         scripts = ", ".join(dict.fromkeys(each.name for each in self._shown.values()))
-        return f"{scripts or 'insert'} into {', '.join(dict.fromkeys(into))}" if into else scripts or None
+        return (
+            f"{scripts or 'insert'} into {', '.join(dict.fromkeys(into))}"
+            if into
+            else scripts or None
+        )
 
     def getColNames(self) -> list[str]:
         """Return the names of the columns."""
@@ -153,17 +172,26 @@ class Operator(JobTable, Rendered, Generic[_Family]):
     def getColTypes(self) -> list[str]:
         """Return the types of the columns in Flink SQL."""
         resolved = self.getOutputTable()._j_table.getResolvedSchema()
-        return [str(data_type.getLogicalType().asSummaryString()) for data_type in resolved.getColumnDataTypes()]
+        return [
+            str(data_type.getLogicalType().asSummaryString())
+            for data_type in resolved.getColumnDataTypes()
+        ]
 
     def select(self, fields: str | Sequence[str]) -> _Family:
-        """Select the columns of a SQL select list, such as "*, a + b AS c", or of a list of column names.
+        """Select the columns of a SQL select list, such as "*, a + b AS c", or of a list of column
+        names.
 
-        A name in back-quotes that is not a column is a regular expression: "`x.*`" selects all columns that begin with x.
+        A name in back-quotes that is not a column is a regular expression: "`x.*`" selects all
+        columns that begin with x.
         """
         from bridge.flink.elements import origin_of, with_origin
 
         origin = origin_of(self.getOutputTable())
-        clause = _expanded(fields, self.getColNames()) if isinstance(fields, str) else ", ".join(map(quoted, fields))
+        clause = (
+            _expanded(fields, self.getColNames())
+            if isinstance(fields, str)
+            else ", ".join(map(quoted, fields))
+        )
         # The result is an ordinary query in any case. It keeps the origin as well only if the
         # columns are plain, so that a reader of files can leave out the other columns.
         result = self._query("select", clause, lambda view: f"SELECT {clause}\nFROM {view}")
@@ -174,7 +202,9 @@ class Operator(JobTable, Rendered, Generic[_Family]):
 
     def filter(self, predicate: str) -> _Family:
         """Select the rows that satisfy a SQL condition."""
-        return self._query("filter", predicate, lambda view: f"SELECT * FROM {view} WHERE {predicate}")
+        return self._query(
+            "filter", predicate, lambda view: f"SELECT * FROM {view} WHERE {predicate}"
+        )
 
     def where(self, predicate: str) -> _Family:
         """Select the rows that satisfy a SQL condition."""
@@ -183,7 +213,9 @@ class Operator(JobTable, Rendered, Generic[_Family]):
     def link(self, op: _Op) -> _Op:
         """Feed `op` with this table and return `op`."""
         if not isinstance(op, Operator):
-            raise ConfigurationError(f"link: expected a {self._family.__name__}, got a {type(op).__name__}")
+            raise ConfigurationError(
+                f"link: expected a {self._family.__name__}, got a {type(op).__name__}"
+            )
         op.linkFrom(self)
         return op
 
@@ -195,7 +227,9 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         """Feed this operator and return it."""
         raise ConfigurationError(f"{type(self).__name__} takes no input")
 
-    def _inputs(self, ops: tuple[Any, ...], expected: str, least: int = 1, most: float = 1) -> tuple[Any, ...]:
+    def _inputs(
+        self, ops: tuple[Any, ...], expected: str, least: int = 1, most: float = 1
+    ) -> tuple[Any, ...]:
         """Check the inputs of `linkFrom`, which Alink's programs also pass as one list."""
         ops = tuple(ops[0]) if len(ops) == 1 and isinstance(ops[0], (list, tuple)) else ops
         if not least <= len(ops) <= most or not all(isinstance(op, self._family) for op in ops):
@@ -205,7 +239,9 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         return ops
 
     @planning()
-    def _query(self, method: str, sql: str, query: Callable[..., str], *others: Operator[Any]) -> _Family:
+    def _query(
+        self, method: str, sql: str, query: Callable[..., str], *others: Operator[Any]
+    ) -> _Family:
         """Run a query over views of this table and others, which exist only while it is planned.
 
         Flink's planner error for wrong SQL has pages of keywords, so it becomes a
@@ -216,7 +252,9 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         try:
             for op in (self, *others):
                 if not isinstance(op, self._family):
-                    raise ConfigurationError(f"{method}: expected a {self._family.__name__}, got a {type(op).__name__}")
+                    raise ConfigurationError(
+                        f"{method}: expected a {self._family.__name__}, got a {type(op).__name__}"
+                    )
                 if op._table_env is not table_env:
                     raise ConfigurationError(f"{method}: all inputs must belong to one environment")
                 views.append(f"akdl_view_{next(_numbers)}")
@@ -276,7 +314,10 @@ def _expanded(clause: str, columns: Sequence[str]) -> str:
         if match[2] is None or match[1] is not None or match[2].replace("``", "`") in columns:
             return match[0]  # a string, an alias, a field of a ROW or a column
         with suppress(re.error):
-            return ", ".join(quoted(name) for name in columns if re.fullmatch(match[2], name)) or match[0]
+            return (
+                ", ".join(quoted(name) for name in columns if re.fullmatch(match[2], name))
+                or match[0]
+            )
         return match[0]
 
     return _IN_QUOTES.sub(columns_for, clause)
@@ -288,18 +329,29 @@ _NAME = r"`(?:[^`]|``)+`|(?!(?i:current|local|session|system|user))[A-Za-z_]\w*"
 
 
 def _plain_columns(clause: str, columns: Sequence[str]) -> list[str] | None:
-    """The columns of which a select list consists; None if it has anything else, such as CURRENT_DATE."""
+    """The columns of which a select list consists; None if it has anything else, such as
+    CURRENT_DATE.
+    """
     if clause.strip() == "*":
         return list(columns)
     if not re.fullmatch(rf"\s*(?:{_NAME})\s*(?:,\s*(?:{_NAME})\s*)*", clause):
         return None
-    return [name[1:-1].replace("``", "`") if name[0] == "`" else name for name in re.findall(_NAME, clause)]
+    return [
+        name[1:-1].replace("``", "`") if name[0] == "`" else name
+        for name in re.findall(_NAME, clause)
+    ]
 
 
 def _quoting_hint(sql: str, reason: str, columns: Sequence[str]) -> str:
     """Hint for wrong SQL in which a column is a keyword or not a plain identifier."""
     words = set(re.findall(r"\w+", sql))
     odd = [name for name in columns if not re.fullmatch(r"[A-Za-z_]\w*", name)]
-    meant = [name for name in odd if quoted(name) not in sql and words & set(re.findall(r"\w+", name))]
+    meant = [
+        name for name in odd if quoted(name) not in sql and words & set(re.findall(r"\w+", name))
+    ]
     meant += [word for word in re.findall(r'Encountered "(\w+)"', reason)[:1] if word in words]
-    return f"; quote column names such as {', '.join(map(quoted, meant))} with back-quotes" if meant else ""
+    return (
+        f"; quote column names such as {', '.join(map(quoted, meant))} with back-quotes"
+        if meant
+        else ""
+    )

@@ -22,21 +22,30 @@ class ShapingOperator(Operator[_Family]):
     _named: ClassVar[dict[tuple[int, str], Operator[Any]]] = {}  # by environment and name
 
     def getSchemaStr(self) -> str:
-        """Return the columns as "name type, name type", the format of sources: special names in back-quotes, no NOT NULL."""
+        """Return the columns as "name type, name type", the format of sources: special names in
+        back-quotes, no NOT NULL.
+        """
         return schema_text(self.getColNames(), self.getColTypes())
 
     @planning()
     def alias(self, fields: str | Sequence[str]) -> _Family:
         """Rename the first columns: a list of names, or names separated by commas."""
-        names = [name.strip(" `") for name in fields.split(",")] if isinstance(fields, str) else list(fields)
+        names = (
+            [name.strip(" `") for name in fields.split(",")]
+            if isinstance(fields, str)
+            else list(fields)
+        )
         if len(names) > len(self.getColNames()):
             raise ConfigurationError(
-                f"alias: got {len(names)} names for the {len(self.getColNames())} columns {self.getColNames()}"
+                f"alias: got {len(names)} names for the {len(self.getColNames())} columns"
+                f" {self.getColNames()}"
             )
         return self._followed_by(self.getOutputTable().alias(*names))
 
     def sample(self, ratio: float, withReplacement: bool = False) -> _Family:
-        """Draw each row at most once, with the probability `ratio`, 0 to 1: different rows in each job."""
+        """Draw each row at most once, with the probability `ratio`, 0 to 1: different rows in each
+        job.
+        """
         if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or not 0 <= ratio <= 1:
             raise ConfigurationError(f"sample: expected a ratio from 0 to 1, got {ratio!r}")
         refuse_replacement("sample", withReplacement)
@@ -45,10 +54,15 @@ class ShapingOperator(Operator[_Family]):
     def unionAll(self, *others: Any) -> _Family:
         """Combine the rows of tables with the same columns."""
         return self._query(
-            "unionAll", "UNION ALL", lambda *views: " UNION ALL ".join(f"SELECT * FROM {view}" for view in views), *others
+            "unionAll",
+            "UNION ALL",
+            lambda *views: " UNION ALL ".join(f"SELECT * FROM {view}" for view in views),
+            *others,
         )
 
-    def join(self, other: Any, joinPredicate: str, selectClause: str = "*", type: str = "JOIN") -> _Family:
+    def join(
+        self, other: Any, joinPredicate: str, selectClause: str = "*", type: str = "JOIN"
+    ) -> _Family:
         """Join two tables.
 
         Args:
@@ -58,7 +72,9 @@ class ShapingOperator(Operator[_Family]):
             type: JOIN, LEFT JOIN, RIGHT JOIN or FULL JOIN, optionally with OUTER before JOIN.
         """
         if not re.fullmatch(r"(INNER |(LEFT|RIGHT|FULL)( OUTER)? )?JOIN", type.upper()):
-            raise ConfigurationError(f"join: expected type JOIN, LEFT JOIN, RIGHT JOIN or FULL JOIN, got {type!r}")
+            raise ConfigurationError(
+                f"join: expected type JOIN, LEFT JOIN, RIGHT JOIN or FULL JOIN, got {type!r}"
+            )
         return self._query(
             "join",
             f"{selectClause} ... ON {joinPredicate}",
@@ -68,7 +84,11 @@ class ShapingOperator(Operator[_Family]):
 
     @planning()
     def udf(
-        self, func: Any, selectedCols: str | Sequence[str], outputCol: str, reservedCols: Sequence[str] | None = None
+        self,
+        func: Any,
+        selectedCols: str | Sequence[str],
+        outputCol: str,
+        reservedCols: Sequence[str] | None = None,
     ) -> _Family:
         """Add a column computed by a function.
 
@@ -84,8 +104,8 @@ class ShapingOperator(Operator[_Family]):
         names = self._reserved("udf", reservedCols)
         if outputCol in (reservedCols or ()):
             raise ConfigurationError(
-                f"udf: reservedCols and outputCol both name {outputCol!r}: rename outputCol, or remove the column from "
-                "reservedCols to replace it with the result"
+                f"udf: reservedCols and outputCol both name {outputCol!r}: rename outputCol, or"
+                " remove the column from reservedCols to replace it with the result"
             )
         columns = [called.alias(name) if name == outputCol else col(name) for name in names]
         if outputCol not in names:
@@ -94,7 +114,11 @@ class ShapingOperator(Operator[_Family]):
 
     @planning()
     def udtf(
-        self, func: Any, selectedCols: str | Sequence[str], outputCols: Sequence[str], reservedCols: Sequence[str] | None = None
+        self,
+        func: Any,
+        selectedCols: str | Sequence[str],
+        outputCols: Sequence[str],
+        reservedCols: Sequence[str] | None = None,
     ) -> _Family:
         """Expand each row to the rows that a function yields for it.
 
@@ -108,23 +132,37 @@ class ShapingOperator(Operator[_Family]):
 
         known = set(outputCols) & set(self.getColNames())
         if known:
-            raise ConfigurationError(f"udtf: outputCols: the input already has {', '.join(sorted(known))}: choose other names")
+            raise ConfigurationError(
+                f"udtf: outputCols: the input already has {', '.join(sorted(known))}: choose other"
+                " names"
+            )
         names = [*self._reserved("udtf", reservedCols), *outputCols]
-        joined = self.getOutputTable().join_lateral(_called("udtf", func, selectedCols).alias(*outputCols))
+        joined = self.getOutputTable().join_lateral(
+            _called("udtf", func, selectedCols).alias(*outputCols)
+        )
         return self._followed_by(joined.select(*map(col, names)))
 
     def toTensor(
-        self, selectedCol: str, tensorDataType: str = "FLOAT", outputCol: str | None = None, size: int | None = None
+        self,
+        selectedCol: str,
+        tensorDataType: str = "FLOAT",
+        outputCol: str | None = None,
+        size: int | None = None,
     ) -> _Family:
         """Convert a text column to an ARRAY column, the type of tensors for scripts and models.
 
         Args:
-            selectedCol: A column of vectors or tensors as text, such as "0.5 1.0", "$4$0:0.5 2:1.0" or "FLOAT#2,1#0.5 1.0".
+            selectedCol: A column of vectors or tensors as text, such as "0.5 1.0", "$4$0:0.5 2:1.0"
+                or "FLOAT#2,1#0.5 1.0".
             tensorDataType: FLOAT, DOUBLE, INT or LONG.
             outputCol: Name of the result; `selectedCol` by default.
             size: Length of each ARRAY; required for sparse vectors without a size.
         """
-        return self.udf(numbers_of_text(tensor_type(tensorDataType), size), [selectedCol], outputCol or selectedCol)
+        return self.udf(
+            numbers_of_text(tensor_type(tensorDataType), size),
+            [selectedCol],
+            outputCol or selectedCol,
+        )
 
     def toVector(self, selectedCol: str, outputCol: str | None = None) -> _Family:
         """Convert an ARRAY column to dense vectors in text, such as "0.5 1.0"."""
@@ -138,7 +176,9 @@ class ShapingOperator(Operator[_Family]):
             sql = parse_type(targetType).cast_sql
         except ValueError as error:
             raise ConfigurationError(f"convertTypes: targetType is {error}") from None
-        return self._with_cells("convertTypes", {name: f"CAST({quoted(name)} AS {sql})" for name in names})
+        return self._with_cells(
+            "convertTypes", {name: f"CAST({quoted(name)} AS {sql})" for name in names}
+        )
 
     def registerTableName(self, name: str) -> None:
         """Name this table for `sqlQuery`, replacing an earlier table of that name."""
@@ -156,9 +196,13 @@ class ShapingOperator(Operator[_Family]):
         try:
             result._table = table_env.sql_query(query)
         except Exception as error:
-            raise ConfigurationError(f"sqlQuery: {query!r} is not valid SQL: {reason_of(error)}") from None
+            raise ConfigurationError(
+                f"sqlQuery: {query!r} is not valid SQL: {reason_of(error)}"
+            ) from None
         words = set(re.findall(r"\w+", query))
-        named = [op for (env, name), op in cls._named.items() if env == id(table_env) and name in words]
+        named = [
+            op for (env, name), op in cls._named.items() if env == id(table_env) and name in words
+        ]
         result._include(*named)
         return result
 
@@ -171,15 +215,22 @@ class ShapingOperator(Operator[_Family]):
 
     def _with_cells(self, method: str, cells: dict[str, str]) -> _Family:
         names = self.getColNames()
-        columns = [f"{cells[name]} AS {quoted(name)}" if name in cells else quoted(name) for name in names]
+        columns = [
+            f"{cells[name]} AS {quoted(name)}" if name in cells else quoted(name) for name in names
+        ]
         columns += [f"{sql} AS {quoted(name)}" for name, sql in cells.items() if name not in names]
-        return self._query(method, ", ".join(cells), lambda view: f"SELECT {', '.join(columns)} FROM {view}")
+        return self._query(
+            method, ", ".join(cells), lambda view: f"SELECT {', '.join(columns)} FROM {view}"
+        )
 
     def _reserved(self, method: str, names: Sequence[str] | None) -> list[str]:
         known = self.getColNames()
         unknown = [name for name in names or () if name not in known]
         if unknown:
-            raise ConfigurationError(f"{method}: reservedCols names {', '.join(unknown)}; the input has {', '.join(known)}")
+            raise ConfigurationError(
+                f"{method}: reservedCols names {', '.join(unknown)}; the input has"
+                f" {', '.join(known)}"
+            )
         return known if names is None else list(names)
 
 
@@ -189,8 +240,9 @@ def _called(method: str, func: Any, selected_cols: str | Sequence[str]) -> Any:
 
     if not isinstance(func, UserDefinedFunctionWrapper):
         raise ConfigurationError(
-            f"{method}: expected the result of {method}(...), got a {type(func).__name__}: declare the result type with "
-            f"{method}(function, {'result_type' if method == 'udf' else 'result_types'}=...)"
+            f"{method}: expected the result of {method}(...), got a {type(func).__name__}: declare"
+            f" the result type with {method}(function,"
+            f" {'result_type' if method == 'udf' else 'result_types'}=...)"
         )
     return func(*map(col, [selected_cols] if isinstance(selected_cols, str) else selected_cols))
 
@@ -198,5 +250,6 @@ def _called(method: str, func: Any, selected_cols: str | Sequence[str]) -> Any:
 def refuse_replacement(method: str, with_replacement: bool) -> None:
     if with_replacement:
         raise ConfigurationError(
-            f"{method}: withReplacement=True is not supported: use collectToDataframe().sample(..., replace=True)"
+            f"{method}: withReplacement=True is not supported: use collectToDataframe().sample(...,"
+            " replace=True)"
         )

@@ -1,4 +1,6 @@
-"""Base classes of sources: tables created on first use, plain PyFlink tables, and rows in memory."""
+"""Base classes of sources: tables created on first use, plain PyFlink tables, and rows in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ class TableSource(Operator[Any]):
     def __init__(self, table: Table) -> None:
         super().__init__()
         if not hasattr(table, "_j_table"):
-            raise ConfigurationError(f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}")
+            raise ConfigurationError(
+                f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}"
+            )
         self._table = table
         know_planner(self._table_env)
         fix_workers()  # the user may have created the environment
@@ -60,13 +64,16 @@ class TableSource(Operator[Any]):
 
 
 class MemorySource(SourceOperator):
-    """Rows from memory: a list of rows (tuples or lists), a pandas DataFrame, or an Arrow table of any library.
+    """Rows from memory: a list of rows (tuples or lists), a pandas DataFrame, or an Arrow table of
+    any library.
 
     Args:
-        data: In a DataFrame NaN, NaT, NA and None are null; the index is dropped, with a warning if it has a name.
-        schemaStr: "name type, name type", in the order of the cells. Columns of a DataFrame or an Arrow table are matched by
-            name, or by position if pandas has numbered them; the default follows from types and cells. A `WATERMARK FOR name AS
-            expression` at the end declares the event time of a stream.
+        data: In a DataFrame NaN, NaT, NA and None are null; the index is dropped, with a warning if
+            it has a name.
+        schemaStr: "name type, name type", in the order of the cells. Columns of a DataFrame or an
+            Arrow table are matched by name, or by position if pandas has numbered them; the default
+            follows from types and cells. A `WATERMARK FOR name AS expression` at the end declares
+            the event time of a stream.
         caller: Name of this source in errors; by default that of its class.
     """
 
@@ -80,12 +87,17 @@ class MemorySource(SourceOperator):
             warn_of_losses(name, data)
         elif hasattr(data, "__arrow_c_stream__"):
             _check_polars(name, getattr(data, "schema", None))
-            with refused_at(f"{name}: the {type(data).__name__} is not a table in Arrow", pa.ArrowException, TypeError):
+            with refused_at(
+                f"{name}: the {type(data).__name__} is not a table in Arrow",
+                pa.ArrowException,
+                TypeError,
+            ):
                 data = pa.RecordBatchReader.from_stream(data)
         elif not isinstance(data, (list, tuple)):
             raise ConfigurationError(
-                f"{name}: expected a list of rows, a pandas DataFrame or an object with __arrow_c_stream__, such as a table of "
-                f"pyarrow or polars; got a {type(data).__name__}"
+                f"{name}: expected a list of rows, a pandas DataFrame or an object with"
+                " __arrow_c_stream__, such as a table of pyarrow or polars; got a"
+                f" {type(data).__name__}"
             )
         self._data = data
         self._watermark: tuple[str, str] | None = None
@@ -93,19 +105,24 @@ class MemorySource(SourceOperator):
             self._schema = schema_of_frame(name, data)
             return
         if schemaStr is None and isinstance(data, pa.RecordBatchReader):
-            self._schema = schema_of_types(name, [(field.name, field.type) for field in data.schema])
+            self._schema = schema_of_types(
+                name, [(field.name, field.type) for field in data.schema]
+            )
             return
         if not isinstance(schemaStr, str):
             raise ConfigurationError(
-                f"{name}: parameter 'schemaStr': expected \"name type, name type\", got {schemaStr!r}: types are not "
-                'guessed from the rows, so write them, such as "a DOUBLE, b STRING"'
+                f"{name}: parameter 'schemaStr': expected \"name type, name type\", got"
+                f' {schemaStr!r}: types are not guessed from the rows, so write them, such as "a'
+                ' DOUBLE, b STRING"'
             )
         with refused_at(f"{name}: parameter 'schemaStr'", SchemaError):
             columns, self._watermark = split_watermark(schemaStr)
             self._schema = Schema.parse(columns)
 
     def _description(self) -> Description:
-        return replace(super()._description(), settings={} if self._rows is None else {"rows": str(self._rows)})
+        return replace(
+            super()._description(), settings={} if self._rows is None else {"rows": str(self._rows)}
+        )
 
     def _known_columns(self) -> list[tuple[str, str]] | None:
         return [(column.name, column.type.sql) for column in self._schema]
@@ -118,10 +135,12 @@ class MemorySource(SourceOperator):
 
 
 def _check_polars(where: str, schema: object) -> None:
-    """Refuse types of polars for which Arrow has no form: of objects it would give the addresses in memory."""
+    """Refuse types of polars for which Arrow has no form: of objects it would give the addresses in
+    memory.
+    """
     for name, type_ in schema.items() if isinstance(schema, Mapping) else ():
         if re.search(r"\b(Object|U?Int128)\b", re.sub("'[^']*'", "", str(type_))):
             raise ConfigurationError(
-                f"{where}: column {name!r} has the type {type_} of polars, which Arrow does not have: convert it, for example "
-                "with cast(pl.Decimal(38, 0)) or map_elements(str)"
+                f"{where}: column {name!r} has the type {type_} of polars, which Arrow does not"
+                " have: convert it, for example with cast(pl.Decimal(38, 0)) or map_elements(str)"
             )

@@ -6,7 +6,8 @@ from typing import Any
 
 
 def udf(f: Any = None, input_types: Any = None, result_type: Any = None, **options: Any) -> Any:
-    """Wrap a function of cells for SQL and `op.udf`, like `pyflink.table.udf.udf`; also a decorator.
+    """Wrap a function of cells for SQL and `op.udf`, like `pyflink.table.udf.udf`; also a
+    decorator.
 
     Args:
         f: The function, or an object with `eval`.
@@ -20,7 +21,9 @@ def udf(f: Any = None, input_types: Any = None, result_type: Any = None, **optio
 
 
 def udtf(f: Any = None, input_types: Any = None, result_types: Any = None, **options: Any) -> Any:
-    """Wrap a generator of rows for SQL and `op.udtf`; `result_types` are the types of the yielded columns, see `udf`."""
+    """Wrap a generator of rows for SQL and `op.udtf`; `result_types` are the types of the yielded
+    columns, see `udf`.
+    """
     from pyflink.table.udf import udtf as flink_udtf
 
     return flink_udtf(_callable(f), None, result_types, **options)

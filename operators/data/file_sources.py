@@ -18,7 +18,13 @@ from bridge.schema import Schema, quoted, split_watermark
 from operators.base.operator import OfFormat
 from operators.base.source_operator import SourceOperator
 from operators.batch_operator import BatchOperator
-from operators.params.accessors import CsvParams, FilesParams, FilesStreamParams, TypedFilesParams, TypedFilesStreamParams
+from operators.params.accessors import (
+    CsvParams,
+    FilesParams,
+    FilesStreamParams,
+    TypedFilesParams,
+    TypedFilesStreamParams,
+)
 from operators.params.param import WithParams, fields_of
 from operators.prepare.fetched_file import fetched
 from operators.stream_operator import StreamOperator
@@ -41,9 +47,17 @@ class _Files(OfFormat, WithParams, SourceOperator):
             columns, watermark = split_watermark(values["schemaStr"])
             schema = Schema.parse(columns).all_nullable
         addresses = [place_of(each) for each in values["filePath"]]
-        format_, selected, filter_ = self._format or values["format"], values["selectedCols"], values["filter"]
-        files = describe(type(self).__name__, addresses, format_, selected, filter_, schema, scan_s is not None)
-        return table_of_files(table_env, files, addresses, scan_s, watermark, isinstance(self, BatchOperator))
+        format_, selected, filter_ = (
+            self._format or values["format"],
+            values["selectedCols"],
+            values["filter"],
+        )
+        files = describe(
+            type(self).__name__, addresses, format_, selected, filter_, schema, scan_s is not None
+        )
+        return table_of_files(
+            table_env, files, addresses, scan_s, watermark, isinstance(self, BatchOperator)
+        )
 
 
 class _CsvFiles(WithParams, SourceOperator):
@@ -56,7 +70,8 @@ class _CsvFiles(WithParams, SourceOperator):
         name, address = type(self).__name__, values["filePath"]
         columns, watermark = split_watermark(values["schemaStr"])
         schema = Schema.parse(columns).all_nullable
-        # A text has a local time, which is an instant in the zone of the session: SQL knows its rules.
+        # A text has a local time, which is an instant in the zone of the session: SQL knows its
+        # rules.
         local = Schema(tuple(replace(column, type=_local(column.type)) for column in schema))
         others = {"null_literals": tuple(values["nullLiteral"] or ()), "names": tuple(schema.names)}
         form = CsvForm(**{**fields_of(CsvForm, values), **others})
@@ -72,8 +87,12 @@ class _CsvFiles(WithParams, SourceOperator):
             if local == schema:
                 return table_of_files(table_env, files, addresses, watermark=watermark)
             table = table_of_files(table_env, files, addresses)
-        cells = ", ".join(f"CAST({quoted(c.name)} AS {c.type.cast_sql}) AS {quoted(c.name)}" for c in schema)
-        return with_event_time(table_env, table_env.sql_query(f"SELECT {cells} FROM {table}"), watermark)
+        cells = ", ".join(
+            f"CAST({quoted(c.name)} AS {c.type.cast_sql}) AS {quoted(c.name)}" for c in schema
+        )
+        return with_event_time(
+            table_env, table_env.sql_query(f"SELECT {cells} FROM {table}"), watermark
+        )
 
 
 def _local(type_: ColumnType) -> ColumnType:
@@ -85,22 +104,28 @@ def _all_rows(files: FileTable, path: str) -> pa.RecordBatchReader:
 
     parts = FileParts(files)
     batches = (batch for part, _ in parts.parts_of(path) for batch in parts.batches_of(part))
-    return pa.RecordBatchReader.from_batches(pa.schema([(column.name, column.arrow) for column in files.columns]), batches)
+    return pa.RecordBatchReader.from_batches(
+        pa.schema([(column.name, column.arrow) for column in files.columns]), batches
+    )
 
 
 class CsvSourceBatchOp(CsvParams, _CsvFiles, BatchOperator):
-    """A CSV file, a folder or a pattern, in UTF-8, also as .gz, .bz2 and .zst; an empty cell is null.
+    """A CSV file, a folder or a pattern, in UTF-8, also as .gz, .bz2 and .zst; an empty cell is
+    null.
 
-    Each row has the columns of `schemaStr`, in their order. A file at an http address is read by this program, and its rows
-    travel with the job.
+    Each row has the columns of `schemaStr`, in their order. A file at an http address is read by
+    this program, and its rows travel with the job.
 
     Example:
-        trips = CsvSourceBatchOp(filePath="trips.csv", ignoreFirstLine=True, schemaStr="id BIGINT, `start time` TIMESTAMP(3)")
+        trips = CsvSourceBatchOp(
+            filePath="trips.csv", ignoreFirstLine=True, schemaStr="id BIGINT, `start time`
+            TIMESTAMP(3)"
+        )
 
     Raises:
         ConfigurationError: A parameter is wrong, or the file does not exist.
-        RowError: A cell does not fit the type of its column, or a row has too few or too many cells; the call that runs the
-            job raises it, with file and line.
+        RowError: A cell does not fit the type of its column, or a row has too few or too many
+            cells; the call that runs the job raises it, with file and line.
     """
 
 
@@ -111,23 +136,31 @@ class CsvSourceStreamOp(CsvParams, _CsvFiles, StreamOperator):
 class ParquetSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="parquet"):
     """Parquet files: a file, a folder with its subfolders, a pattern, or a list of them.
 
-    Columns and types come from the first file, and other files have to have the same. Names of subfolders such as
-    `day=2024-05-31` become columns. Row groups in which `filter` cannot hold are not read.
+    Columns and types come from the first file, and other files have to have the same. Names of
+    subfolders such as `day=2024-05-31` become columns. Row groups in which `filter` cannot hold are
+    not read.
 
     Example:
-        trips = ParquetSourceBatchOp(filePath="trips", selectedCols=["id", "fare"], filter="fare > 2.5")
+        trips = ParquetSourceBatchOp(
+            filePath="trips", selectedCols=["id", "fare"], filter="fare > 2.5"
+        )
 
     Raises:
-        ConfigurationError: A file, a column or the filter is wrong; raised when the table is first needed.
-        SchemaError: A column has no exact type in Flink, or files disagree; the text names the file and the column.
-        RowError: A file cannot be read, or a cell does not fit its type; raised by the call that runs the job.
+        ConfigurationError: A file, a column or the filter is wrong; raised when the table is first
+            needed.
+        SchemaError: A column has no exact type in Flink, or files disagree; the text names the file
+            and the column.
+        RowError: A file cannot be read, or a cell does not fit its type; raised by the call that
+            runs the job.
     """
 
 
 class ParquetSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format="parquet"):
-    """Parquet files as a stream, see `ParquetSourceBatchOp`; with `scanInterval`, files that appear later follow.
+    """Parquet files as a stream, see `ParquetSourceBatchOp`; with `scanInterval`, files that appear
+    later follow.
 
-    A file has to be complete when it appears: write it under a name that begins with `.` or `_`, and rename it.
+    A file has to be complete when it appears: write it under a name that begins with `.` or `_`,
+    and rename it.
 
     Example:
         trips = ParquetSourceStreamOp(filePath="trips", scanInterval=10.0)
@@ -159,10 +192,12 @@ class OrcSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format="
 
 
 class JsonSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="json"):
-    """JSON files with one object per line, in UTF-8, also as .gz, .bz2 and .zst; see `ParquetSourceBatchOp`.
+    """JSON files with one object per line, in UTF-8, also as .gz, .bz2 and .zst; see
+    `ParquetSourceBatchOp`.
 
-    Without `schemaStr`, columns and types come from the first MB of the first file, and no file may have other fields. With
-    `schemaStr` or `selectedCols`, other fields are left out, and a missing one is null.
+    Without `schemaStr`, columns and types come from the first MB of the first file, and no file may
+    have other fields. With `schemaStr` or `selectedCols`, other fields are left out, and a missing
+    one is null.
 
     Example:
         trips = JsonSourceBatchOp(filePath="trips.jsonl", schemaStr="id BIGINT, fare DECIMAL(8, 2)")
@@ -176,9 +211,9 @@ class JsonSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format=
 class FileSourceBatchOp(FilesParams, _Files, BatchOperator):
     """Files of the format that their names tell, or `format`, see `ParquetSourceBatchOp`.
 
-    CSV files have a line of names first, and are read by pyarrow: without `schemaStr`, types come from the first 4 MB of the
-    first file. Cells are read by the same rules as in `CsvSourceBatchOp`, which has other delimiters, and reads files without
-    names.
+    CSV files have a line of names first, and are read by pyarrow: without `schemaStr`, types come
+    from the first 4 MB of the first file. Cells are read by the same rules as in
+    `CsvSourceBatchOp`, which has other delimiters, and reads files without names.
 
     Example:
         trips = FileSourceBatchOp(filePath="trips", format="parquet")

@@ -61,7 +61,8 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
         BatchOperator.execute()
 
     Raises:
-        ConfigurationError: The file exists and `overwriteSink` is not set, or .ak files do not support a column's type.
+        ConfigurationError: The file exists and `overwriteSink` is not set, or .ak files do not
+            support a column's type.
     """
 
     def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
@@ -81,11 +82,14 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
             path = None if is_remote(address) else local_path(address)
         if path is None:
             raise ConfigurationError(
-                f"{name}: filePath {shown(address)!r}: only files on this host can be written: write to other addresses with "
-                "a TableSinkBatchOp and a table of Flink's filesystem connector"
+                f"{name}: filePath {shown(address)!r}: only files on this host can be written:"
+                " write to other addresses with a TableSinkBatchOp and a table of Flink's"
+                " filesystem connector"
             )
         if os.path.isdir(path) or (os.path.exists(path) and not values["overwriteSink"]):
-            raise ConfigurationError(f"{name}: filePath: {path} exists already; setOverwriteSink(True) replaces a file")
+            raise ConfigurationError(
+                f"{name}: filePath: {path} exists already; setOverwriteSink(True) replaces a file"
+            )
         return os.path.abspath(path)
 
 
@@ -98,33 +102,57 @@ class _FilesSinkOp(OfFormat, _SinkOp):
         self._check_known("partitionBy", by, op.getColNames())
         rows, types, csv = self._rows(values, op)
         for column in [types.field(each) for each in by]:
-            if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or len(by) == len(types):
+            if (
+                pa.types.is_nested(column.type)
+                or pa.types.is_binary(column.type)
+                or len(by) == len(types)
+            ):
                 raise ConfigurationError(
-                    f"{name}: partitionBy: {column.name!r} cannot name folders: expected columns of numbers, texts or times, "
-                    "and another one that is written"
+                    f"{name}: partitionBy: {column.name!r} cannot name folders: expected columns of"
+                    " numbers, texts or times, and another one that is written"
                 )
         subtasks, table_env = values["numFiles"], op._table_env
         if (subtasks or 1) > parallelism_of(table_env):
             most = parallelism_of(table_env)
-            raise ConfigurationError(f"{name}: numFiles={subtasks} needs as many slots; the parallelism is {most}")
+            raise ConfigurationError(
+                f"{name}: numFiles={subtasks} needs as many slots; the parallelism is {most}"
+            )
         # One file has one writer. A folder is written by all subtasks, and by each of them several
         # files.
-        is_single = not (address.endswith("/") or by or values["maxFileBytes"] or (subtasks or 1) > 1)
+        is_single = not (
+            address.endswith("/") or by or values["maxFileBytes"] or (subtasks or 1) > 1
+        )
         with refused_at(f"{name}: filePath", FileError):
             address = place_of(address)
         sink = FileSink(
-            name, address, str(self._format), secrets.token_hex(4), types, is_single, False, by, values["maxFileBytes"], *csv
-        )  # fmt: skip
+            name,
+            address,
+            str(self._format),
+            secrets.token_hex(4),
+            types,
+            is_single,
+            False,
+            by,
+            values["maxFileBytes"],
+            *csv,
+        )
         check_target(sink, values["overwriteSink"])
         if is_single and is_streaming(table_env) and has_checkpoints(table_env):
             raise ConfigurationError(f"{name}: {CHECKPOINT_ENDS_FILE}")
         # A path of this host means nothing on the hosts of a cluster, so the program itself writes
         # the file from the collected rows.
-        if is_single and isinstance(op, BatchOperator) and runs_elsewhere(table_env) and not is_remote(address):
+        if (
+            is_single
+            and isinstance(op, BatchOperator)
+            and runs_elsewhere(table_env)
+            and not is_remote(address)
+        ):
             rows._defer(_FileOfProgram(sink))
             return
         with planning():
-            table, sink = write_files(table_env, rows.getOutputTable(), sink, 1 if is_single else subtasks)
+            table, sink = write_files(
+                table_env, rows.getOutputTable(), sink, 1 if is_single else subtasks
+            )
         written, clean_up = op._followed_by(table), lambda: abandon(sink)
         if isinstance(op, BatchOperator):
             written._defer(Uncollected(clean_up))
@@ -132,12 +160,16 @@ class _FilesSinkOp(OfFormat, _SinkOp):
             written._print_nothing(clean_up)
 
     def _rows(self, values: dict[str, Any], op: Any) -> tuple[Any, pa.Schema, tuple[Any, ...]]:
-        """Rows to write, Arrow types of their columns, and for CSV the further fields of a `FileSink`."""
+        """Rows to write, Arrow types of their columns, and for CSV the further fields of a
+        `FileSink`.
+        """
         from bridge.flink.arrow_operators import arrow_types
         from operators.flink.collect import type_in_zone
 
         columns = zip(arrow_types(op.getOutputTable()), columns_of(op.getOutputTable())[1])
-        zoned = [field.with_type(type_in_zone(field.type, type_, "UTC")) for field, type_ in columns]
+        zoned = [
+            field.with_type(type_in_zone(field.type, type_, "UTC")) for field, type_ in columns
+        ]
         return op, pa.schema(zoned), ()
 
 
@@ -151,8 +183,8 @@ class _CsvSinkOp(_FilesSinkOp, format="csv"):
         for column in schema:
             if column.type.is_array or column.type.kind is Kind.BYTES:
                 raise ConfigurationError(
-                    f"{name}: column {column.name!r} has the type {column.type.sql}: CAST it to STRING, or convert an ARRAY "
-                    "with toVector"
+                    f"{name}: column {column.name!r} has the type {column.type.sql}: CAST it to"
+                    " STRING, or convert an ARRAY with toVector"
                 )
         rows = _with_local_times(op, schema)
         types = pa.schema(list(arrow_types(rows.getOutputTable()))[: len(schema.columns)])
@@ -161,19 +193,23 @@ class _CsvSinkOp(_FilesSinkOp, format="csv"):
 
 
 class CsvSinkBatchOp(CsvSinkParams, _CsvSinkOp, BatchOperator):
-    """Writes CSV files without a header in the next job; null is an empty cell. Files appear when all are complete.
+    """Writes CSV files without a header in the next job; null is an empty cell. Files appear when
+    all are complete.
 
     Example:
         predicted.link(CsvSinkBatchOp(filePath="predicted.csv", overwriteSink=True))
         BatchOperator.execute()
 
     Raises:
-        ConfigurationError: The target exists and `overwriteSink` is not set, or a column has the type ARRAY or BYTES.
+        ConfigurationError: The target exists and `overwriteSink` is not set, or a column has the
+            type ARRAY or BYTES.
     """
 
 
 class CsvSinkStreamOp(CsvSinkParams, _CsvSinkOp, StreamOperator):
-    """Writes the rows of a stream into CSV files, see `CsvSinkBatchOp` and `ParquetSinkStreamOp`."""
+    """Writes the rows of a stream into CSV files, see `CsvSinkBatchOp` and
+    `ParquetSinkStreamOp`.
+    """
 
 
 class ParquetSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="parquet"):
@@ -186,22 +222,24 @@ class ParquetSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="p
         BatchOperator.execute()
 
     Raises:
-        ConfigurationError: The target exists and `overwriteSink` is not set, or has files that no sink has written.
+        ConfigurationError: The target exists and `overwriteSink` is not set, or has files that no
+            sink has written.
     """
 
 
 class ParquetSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator, format="parquet"):
     """Writes the rows of a stream into Parquet files when `StreamOperator.execute()` runs.
 
-    The files of a bounded stream appear at its end, as in `ParquetSinkBatchOp`. A stream without end adds files to a folder
-    with each of Flink's checkpoints, which have to be enabled.
+    The files of a bounded stream appear at its end, as in `ParquetSinkBatchOp`. A stream without
+    end adds files to a folder with each of Flink's checkpoints, which have to be enabled.
 
     Example:
         stream.link(ParquetSinkStreamOp(filePath="rows/"))
         StreamOperator.execute()
 
     Raises:
-        ConfigurationError: The target exists, checkpoints would end a single file, or the stream is a changing table.
+        ConfigurationError: The target exists, checkpoints would end a single file, or the stream is
+            a changing table.
     """
 
 
@@ -210,7 +248,9 @@ class FeatherSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="f
 
 
 class FeatherSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator, format="feather"):
-    """Writes the rows of a stream into Arrow's own files (Feather, version 2), see `ParquetSinkStreamOp`."""
+    """Writes the rows of a stream into Arrow's own files (Feather, version 2), see
+    `ParquetSinkStreamOp`.
+    """
 
 
 class JsonSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="json"):
@@ -221,14 +261,19 @@ class JsonSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="json
 
 
 class JsonSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator, format="json"):
-    """Writes the rows of a stream into files with a JSON object per line, see `JsonSinkBatchOp` and `ParquetSinkStreamOp`."""
+    """Writes the rows of a stream into files with a JSON object per line, see `JsonSinkBatchOp` and
+    `ParquetSinkStreamOp`.
+    """
 
 
 class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
     """Inserts rows into a Flink table in the next job; `insertInto` does so at once.
 
     Example:
-        getMLEnv().btenv.execute_sql("CREATE TEMPORARY TABLE scores (id BIGINT, score FLOAT) WITH ('connector' = 'blackhole')")
+        getMLEnv(
+            ).btenv.execute_sql("CREATE TEMPORARY TABLE scores (id BIGINT, score FLOAT) WITH
+            ('connector' = 'blackhole')"
+        )
         scored.link(TableSinkBatchOp(tableName="scores"))
         BatchOperator.execute()
 
@@ -242,7 +287,8 @@ class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
         if "." not in name and name.strip("`") not in known:
             own = [each for each in known if not each.startswith(("akdl_", "UnnamedTable$"))]
             raise ConfigurationError(
-                f"TableSinkBatchOp: tableName: there is no table {name!r}; the environment has {', '.join(own)}"
+                f"TableSinkBatchOp: tableName: there is no table {name!r}; the environment has"
+                f" {', '.join(own)}"
             )
         op._defer(None, name)
 
@@ -307,7 +353,9 @@ class _AkFile(Receiver):
 
 
 def _with_local_times(op: Any, schema: Schema) -> Any:
-    """Convert instants to local times, with a column each that is true where the zone repeats this time ambiguously."""
+    """Convert instants to local times, with a column each that is true where the zone repeats this
+    time ambiguously.
+    """
     columns: list[str] = []
     twice: list[str] = []
     for column in schema:
@@ -315,7 +363,9 @@ def _with_local_times(op: Any, schema: Schema) -> Any:
         if column.type.kind is Kind.TIMESTAMP_LTZ:
             digits = column.type.arguments[0]
             local = f"CAST({name} AS TIMESTAMP({digits}))"
-            twice.append(f"CAST({local} AS TIMESTAMP_LTZ({digits})) <> {name} AS akdl_twice_{len(twice)}")
+            twice.append(
+                f"CAST({local} AS TIMESTAMP_LTZ({digits})) <> {name} AS akdl_twice_{len(twice)}"
+            )
             name = f"{local} AS {name}"
         columns.append(name)
     return op.select(", ".join([*columns, *twice])) if twice else op

@@ -29,15 +29,21 @@ class _AkSource(AkSourceParams, SourceOperator):
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
         with fetched(type(self).__name__, "filePath", values["filePath"]) as path:
-            files = sorted(os.path.join(path, name) for name in os.listdir(path)) if os.path.isdir(path) else [path]
+            files = (
+                sorted(os.path.join(path, name) for name in os.listdir(path))
+                if os.path.isdir(path)
+                else [path]
+            )
             if not files:
-                raise ConfigurationError(f"{type(self).__name__}: parameter 'filePath': the folder {path} is empty")
+                raise ConfigurationError(
+                    f"{type(self).__name__}: parameter 'filePath': the folder {path} is empty"
+                )
             schema = read_schema(files[0])
             for file in files[1:]:
                 if read_schema(file) != schema:
                     raise ConfigurationError(
-                        f"{type(self).__name__}: parameter 'filePath': {file} and {files[0]} have different columns: use "
-                        "one folder per table"
+                        f"{type(self).__name__}: parameter 'filePath': {file} and {files[0]} have"
+                        " different columns: use one folder per table"
                     )
             zone = session_zone(values["timeZone"], table_env)
             rows = [row for file in files for row in read_rows(file, zone)]
@@ -46,13 +52,15 @@ class _AkSource(AkSourceParams, SourceOperator):
 
 
 class AkSourceBatchOp(_AkSource, BatchOperator):
-    """An .ak file or a folder of them, read entirely by this program: a path, http(s), or an address for fsspec.
+    """An .ak file or a folder of them, read entirely by this program: a path, http(s), or an
+    address for fsspec.
 
     Example:
         predict.linkFrom(AkSourceBatchOp(filePath="model.ak"), data)
 
     Raises:
-        ConfigurationError: The file does not exist or is damaged; raised when the table is first needed.
+        ConfigurationError: The file does not exist or is damaged; raised when the table is first
+            needed.
     """
 
 
@@ -61,15 +69,18 @@ class AkSourceStreamOp(_AkSource, StreamOperator):
 
 
 def _with_digits(where: str, schema: Schema, rows: list[tuple[Any, ...]]) -> Schema:
-    """Give each DECIMAL column the scale that its cells need, but at least 18 where the digits suffice."""
+    """Give each DECIMAL column the scale that its cells need, but at least 18 where the digits
+    suffice.
+    """
     columns = list(schema)
     for place, column in enumerate(columns):
         if column.type.kind is Kind.DECIMAL:
             before, after = digits_of(row[place] for row in rows if row[place] is not None)
             if before + after > MOST_DIGITS:
                 raise ConfigurationError(
-                    f"{where}: column {column.name!r} has numbers of {before} digits before and {after} after the decimal "
-                    f"point; at most {MOST_DIGITS} in all are supported: write them as text in Alink"
+                    f"{where}: column {column.name!r} has numbers of {before} digits before and"
+                    f" {after} after the decimal point; at most {MOST_DIGITS} in all are supported:"
+                    " write them as text in Alink"
                 )
             scale = max(after, min(18, MOST_DIGITS - before))
             columns[place] = replace(column, type=parse_type(f"DECIMAL({MOST_DIGITS}, {scale})"))
@@ -80,7 +91,9 @@ class RandomTableSourceBatchOp(RandomTableParams, SourceOperator, BatchOperator)
     """A table of DOUBLE columns with random numbers, for experiments. Each run draws new numbers.
 
     Example:
-        points = RandomTableSourceBatchOp(numRows=100, numCols=2, outputCols=["x", "y"], outputColConfs="x:gauss(0,1)")
+        points = RandomTableSourceBatchOp(
+            numRows=100, numCols=2, outputCols=["x", "y"], outputColConfs="x:gauss(0,1)"
+        )
     """
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
@@ -89,7 +102,8 @@ class RandomTableSourceBatchOp(RandomTableParams, SourceOperator, BatchOperator)
 
 
 class RandomTableSourceStreamOp(RandomStreamParams, SourceOperator, StreamOperator):
-    """A stream of `maxRows` rows: a row number from 1, and DOUBLE columns with random numbers, new ones in each run.
+    """A stream of `maxRows` rows: a row number from 1, and DOUBLE columns with random numbers, new
+    ones in each run.
 
     Flink's generator keeps the numbers of all remaining rows in memory, about 30 bytes each.
 
@@ -102,11 +116,18 @@ class RandomTableSourceStreamOp(RandomStreamParams, SourceOperator, StreamOperat
         name, seconds, zones = type(self).__name__, values["timePerSample"], values["timeZones"]
         if seconds is None and zones is not None:
             seconds = sum(zones) / 2
-        return _random_table(table_env, name, values, values["maxRows"], 1, Fraction(seconds) if seconds else None)
+        return _random_table(
+            table_env, name, values, values["maxRows"], 1, Fraction(seconds) if seconds else None
+        )
 
 
 def _random_table(
-    table_env: StreamTableEnvironment, operator: str, values: dict[str, Any], rows: int, first: int, seconds: Fraction | None
+    table_env: StreamTableEnvironment,
+    operator: str,
+    values: dict[str, Any],
+    rows: int,
+    first: int,
+    seconds: Fraction | None,
 ) -> Table:
     """Table of rows with ids from `first`, one every `seconds` or as fast as possible."""
     from pyflink.table import Schema as FlinkSchema
@@ -114,13 +135,19 @@ def _random_table(
 
     names = values["outputCols"] or [f"col{i}" for i in range(values["numCols"])]
     if len(names) != values["numCols"]:
-        raise ConfigurationError(f"{operator}: outputCols: expected {values['numCols']} names (numCols), got {len(names)}")
+        raise ConfigurationError(
+            f"{operator}: outputCols: expected {values['numCols']} names (numCols), got"
+            f" {len(names)}"
+        )
     if values["idCol"] in names:
-        raise ConfigurationError(f"{operator}: idCol {values['idCol']!r} is also in outputCols: rename one")
+        raise ConfigurationError(
+            f"{operator}: idCol {values['idCol']!r} is also in outputCols: rename one"
+        )
     distributions = read_distributions(values["outputColConfs"] or "", names)
     draws: list[str] = []
     columns = [f"{expression(distributions.get(name), draws)} AS {quoted(name)}" for name in names]
-    # Flink's generator has integer rates: for slower or fractional ones, only every n-th row is kept.
+    # Flink's generator has integer rates: for slower or fractional ones, only every n-th row is
+    # kept.
     rate = (1 / seconds).limit_denominator(1000) if seconds else Fraction(1_000_000_000)
     per_second, every = max(rate.numerator, 1), rate.denominator
     if values["idCol"] is not None:
@@ -134,7 +161,8 @@ def _random_table(
         "fields.row_id.end": str(generated - 1),
     }
     if seconds:
-        options["scan.parallelism"] = "1"  # subtasks share the rate, and a subtask with rate 0 would wait indefinitely
+        # subtasks share the rate, and a subtask with rate 0 would wait indefinitely
+        options["scan.parallelism"] = "1"
     types = FlinkSchema.new_builder().column("row_id", "BIGINT")
     for draw in draws:
         types.column(draw, "DOUBLE")

@@ -33,20 +33,22 @@ def note_linked(group: str, operator: str) -> None:
 def exit_warnings() -> list[str]:
     """Texts of all warnings that apply now."""
     result = [text for text in (check() for check in _checks) if text]
-    running = sorted({f"{_linked.get(group, 'an operator')}, {label}" for group, label in registry.running()})
+    running = sorted(
+        {f"{_linked.get(group, 'an operator')}, {label}" for group, label in registry.running()}
+    )
     if running:
         result.append(
-            f"the program ended while a job was running in it ({'; '.join(running[:3])}), which ended the job too: wait for "
-            "the job with insertInto(...) instead of execute_insert, with waitForJob(result), or with wait() of the object "
-            "that executeAsync() returned"
+            f"the program ended while a job was running in it ({'; '.join(running[:3])}), which"
+            " ended the job too: wait for the job with insertInto(...) instead of execute_insert,"
+            " with waitForJob(result), or with wait() of the object that executeAsync() returned"
         )
     # If a job still runs, its operators may not have started, so the warning about idle operators
     # would be wrong.
     idle = sorted({name for group, name in _linked.items() if group not in registry.seen()})
     if idle and not running:
         result.append(
-            f"no job has run {', '.join(idle)}: call print(), collectToDataframe() or insertInto(...), or wait for the job "
-            "with waitForJob(result)"
+            f"no job has run {', '.join(idle)}: call print(), collectToDataframe() or"
+            " insertInto(...), or wait for the job with waitForJob(result)"
         )
     return result
 

@@ -23,14 +23,19 @@ OWN = "akdl"  # the provider of models for ML_PREDICT, which is compiled here
 _FLINK = "org.apache.flink:flink-"
 _POSTGRESQL = "org.postgresql:postgresql:42.7.14"
 # ORC and Parquet of Flink read their files through Hadoop's classes, which Flink does not contain.
-_HADOOP = ("org.apache.hadoop:hadoop-client-api:3.4.2", "org.apache.hadoop:hadoop-client-runtime:3.4.2")
+_HADOOP = (
+    "org.apache.hadoop:hadoop-client-api:3.4.2",
+    "org.apache.hadoop:hadoop-client-runtime:3.4.2",
+)
 
 
 def _format(name: str, *needed: str) -> dict[str, tuple[str, ...]]:
-    return {"1.20+": (f"{_FLINK}sql-{name}:{{flink}}", *needed)}  # formats share the version of Flink
+    # formats share the version of Flink
+    return {"1.20+": (f"{_FLINK}sql-{name}:{{flink}}", *needed)}
 
 
-# Names of jars, and their Maven coordinates by the releases of Flink that they support: "2.1", or "2.1+" up to the next entry.
+# Names of jars, and their Maven coordinates by the releases of Flink that they support: "2.1", or
+# "2.1+" up to the next entry.
 JARS: dict[str, dict[str, tuple[str, ...]]] = {
     "kafka": {
         "1.20": (f"{_FLINK}sql-connector-kafka:3.4.0-1.20",),
@@ -39,7 +44,11 @@ JARS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "jdbc-postgresql": {
         "1.20": (f"{_FLINK}connector-jdbc:3.3.0-1.20", _POSTGRESQL),
-        "2.0+": (f"{_FLINK}connector-jdbc-core:4.0.0-2.0", f"{_FLINK}connector-jdbc-postgres:4.0.0-2.0", _POSTGRESQL),
+        "2.0+": (
+            f"{_FLINK}connector-jdbc-core:4.0.0-2.0",
+            f"{_FLINK}connector-jdbc-postgres:4.0.0-2.0",
+            _POSTGRESQL,
+        ),
     },
     "avro": _format("avro"),
     "avro-confluent": _format("avro-confluent-registry"),
@@ -54,8 +63,10 @@ JARS: dict[str, dict[str, tuple[str, ...]]] = {
     "s3": {"1.20+": (f"{_FLINK}s3-fs-hadoop:{{flink}}",)},
     OWN: {"2.1+": (f"{OWN}:models:{{flink}}",)},
 }
-_NAMES = {"upsert-kafka": "kafka", "jdbc": "jdbc-postgresql"}  # names in Flink that are not the names of their jars
-# Factory classes that jars register as services. Most of their names contain the name of the format or connector.
+# names in Flink that are not the names of their jars
+_NAMES = {"upsert-kafka": "kafka", "jdbc": "jdbc-postgresql"}
+# Factory classes that jars register as services. Most of their names contain the name of the format
+# or connector.
 _FACTORY = re.compile(r"(\w+?)(?:(?:File)?(Format)|(?:Dynamic)?Table(?:Source|Sink)?)Factory")
 _HIDDEN_NAMES = {
     "black-hole": "blackhole",
@@ -72,7 +83,8 @@ _UNKNOWN = re.compile(
     r"(?:\s+Available factory identifiers are:\s+(?P<known>[\w.-]+(?:\n[\w.-]+)*))?"
 )
 _NO_PROVIDER = re.compile(
-    r"'provider'='(?P<name>[^'\n]+)'[^\0]*Could not find any factories that implement '[\w.]*ModelProvider"
+    r"'provider'='(?P<name>[^'\n]+)'[^\0]*Could not find any factories that implement"
+    r" '[\w.]*ModelProvider"
 )
 _NO_S3 = re.compile(r"Could not find a file system implementation for scheme 's3")
 
@@ -88,8 +100,9 @@ def missing_jar(text: str) -> ConfigurationError | None:
     """
     if _NO_S3.search(text):
         return ConfigurationError(
-            "Flink needs its plugin for s3:// addresses. useLocalEnv(2, config={'jars': ['s3']}) loads it into this program;\n"
-            "on each host of a cluster, copy what akdl jars s3 prints into a folder of its own in Flink's folder plugins."
+            "Flink needs its plugin for s3:// addresses. useLocalEnv(2, config={'jars': ['s3']})"
+            " loads it into this program;\non each host of a cluster, copy what akdl jars s3 prints"
+            " into a folder of its own in Flink's folder plugins."
         )
     no_provider = _NO_PROVIDER.search(text)  # Flink has none of its own
     if no_provider is not None:
@@ -99,7 +112,11 @@ def missing_jar(text: str) -> ConfigurationError | None:
         return None
     factory, name = match["factory"] or "", match["name"]
     kinds = {"Format": FORMAT, "Catalog": CATALOG, "ModelProvider": PROVIDER}
-    kind = FORMAT if match["format"] else next((kind for part, kind in kinds.items() if part in factory), CONNECTOR)
+    kind = (
+        FORMAT
+        if match["format"]
+        else next((kind for part, kind in kinds.items() if part in factory), CONNECTOR)
+    )
     known = [each for each in (match["known"] or "").split() if each not in _NOT_FOR_USERS]
     if not known and kind == FORMAT:
         known = [each for what, each in in_folder(lib_folder()) if what == FORMAT]
@@ -156,11 +173,19 @@ def _message(kind: str, name: str, known: Sequence[str]) -> str:
     if jar in JARS:
         hint, second = ": its jar is missing", f"Get it: akdl jars {jar}"
     else:
-        hint, release = did_you_mean(name, [*known, *JARS]), ".".join(map(str, _release(flink_version())))
-        jar, second = "GROUP:ARTIFACT:VERSION", f"A {kind} that is not part of Flink needs a jar built for Flink {release}."
-    return "\n".join([
-        f"Flink has no {kind} '{name}'{hint}.{available}",
-        second,
-        f"It travels with jobs: useLocalEnv(2, config={{'jars': ['{jar}']}});",
-        f"or copy it into {lib_folder()}, and into the lib folder of a cluster.",
-    ])  # fmt: skip
+        hint, release = (
+            did_you_mean(name, [*known, *JARS]),
+            ".".join(map(str, _release(flink_version()))),
+        )
+        jar, second = (
+            "GROUP:ARTIFACT:VERSION",
+            f"A {kind} that is not part of Flink needs a jar built for Flink {release}.",
+        )
+    return "\n".join(
+        [
+            f"Flink has no {kind} '{name}'{hint}.{available}",
+            second,
+            f"It travels with jobs: useLocalEnv(2, config={{'jars': ['{jar}']}});",
+            f"or copy it into {lib_folder()}, and into the lib folder of a cluster.",
+        ]
+    )

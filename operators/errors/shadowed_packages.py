@@ -27,11 +27,14 @@ def check_shadowing() -> None:
             pass
         spec = importlib.util.find_spec(package)
         if spec is None:
-            raise ImportError(f"the package {package!r}, which is distributed with operators, is not installed: reinstall akdl")
+            raise ImportError(
+                f"the package {package!r}, which is distributed with operators, is not installed:"
+                " reinstall akdl"
+            )
         place = spec.origin or ", ".join(spec.submodule_search_locations or ())
         raise ImportError(
-            f"{place} shadows the package {package!r} that operators needs, because its folder is first on Python's path: "
-            "rename it, or start the program from another folder"
+            f"{place} shadows the package {package!r} that operators needs, because its folder is"
+            " first on Python's path: rename it, or start the program from another folder"
         )
 
 

@@ -43,7 +43,9 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | N
     # raised.
     if type(error).__module__.startswith("py4j."):
         error = script_failure(str(error)) or error
-    if isinstance(error, KeyboardInterrupt) and any(each.filename.startswith(_ours()) for each in traceback.extract_tb(trace)):
+    if isinstance(error, KeyboardInterrupt) and any(
+        each.filename.startswith(_ours()) for each in traceback.extract_tb(trace)
+    ):
         return [type(error).__name__, *_called_from(trace)]
     if isinstance(error, (NameError, ImportError, AttributeError)):
         hint = operator_instead(str(error), dir(sys.modules["operators"].BatchOperator))
@@ -51,7 +53,9 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | N
     kind = type(error)
     if kind.__module__.split(".")[0] not in _PACKAGES:
         return None
-    message = str(error) if isinstance(error, BridgeError) and error.details else summary_of(str(error))
+    message = (
+        str(error) if isinstance(error, BridgeError) and error.details else summary_of(str(error))
+    )
     calls = _called_from(trace)
     lines = f"{kind.__module__}.{kind.__qualname__}: {message}".splitlines()
     # The message is more important than the calls, of which each takes two lines, so calls get the
@@ -108,7 +112,11 @@ def _hook_threads(previous: Any) -> None:
 
 
 def _show_in_ipython(
-    shell: Any, kind: type[BaseException], error: BaseException, trace: TracebackType | None, tb_offset: int | None = None
+    shell: Any,
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+    tb_offset: int | None = None,
 ) -> None:
     """Display for IPython, which catches exceptions of cells and never calls `excepthook`."""
     lines = _safely(error, trace)
@@ -134,7 +142,9 @@ def _write(lines: list[str]) -> None:
 
 def _ours() -> tuple[str, ...]:
     """Folders of our packages, to tell our frames from the user's."""
-    return tuple(os.path.join(path, "") for package in _PACKAGES for path in sys.modules[package].__path__)
+    return tuple(
+        os.path.join(path, "") for package in _PACKAGES for path in sys.modules[package].__path__
+    )
 
 
 def _callers(trace: TracebackType | None) -> list[Frame]:

@@ -25,7 +25,9 @@ _TAKES_BACK = (1, 3)
 _SHOWN_IN_ZONES = datetime.datetime(1678, 1, 1, tzinfo=datetime.timezone.utc)
 
 
-def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]) -> Sequence[pa.RecordBatch]:
+def still_there(
+    batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]
+) -> Sequence[pa.RecordBatch]:
     """Rows that no later row retracts, in their order.
 
     Args:
@@ -34,7 +36,8 @@ def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]
     """
     if not any(kinds):
         return batches
-    places: dict[str, list[tuple[int, int]]] = {}  # of equal rows: number of the batch, and of the row in it
+    # of equal rows: number of the batch, and of the row in it
+    places: dict[str, list[tuple[int, int]]] = {}
     for number, (batch, of_rows) in enumerate(zip(batches, kinds)):
         rows = zip(*(column.to_pylist() for column in batch.columns))
         for place, (row, kind) in enumerate(zip(rows, of_rows or bytes(batch.num_rows))):
@@ -50,7 +53,9 @@ def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]
     for number, place in sorted(itertools.chain(*places.values())):
         left[number].append(place)
     # Batch by batch: Arrow cannot put more than 2 GB of text into one column of strings.
-    return [pc.take(batch, pa.array(kept, pa.int64())) for batch, kept in zip(batches, left) if kept]
+    return [
+        pc.take(batch, pa.array(kept, pa.int64())) for batch, kept in zip(batches, left) if kept
+    ]
 
 
 def arrow_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pa.Table:
@@ -61,14 +66,20 @@ def arrow_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pa.Table:
     names, types = columns_of(table)
     zone = _zone(table._j_table.getTableEnvironment().getConfig().getLocalTimeZone())
     arrow = pa.Table.from_batches(batches) if batches else arrow_types(table).empty_table()
-    return pa.table([_in_zone(cells, type_, zone) for type_, cells in zip(types, arrow.columns)], names)
+    return pa.table(
+        [_in_zone(cells, type_, zone) for type_, cells in zip(types, arrow.columns)], names
+    )
 
 
 def frame_of(arrow: pa.Table) -> pd.DataFrame:
-    """DataFrame of an Arrow table; unlike PyFlink's `Table.to_pandas`, it keeps integers exact next to nulls."""
+    """DataFrame of an Arrow table; unlike PyFlink's `Table.to_pandas`, it keeps integers exact next
+    to nulls.
+    """
     import pandas as pd
 
-    return pd.DataFrame({name: _series(cells) for name, cells in zip(arrow.column_names, arrow.columns)})
+    return pd.DataFrame(
+        {name: _series(cells) for name, cells in zip(arrow.column_names, arrow.columns)}
+    )
 
 
 def _zone(zone: Any) -> str:
@@ -83,7 +94,11 @@ def _in_zone(column: pa.ChunkedArray, type_: Any, zone: str) -> pa.ChunkedArray:
     """Attach a time zone to instants; Flink's Arrow stores them in UTC without saying so."""
     arrow = type_in_zone(column.type, type_, zone)
     # PyFlink's tz_convert_from_internal would take them for local times, and so for other instants.
-    return column if arrow == column.type else pa.chunked_array([chunk.view(arrow) for chunk in column.chunks], arrow)
+    return (
+        column
+        if arrow == column.type
+        else pa.chunked_array([chunk.view(arrow) for chunk in column.chunks], arrow)
+    )
 
 
 def type_in_zone(arrow: pa.DataType, type_: Any, zone: str) -> pa.DataType:
@@ -99,14 +114,21 @@ def type_in_zone(arrow: pa.DataType, type_: Any, zone: str) -> pa.DataType:
     if isinstance(type_, LocalZonedTimestampType):
         return pa.timestamp(arrow.unit, zone)
     if isinstance(type_, ArrayType):
-        return pa.list_(arrow.value_field.with_type(type_in_zone(arrow.value_type, type_.element_type, zone)))
+        return pa.list_(
+            arrow.value_field.with_type(type_in_zone(arrow.value_type, type_.element_type, zone))
+        )
     if isinstance(type_, MapType):
         key, item = arrow.key_field, arrow.item_field
         key = key.with_type(type_in_zone(key.type, type_.key_type, zone))
         return pa.map_(key, item.with_type(type_in_zone(item.type, type_.value_type, zone)))
     if isinstance(type_, RowType):
         inner = type_.field_types()
-        return pa.struct([field.with_type(type_in_zone(field.type, each, zone)) for field, each in zip(arrow, inner)])
+        return pa.struct(
+            [
+                field.with_type(type_in_zone(field.type, each, zone))
+                for field, each in zip(arrow, inner)
+            ]
+        )
     return arrow
 
 
@@ -119,19 +141,35 @@ def _series(column: pa.ChunkedArray) -> Any:
     if pa.types.is_nested(column.type):
         inexact = any(map(_is_inexact_in_numpy, column.chunks))
     else:
-        inexact = column.null_count and not pa.types.is_timestamp(column.type) and not pa.types.is_floating(column.type)
+        inexact = (
+            column.null_count
+            and not pa.types.is_timestamp(column.type)
+            and not pa.types.is_floating(column.type)
+        )
     if (
         pa.types.is_timestamp(column.type)
         and column.type.tz
         and pc.any(pc.less(column, pa.scalar(_SHOWN_IN_ZONES, column.type))).as_py()
     ):
-        column = column.cast(pa.timestamp(column.type.unit, "UTC"))  # the same instants, which pandas can show
-    return pd.Series(column.to_pylist(), dtype=object) if inexact else column.to_pandas(date_as_object=True)
+        # the same instants, which pandas can show
+        column = column.cast(pa.timestamp(column.type.unit, "UTC"))
+    return (
+        pd.Series(column.to_pylist(), dtype=object)
+        if inexact
+        else column.to_pandas(date_as_object=True)
+    )
 
 
 def _is_inexact_in_numpy(array: pa.Array) -> bool:
-    """True where numpy would change nested cells: a null turns integers into floats, time zones are dropped."""
+    """True where numpy would change nested cells: a null turns integers into floats, time zones are
+    dropped.
+    """
     kind = array.type
-    if array.null_count or pa.types.is_map(kind) or pa.types.is_struct(kind) or (pa.types.is_timestamp(kind) and kind.tz):
+    if (
+        array.null_count
+        or pa.types.is_map(kind)
+        or pa.types.is_struct(kind)
+        or (pa.types.is_timestamp(kind) and kind.tz)
+    ):
         return True
     return pa.types.is_list(kind) and _is_inexact_in_numpy(array.flatten())

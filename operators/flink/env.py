@@ -47,13 +47,18 @@ _BUNDLE_MS = "python.fn-execution.bundle.time"
 _DEFAULTS = {
     # For vectorized functions of the user's own, and for results in pandas.
     "python.fn-execution.arrow.batch.size": "8000",
-    # Until a bundle ends, rows that wait for a slow Python worker take memory outside the JVM's heap, without a bound.
+    # Until a bundle ends, rows that wait for a slow Python worker take memory outside the JVM's
+    # heap, without a bound.
     _BUNDLE_MS: "200",
     # Else each row is copied between the steps of a task, which took a third of its time.
     "pipeline.object-reuse": "true",
 }
-# Without these, co-located subtasks land on different hosts in BATCH mode, or the job cannot be scheduled at all.
-_BATCH = {"jobmanager.scheduler": "Default", "execution.batch-shuffle-mode": "ALL_EXCHANGES_PIPELINED"}
+# Without these, co-located subtasks land on different hosts in BATCH mode, or the job cannot be
+# scheduled at all.
+_BATCH = {
+    "jobmanager.scheduler": "Default",
+    "execution.batch-shuffle-mode": "ALL_EXCHANGES_PIPELINED",
+}
 _PLUGINS = "akdl.plugins"  # jars that this program loads before it makes an environment
 # A caller learns after half a minute, not after two, that the cluster has died.
 _REMOTE = {"rest.retry.max-attempts": "5", "rest.retry.delay": "2000"}
@@ -66,7 +71,11 @@ class MLEnv:
     """
 
     def __init__(
-        self, batch: Callable[[], Environments], stream: Callable[[], Environments], debug_mode: bool = False, where: str = ""
+        self,
+        batch: Callable[[], Environments],
+        stream: Callable[[], Environments],
+        debug_mode: bool = False,
+        where: str = "",
     ) -> None:
         self._where = where
         # The lock of `planning` comes first: two threads that use an environment for the first time
@@ -105,21 +114,31 @@ class MLEnv:
 _current: MLEnv | None = None
 
 
-def useLocalEnv(parallelism: int, flinkHome: str | dict[str, Any] | None = None, config: dict[str, Any] | None = None) -> MLEnv:
-    """Run jobs on a Flink mini cluster inside this program, or on the cluster that the program was submitted to.
+def useLocalEnv(
+    parallelism: int,
+    flinkHome: str | dict[str, Any] | None = None,
+    config: dict[str, Any] | None = None,
+) -> MLEnv:
+    """Run jobs on a Flink mini cluster inside this program, or on the cluster that the program was
+    submitted to.
 
     Args:
         parallelism: Subtasks of each operator, at least 1.
-        flinkHome: Not used, as the package apache-flink brings Flink; a dict here is taken for `config`.
-        config: Entries of Flink's configuration. Two are ours: `debug_mode=True` shows on this console what scripts print, and
-            `jars=["kafka", ...]` are names that `akdl jars --list` knows, Maven coordinates or paths of jars for the jobs.
+        flinkHome: Not used, as the package apache-flink brings Flink; a dict here is taken for
+            `config`.
+        config: Entries of Flink's configuration. Two are ours: `debug_mode=True` shows on this
+            console what scripts print, and `jars=["kafka", ...]` are names that `akdl jars --list`
+            knows, Maven coordinates or paths of jars for the jobs.
     """
     if isinstance(flinkHome, dict):
         flinkHome, config = None, flinkHome
     note_flink_home("useLocalEnv", flinkHome)
     flink_config, debug_mode = _checked(parallelism, config)
     if _is_submitted():
-        logger.warning("useLocalEnv: this program was submitted to Flink, so its jobs run there and not inside it")
+        logger.warning(
+            "useLocalEnv: this program was submitted to Flink, so its jobs run there and not"
+            " inside it"
+        )
         where = f"where Flink started this program, parallelism {parallelism}"
         return _use(lambda mode: _submitted(parallelism, mode, flink_config), debug_mode, where)
     where = f"mini cluster in this program, parallelism {parallelism}"
@@ -141,14 +160,17 @@ def useRemoteEnv(
         host: Host of the cluster's REST endpoint.
         port: Its port, often 8081.
         parallelism: Subtasks of each operator, at least 1.
-        flinkHome: Not used, as the package apache-flink brings Flink; a dict here is taken for `config`.
+        flinkHome: Not used, as the package apache-flink brings Flink; a dict here is taken for
+            `config`.
         localIp: Not used: the cluster does not connect to this program.
         shipAlinkAlgoJar: Not used: what jobs need travels with them.
-        config: Entries of Flink's configuration, see `useLocalEnv`. `python.executable` names the Python with the Flink
-            side on the cluster's hosts; it is `python` from their PATH when it is not given.
+        config: Entries of Flink's configuration, see `useLocalEnv`. `python.executable` names the
+            Python with the Flink side on the cluster's hosts; it is `python` from their PATH when
+            it is not given.
 
     Raises:
-        ConfigurationError: A value is wrong, or this program was submitted, as with `flink run`, which says where it runs.
+        ConfigurationError: A value is wrong, or this program was submitted, as with `flink run`,
+            which says where it runs.
     """
     if isinstance(flinkHome, dict):
         flinkHome, config = None, flinkHome
@@ -156,25 +178,31 @@ def useRemoteEnv(
     port = port_of(port)
     if _is_submitted():
         raise ConfigurationError(
-            f"useRemoteEnv: this program was submitted to Flink, so its jobs cannot go to {host}:{port}: take getMLEnv(), or "
-            "start it with python"
+            "useRemoteEnv: this program was submitted to Flink, so its jobs cannot go to"
+            f" {host}:{port}: take getMLEnv(), or start it with python"
         )
     if not isinstance(host, str) or not host:
         raise ConfigurationError(f"useRemoteEnv: host: expected the name of a host, got {host!r}")
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
-        raise ConfigurationError(f"useRemoteEnv: port: expected a number from 1 to 65535, got {port!r}")
+        raise ConfigurationError(
+            f"useRemoteEnv: port: expected a number from 1 to 65535, got {port!r}"
+        )
     flink_config, debug_mode = _checked(parallelism, config)
     where = f"Flink cluster at {host}:{port}, parallelism {parallelism}"
-    return _use(lambda mode: _remote(host, port, parallelism, _merged(mode, flink_config)), debug_mode, where)
+    return _use(
+        lambda mode: _remote(host, port, parallelism, _merged(mode, flink_config)),
+        debug_mode,
+        where,
+    )
 
 
 def useCustomEnv(*environments: Any) -> MLEnv:
     """Run jobs in environments that the caller has made.
 
     Args:
-        environments: A StreamExecutionEnvironment and its StreamTableEnvironment, for batch and stream operators alike; or,
-            as in Alink, gateway, benv, btenv, senv, stenv. The gateway is not used, and both kinds are environments of
-            PyFlink 2.
+        environments: A StreamExecutionEnvironment and its StreamTableEnvironment, for batch and
+            stream operators alike; or, as in Alink, gateway, benv, btenv, senv, stenv. The gateway
+            is not used, and both kinds are environments of PyFlink 2.
 
     Raises:
         ConfigurationError: They are neither two nor five.
@@ -182,8 +210,8 @@ def useCustomEnv(*environments: Any) -> MLEnv:
     global _current
     if len(environments) not in (2, 5):
         raise ConfigurationError(
-            "useCustomEnv: expected (stream_env, table_env), or (gateway, benv, btenv, senv, stenv), got "
-            f"{len(environments)} values"
+            "useCustomEnv: expected (stream_env, table_env), or (gateway, benv, btenv, senv,"
+            f" stenv), got {len(environments)} values"
         )
     batch, stream = tuple(environments[-4:-2] or environments), tuple(environments[-2:])
     _current = MLEnv(lambda: batch, lambda: stream, where="environments of the caller")
@@ -193,44 +221,56 @@ def useCustomEnv(*environments: Any) -> MLEnv:
 def getMLEnv() -> MLEnv:
     """Return the environments in use.
 
-    The default is the cluster that the program was submitted to, as with `flink run`; otherwise a local environment with one
-    subtask per processor.
+    The default is the cluster that the program was submitted to, as with `flink run`; otherwise a
+    local environment with one subtask per processor.
     """
     if _current is None and _is_submitted():
-        return _use(lambda mode: _submitted(None, mode, {}), False, "where Flink started this program")
+        return _use(
+            lambda mode: _submitted(None, mode, {}), False, "where Flink started this program"
+        )
     return _current or useLocalEnv(os.cpu_count() or 1)
 
 
 def resetEnv() -> None:
-    """Forget the environments in use; the next job needs a new `use...Env`, or gets the default of `getMLEnv`."""
+    """Forget the environments in use; the next job needs a new `use...Env`, or gets the default of
+    `getMLEnv`.
+    """
     global _current
     _current = None
 
 
 def shows_process_output() -> bool:
     """Return True if this console shows what scripts print."""
-    return AlinkGlobalConfiguration.isPrintProcessInfo() or (_current is not None and _current.debug_mode)
+    return AlinkGlobalConfiguration.isPrintProcessInfo() or (
+        _current is not None and _current.debug_mode
+    )
 
 
 def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
-    """Apply the settings that co-location needs in batch mode, unless the user has set one of them to something else."""
+    """Apply the settings that co-location needs in batch mode, unless the user has set one of them
+    to something else.
+    """
     config = table_env.get_config()
     if config.get("execution.runtime-mode", "STREAMING").upper() != "BATCH":
         return
     for key, value in _BATCH.items():
         chosen = config.get(key, value)
         if chosen.upper() != value.upper():
-            raise ConfigurationError(f"{key} is {chosen}, but operators that run scripts need {value} in batch mode")
+            raise ConfigurationError(
+                f"{key} is {chosen}, but operators that run scripts need {value} in batch mode"
+            )
         config.set(key, value)
 
 
 def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float) -> None:
-    """Apply the settings that stream operators need; a shorter interval than `chunk_wait_s` stays."""
+    """Apply the settings that stream operators need; a shorter interval than `chunk_wait_s`
+    stays.
+    """
     config = table_env.get_config()
     if config.get("execution.runtime-mode", "STREAMING").upper() == "BATCH":
         raise ConfigurationError(
-            "this environment is in batch mode, but stream operators need one in streaming mode: take getMLEnv().stenv, or "
-            "batch operators"
+            "this environment is in batch mode, but stream operators need one in streaming mode:"
+            " take getMLEnv().stenv, or batch operators"
         )
     wanted = int(chunk_wait_s * 1000)
     config.set(_BUNDLE_MS, str(max(1, min(wanted, int(config.get(_BUNDLE_MS, str(wanted)))))))
@@ -239,7 +279,12 @@ def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float) -
 def _use(make: Callable[[dict[str, str]], Environments], debug_mode: bool, where: str) -> MLEnv:
     """Make environments the current ones; `make` gets the entries of the runtime mode."""
     global _current
-    _current = MLEnv(lambda: make({"execution.runtime-mode": "BATCH", **_BATCH}), lambda: make({}), debug_mode, where)
+    _current = MLEnv(
+        lambda: make({"execution.runtime-mode": "BATCH", **_BATCH}),
+        lambda: make({}),
+        debug_mode,
+        where,
+    )
     return _current
 
 
@@ -255,23 +300,37 @@ def _merged(mode: dict[str, str], config: dict[str, str]) -> dict[str, str]:
 def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str, str], bool]:
     """Check the arguments of `useLocalEnv` and `useRemoteEnv`, also the names of jars."""
     if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
-        raise ConfigurationError(f"parallelism: expected a whole number of at least 1, got {parallelism!r}")
+        raise ConfigurationError(
+            f"parallelism: expected a whole number of at least 1, got {parallelism!r}"
+        )
     entries = dict(config or {})
     jars = entries.pop("jars", [])
     if not isinstance(jars, (list, tuple)) or not all(isinstance(jar, str) for jar in jars):
-        raise ConfigurationError(f"config entry 'jars': expected a list of names, coordinates and paths of jars, got {jars!r}")
+        raise ConfigurationError(
+            "config entry 'jars': expected a list of names, coordinates and paths of jars, got"
+            f" {jars!r}"
+        )
     for key, value in entries.items():
         if not isinstance(value, (bool, int, float, str)):
             got = f"{masked_value(key, value)!r} of type {type(value).__name__}"
-            raise ConfigurationError(f"config entry {key!r}: expected a bool, int, float or str, got {got}")
+            raise ConfigurationError(
+                f"config entry {key!r}: expected a bool, int, float or str, got {got}"
+            )
     debug_mode = entries.pop("debug_mode", False)
     if not isinstance(debug_mode, bool):
-        raise ConfigurationError(f"config entry 'debug_mode': expected True or False, got {debug_mode!r}")
+        raise ConfigurationError(
+            f"config entry 'debug_mode': expected True or False, got {debug_mode!r}"
+        )
     if jars:
         urls, plugins = jar_urls(jars)
-        entries["pipeline.jars"] = ";".join(filter(None, [str(entries.get("pipeline.jars", "")), *urls]))
+        entries["pipeline.jars"] = ";".join(
+            filter(None, [str(entries.get("pipeline.jars", "")), *urls])
+        )
         entries[_PLUGINS] = ";".join(plugins)
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in entries.items()}, debug_mode
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in entries.items()
+    }, debug_mode
 
 
 def _local(parallelism: int, config: dict[str, str]) -> Environments:
@@ -279,8 +338,9 @@ def _local(parallelism: int, config: dict[str, str]) -> Environments:
     start_java()
     from pyflink.datastream import StreamExecutionEnvironment
 
-    # An exchange between all subtasks needs about a buffer of 32 KB per pair of them, all in the one TaskManager. With
-    # Flink's 64 MB a job of two exchanges started at a parallelism of 32, and not at 64.
+    # An exchange between all subtasks needs about a buffer of 32 KB per pair of them, all in the
+    # one TaskManager. With Flink's 64 MB a job of two exchanges started at a parallelism of 32, and
+    # not at 64.
     network = f"{max(64, parallelism**2 // 8)}m"
     defaults = {
         "python.executable": python_of_local_jobs(),
@@ -291,7 +351,9 @@ def _local(parallelism: int, config: dict[str, str]) -> Environments:
     # Servers of PyFlink and Beam read how to listen when they start, so this call has to come
     # before the environment is made.
     listen_in_private()
-    env = StreamExecutionEnvironment.get_execution_environment(_configuration({**defaults, **config}))
+    env = StreamExecutionEnvironment.get_execution_environment(
+        _configuration({**defaults, **config})
+    )
     share_rpc_system(env)
     return _with_table_env(env, parallelism, config)
 
@@ -310,7 +372,9 @@ def _is_submitted() -> bool:
     return "PYFLINK_GATEWAY_PORT" in os.environ
 
 
-def _submitted(parallelism: int | None, mode: dict[str, str], config: dict[str, str]) -> Environments:
+def _submitted(
+    parallelism: int | None, mode: dict[str, str], config: dict[str, str]
+) -> Environments:
     """Environment for the cluster that runs this program."""
     start_java()
     from pyflink.datastream import StreamExecutionEnvironment
@@ -340,17 +404,27 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> E
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
 
-    configuration = _configuration({"python.client.executable": sys.executable, **_REMOTE, **config})
+    configuration = _configuration(
+        {"python.client.executable": sys.executable, **_REMOTE, **config}
+    )
     jvm = get_gateway().jvm
-    # The cluster needs Flink's Python library; sent along, it does not have to be in the cluster's lib folder. There it is
-    # loaded once, though, and not for every job again, and never unloaded: TaskManagers failed after a dozen jobs.
+    # The cluster needs Flink's Python library; sent along, it does not have to be in the cluster's
+    # lib folder. There it is loaded once, though, and not for every job again, and never unloaded:
+    # TaskManagers failed after a dozen jobs.
     jars = []
-    if not _has_python_library({**config, "execution.target": "remote", "rest.address": host, "rest.port": str(port)}):
-        jars = glob.glob(os.path.join(os.path.dirname(pyflink.__file__), "opt", "flink-python*.jar"))
-    # `execution.target=remote` in the configuration of a plain environment would still start a local cluster.
+    if not _has_python_library(
+        {**config, "execution.target": "remote", "rest.address": host, "rest.port": str(port)}
+    ):
+        jars = glob.glob(
+            os.path.join(os.path.dirname(pyflink.__file__), "opt", "flink-python*.jar")
+        )
+    # `execution.target=remote` in the configuration of a plain environment would still start a
+    # local cluster.
     environments = jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
     j_configuration, j_jars = configuration._j_configuration, to_jarray(jvm.String, jars)
-    env = StreamExecutionEnvironment(environments.createRemoteEnvironment(host, port, j_configuration, j_jars))
+    env = StreamExecutionEnvironment(
+        environments.createRemoteEnvironment(host, port, j_configuration, j_jars)
+    )
     own_jars = [jar for jar in config.get("pipeline.jars", "").split(";") if jar]
     # Flink replaces the jars of the configuration by the jars of the environment, so they are added
     # to the environment as well.
@@ -360,7 +434,9 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> E
 
 
 def _has_python_library(config: dict[str, str]) -> bool:
-    """True where the lib folder of the cluster has Flink's Python library, as far as the JobManager reports it."""
+    """True where the lib folder of the cluster has Flink's Python library, as far as the JobManager
+    reports it.
+    """
     rest = rest_of(config)
     try:
         return rest is not None and "flink-python" in rest.text("/jobmanager/environment")
@@ -368,7 +444,9 @@ def _has_python_library(config: dict[str, str]) -> bool:
         return False
 
 
-def _with_table_env(env: StreamExecutionEnvironment, parallelism: int | None, config: dict[str, str]) -> Environments:
+def _with_table_env(
+    env: StreamExecutionEnvironment, parallelism: int | None, config: dict[str, str]
+) -> Environments:
     """Add a table environment, and apply the workarounds that each environment needs."""
     from pyflink.datastream import RuntimeExecutionMode
     from pyflink.java_gateway import get_gateway
@@ -376,7 +454,9 @@ def _with_table_env(env: StreamExecutionEnvironment, parallelism: int | None, co
 
     if config.get(_PLUGINS) and not _is_submitted():
         file_systems = get_gateway().jvm.org.apache.flink.core.fs.FileSystem
-        file_systems.initialize(_configuration(config)._j_configuration, plugin_manager(config[_PLUGINS]))
+        file_systems.initialize(
+            _configuration(config)._j_configuration, plugin_manager(config[_PLUGINS])
+        )
     if parallelism is not None:
         env.set_parallelism(parallelism)
     # Keys are chosen for this number of key groups. Flink's default grows with the parallelism, so
@@ -385,7 +465,9 @@ def _with_table_env(env: StreamExecutionEnvironment, parallelism: int | None, co
     batch = config.get("execution.runtime-mode") == "BATCH"
     if batch:
         env.set_runtime_mode(RuntimeExecutionMode.BATCH)
-    settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
+    settings = (
+        EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
+    )
     table_env = StreamTableEnvironment.create(env, environment_settings=settings)
     know_planner(table_env)
     know_zone(table_env)

@@ -46,20 +46,34 @@ _PLUGINS = "flink-s3-fs-"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="akdl jars", description="Get jars of connectors and formats that fit this Flink, and print their paths."
+        prog="akdl jars",
+        description=(
+            "Get jars of connectors and formats that fit this Flink, and print their paths."
+        ),
     )
-    parser.add_argument("jars", metavar="NAME", nargs="*", help=f"{', '.join(JARS)}; or GROUP:ARTIFACT:VERSION")
-    parser.add_argument("--list", action="store_true", help="show the names, and which jars are there")
     parser.add_argument(
-        "--repository", metavar="URL",
-        help="Maven repository; default: AKDL_MAVEN_REPOSITORY, the mirror in ~/.m2/settings.xml, or Maven Central",
-    )  # fmt: skip
+        "jars", metavar="NAME", nargs="*", help=f"{', '.join(JARS)}; or GROUP:ARTIFACT:VERSION"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="show the names, and which jars are there"
+    )
+    parser.add_argument(
+        "--repository",
+        metavar="URL",
+        help=(
+            "Maven repository; default: AKDL_MAVEN_REPOSITORY, the mirror in ~/.m2/settings.xml, or"
+            " Maven Central"
+        ),
+    )
     options = parser.parse_args(arguments)
     if not options.list and not options.jars:
         parser.error("name at least one jar, or give --list")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
-        lines = [*(paths_of(options.jars, options.repository) if options.jars else ()), *(_listed() if options.list else ())]
+        lines = [
+            *(paths_of(options.jars, options.repository) if options.jars else ()),
+            *(_listed() if options.list else ()),
+        ]
     except ConfigurationError as error:
         parser.exit(1, f"{error}\n")
     print("\n".join(lines))
@@ -67,7 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def jar_urls(jars: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the URLs of the jars of an environment, from the cache or the repository, for jobs and for plugins."""
+    """Return the URLs of the jars of an environment, from the cache or the repository, for jobs and
+    for plugins.
+    """
     urls = [Path(path).absolute().as_uri() for path in paths_of(jars)]
     plugins = [url for url in urls if url.rpartition("/")[2].startswith(_PLUGINS)]
     return [url for url in urls if url not in plugins], plugins
@@ -75,7 +91,9 @@ def jar_urls(jars: Sequence[str]) -> tuple[list[str], list[str]]:
 
 @functools.cache
 def plugin_manager(urls: str) -> object:
-    """Return Flink's manager of plugins for file systems, each with classes of its own, as clusters take them from a folder."""
+    """Return Flink's manager of plugins for file systems, each with classes of its own, as clusters
+    take them from a folder.
+    """
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
 
@@ -83,16 +101,20 @@ def plugin_manager(urls: str) -> object:
     plugins, options = jvm.java.util.ArrayList(), jvm.org.apache.flink.configuration
     for url in urls.split(";"):
         jar = to_jarray(jvm.java.net.URL, [jvm.java.net.URL(url)])
-        plugins.add(jvm.org.apache.flink.core.plugin.PluginDescriptor(url, jar, to_jarray(jvm.String, [])))
+        plugins.add(
+            jvm.org.apache.flink.core.plugin.PluginDescriptor(url, jar, to_jarray(jvm.String, []))
+        )
     patterns = options.CoreOptions.getPluginParentFirstLoaderPatterns(options.Configuration())
     return jvm.org.apache.flink.core.plugin.DefaultPluginManager(plugins, patterns)
 
 
 def paths_of(jars: Sequence[str], repository: str | None = None) -> list[str]:
-    """Return the paths of jars, given as names, Maven coordinates and paths; what is missing is fetched.
+    """Return the paths of jars, given as names, Maven coordinates and paths; what is missing is
+    fetched.
 
     Raises:
-        ConfigurationError: A name is unknown, a file is missing, or the repository does not have a jar.
+        ConfigurationError: A name is unknown, a file is missing, or the repository does not have a
+            jar.
     """
     paths = []
     for jar in jars:
@@ -110,18 +132,20 @@ def _coordinates_of(jar: str) -> Sequence[str]:
         return [jar]
     if jar == OWN and not coordinates(jar):
         raise ConfigurationError(
-            f"jars: {OWN} is for ML_PREDICT, which Flink has since 2.1, and this is Flink {flink_version()}"
+            f"jars: {OWN} is for ML_PREDICT, which Flink has since 2.1, and this is Flink"
+            f" {flink_version()}"
         )
     if jar not in JARS:
         raise ConfigurationError(
-            f"jars: unknown name {jar!r}{did_you_mean(jar, JARS)}. Expected {', '.join(JARS)}, coordinates such as "
-            "org.postgresql:postgresql:42.7.7, or the path of a jar"
+            f"jars: unknown name {jar!r}{did_you_mean(jar, JARS)}. Expected {', '.join(JARS)},"
+            " coordinates such as org.postgresql:postgresql:42.7.7, or the path of a jar"
         )
     found = coordinates(jar)
     if not found:
         raise ConfigurationError(
-            f"jars: no release of {jar} for Flink {flink_version()} is known, only for Flink {', '.join(JARS[jar])}. If there "
-            "is one now, name its coordinates, GROUP:ARTIFACT:VERSION"
+            f"jars: no release of {jar} for Flink {flink_version()} is known, only for Flink"
+            f" {', '.join(JARS[jar])}. If there is one now, name its coordinates,"
+            " GROUP:ARTIFACT:VERSION"
         )
     return found
 
@@ -131,7 +155,9 @@ def _place(coordinate: str) -> str:
     from maven_artifact import Artifact
 
     if coordinate.startswith(f"{OWN}:"):
-        coordinate += f"-{hashlib.sha256(java_text('bridge.serving', _MODELS).encode()).hexdigest()[:12]}"
+        coordinate += (
+            f"-{hashlib.sha256(java_text('bridge.serving', _MODELS).encode()).hexdigest()[:12]}"
+        )
     return str(Artifact.parse(coordinate).uri(cache_folder("jars")))
 
 
@@ -172,25 +198,36 @@ def _fetch(coordinate: str, path: str, repository: str | None) -> None:
     logger.info("fetching %s from %s", coordinate, shown(base))
     try:
         with scratch_folder() as folder:
-            checksum, jar = (Path(fetch(each, folder)).read_bytes() for each in (f"{url}.sha1", url))
-        expected, digest = checksum.decode("ascii", "replace").split()[:1], hashlib.sha1(jar).hexdigest()
+            checksum, jar = (
+                Path(fetch(each, folder)).read_bytes() for each in (f"{url}.sha1", url)
+            )
+        expected, digest = (
+            checksum.decode("ascii", "replace").split()[:1],
+            hashlib.sha1(jar).hexdigest(),
+        )
         if expected != [digest]:
             raise FileError(f"its SHA-1 is {digest}, expected {expected}")
         with WholeFile(path) as file:
             file.write(jar)
     except FileError as error:
         raise ConfigurationError(
-            f"jars: {coordinate} was not fetched from {shown(base)}: {masked(str(error), base)}. To use another repository, "
-            "set AKDL_MAVEN_REPOSITORY or give akdl jars --repository URL"
+            f"jars: {coordinate} was not fetched from {shown(base)}: {masked(str(error), base)}. To"
+            " use another repository, set AKDL_MAVEN_REPOSITORY or give akdl jars --repository URL"
         ) from None
 
 
 def _with_login(base: str) -> str:
-    """Return the address of a repository with the login that ~/.netrc has for its host, unless it already has one."""
+    """Return the address of a repository with the login that ~/.netrc has for its host, unless it
+    already has one.
+    """
     from requests.utils import get_netrc_auth
 
     login = None if "@" in base else get_netrc_auth(base)
-    return base if login is None else base.replace("://", f"://{urllib.parse.quote(':'.join(login), safe=':')}@", 1)
+    return (
+        base
+        if login is None
+        else base.replace("://", f"://{urllib.parse.quote(':'.join(login), safe=':')}@", 1)
+    )
 
 
 def _compile(path: str) -> None:
@@ -207,11 +244,15 @@ def _compile(path: str) -> None:
 
 
 def _configured() -> str | None:
-    """The repository of the environment, or the mirror of Maven Central in the user's settings of Maven."""
+    """The repository of the environment, or the mirror of Maven Central in the user's settings of
+    Maven.
+    """
     if address := os.environ.get("AKDL_MAVEN_REPOSITORY"):
         return address
     with suppress(OSError, ElementTree.ParseError):
-        for mirror in ElementTree.parse(os.path.expanduser("~/.m2/settings.xml")).iterfind(".//{*}mirror"):
+        for mirror in ElementTree.parse(os.path.expanduser("~/.m2/settings.xml")).iterfind(
+            ".//{*}mirror"
+        ):
             of = {each.strip() for each in mirror.findtext("{*}mirrorOf", "").split(",")}
             if of & {"central", "*", "external:*"} and "!central" not in of:
                 return mirror.findtext("{*}url")
@@ -223,9 +264,13 @@ def _listed() -> Iterator[str]:
     yield f"Flink {flink_version()}, jars in {folder}"
     mine = set()
     for name in JARS:
-        for jar in coordinates(name) or [f"no release for this Flink is known, only for {', '.join(JARS[name])}"]:
+        for jar in coordinates(name) or [
+            f"no release for this Flink is known, only for {', '.join(JARS[name])}"
+        ]:
             path = _place(jar) if _COORDINATES.fullmatch(jar) else ""
             mine.add(path)
             yield f"{name:<15}  {'there' if _is_whole(path) else '-':<5}  {jar}"
-    others = sorted(set(glob.glob(os.path.join(glob.escape(folder), "**", "*.jar"), recursive=True)) - mine)
+    others = sorted(
+        set(glob.glob(os.path.join(glob.escape(folder), "**", "*.jar"), recursive=True)) - mine
+    )
     yield from (f"{'':<15}  there  {os.path.relpath(path, folder)}" for path in others)

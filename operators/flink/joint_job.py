@@ -30,7 +30,9 @@ _CANCEL_S = 10
 
 
 class Receiver:
-    """Consumer of the rows of a table while the job runs: `finish` after a successful job, else `abandon`."""
+    """Consumer of the rows of a table while the job runs: `finish` after a successful job, else
+    `abandon`.
+    """
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Take the next rows."""
@@ -77,7 +79,11 @@ def run_jointly(
         with (
             _shared_folder(table_env) as folder,
             _job(
-                table_env, lambda: _numbered_chunks(table_env, tables, folder) if tables else None, inserted, name, rest
+                table_env,
+                lambda: _numbered_chunks(table_env, tables, folder) if tables else None,
+                inserted,
+                name,
+                rest,
             ) as chunks,
         ):
             for element in chunks:
@@ -89,8 +95,12 @@ def run_jointly(
         raise
 
 
-def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch], list[bytes | None]]:
-    """Run the job of one table; return batches and their row kinds in Flink's numbers, None for a batch of new rows."""
+def collect(
+    table: Table, name: str | None = None
+) -> tuple[list[pa.RecordBatch], list[bytes | None]]:
+    """Run the job of one table; return batches and their row kinds in Flink's numbers, None for a
+    batch of new rows.
+    """
     from bridge.flink.arrow_operators import chunks_of
 
     table_env = table._t_env
@@ -100,7 +110,9 @@ def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch]
         _shared_folder(table_env) as folder,
         _job(
             table_env,
-            lambda: chunks_of(table_env, table, Gathering(), folder=folder)[0]._j_data_stream.collectAsync(),
+            lambda: chunks_of(table_env, table, Gathering(), folder=folder)[
+                0
+            ]._j_data_stream.collectAsync(),
             [],
             name,
         ) as chunks,
@@ -114,11 +126,14 @@ def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch]
 
 @contextmanager
 def _shared_folder(table_env: StreamTableEnvironment) -> Iterator[str | None]:
-    """Folder in which a local job leaves its rows, since py4j takes half a second for 10 MB; None for a job elsewhere."""
+    """Folder in which a local job leaves its rows, since py4j takes half a second for 10 MB; None
+    for a job elsewhere.
+    """
     if runs_elsewhere(table_env):
         yield None
         return
-    with scratch_folder("collected_") as folder:  # a cancelled task may write a file while it is removed
+    # a cancelled task may write a file while it is removed
+    with scratch_folder("collected_") as folder:
         yield folder
 
 
@@ -144,7 +159,9 @@ def _job(
     name: str | None,
     uncollected: Sequence[Table] = (),
 ) -> Iterator[Any]:
-    """Run a job around a block, which gets the elements of the stream that `collected` adds; cancel it when the block fails."""
+    """Run a job around a block, which gets the elements of the stream that `collected` adds; cancel
+    it when the block fails.
+    """
     from pyflink.java_gateway import get_gateway
 
     client = None
@@ -152,15 +169,21 @@ def _job(
         # An interrupt inside a call of py4j can be lost, so calls to Java run in another thread,
         # and this one waits for them.
         with interrupts_later(), elsewhere() as thread:
-            client, chunks = _started(table_env, collected, inserted, uncollected, name or _DEFAULT_NAME)
-            yield thread.elements(lambda: chunks.next() if chunks is not None and chunks.hasNext() else None)
+            client, chunks = _started(
+                table_env, collected, inserted, uncollected, name or _DEFAULT_NAME
+            )
+            yield thread.elements(
+                lambda: chunks.next() if chunks is not None and chunks.hasNext() else None
+            )
             # The end of the rows does not mean that the job succeeded: it may fail while it
             # commits.
             thread.wait_for(lambda: client.getJobExecutionResult().get())
     except BaseException:
         if client is not None:
             with suppress(Exception):  # it may have ended, as where it has failed
-                client.cancel().get(_CANCEL_S, get_gateway().jvm.java.util.concurrent.TimeUnit.SECONDS)
+                client.cancel().get(
+                    _CANCEL_S, get_gateway().jvm.java.util.concurrent.TimeUnit.SECONDS
+                )
         raise
 
 
@@ -191,7 +214,9 @@ def _started(
         chunks = collected()
         sinks = [] if chunks is None else [known.get(known.size() - 1)]
         for table in uncollected:
-            discarding = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+            discarding = (
+                get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+            )
             sinks.append(j_tenv.toDataStream(table._j_table).sinkTo(discarding).getTransformation())
         if inserted:
             statements, first = table_env.create_statement_set(), known.size()
@@ -210,7 +235,9 @@ def _started(
     return executor.executeAsync(executor.createPipeline(ends, configuration, name)), chunks
 
 
-def _numbered_chunks(table_env: StreamTableEnvironment, tables: Sequence[Table], folder: str | None) -> Any:
+def _numbered_chunks(
+    table_env: StreamTableEnvironment, tables: Sequence[Table], folder: str | None
+) -> Any:
     """Iterator over the chunks of all tables, each chunk with the number of its table."""
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
@@ -218,9 +245,14 @@ def _numbered_chunks(table_env: StreamTableEnvironment, tables: Sequence[Table],
     from bridge.flink.arrow_operators import rows_for_members
 
     streams = [
-        rows_for_members(table_env, table, [0], Gathering(), number, members=[], folder=folder)._j_data_stream
+        rows_for_members(
+            table_env, table, [0], Gathering(), number, members=[], folder=folder
+        )._j_data_stream
         for number, table in enumerate(tables)
     ]
-    others = to_jarray(get_gateway().jvm.org.apache.flink.streaming.api.datastream.DataStream, streams[1:])
-    # One iterator for all: a job whose iterators are read one after the other would wait for the reader of the next.
+    others = to_jarray(
+        get_gateway().jvm.org.apache.flink.streaming.api.datastream.DataStream, streams[1:]
+    )
+    # One iterator for all: a job whose iterators are read one after the other would wait for the
+    # reader of the next.
     return (streams[0].union(others) if len(others) else streams[0]).collectAsync()

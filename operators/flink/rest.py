@@ -38,13 +38,25 @@ class RestError(OSError):
 
 
 class Rest:
-    """REST endpoint at a host and port, or at a URL. `verify` is False, True, or a file with trusted certificates."""
+    """REST endpoint at a host and port, or at a URL. `verify` is False, True, or a file with
+    trusted certificates.
+    """
 
-    def __init__(self, address: str, verify: bool | str = True, proxies: bool = False, timeout_s: float = _ANSWER_S) -> None:
+    def __init__(
+        self,
+        address: str,
+        verify: bool | str = True,
+        proxies: bool = False,
+        timeout_s: float = _ANSWER_S,
+    ) -> None:
         self.address, self._url, self._login = _taken_apart(address)
         self._headers = headers_of(os.environ.get(HEADERS, ""))
         self._verify = verify
-        self._proxies = proxies and urlsplit(self._url).hostname not in ("localhost", socket.gethostname(), *own_addresses())
+        self._proxies = proxies and urlsplit(self._url).hostname not in (
+            "localhost",
+            socket.gethostname(),
+            *own_addresses(),
+        )
         self._timeout_s = timeout_s
 
     def __repr__(self) -> str:
@@ -55,7 +67,9 @@ class Rest:
         try:
             return json.loads(self.content(path))
         except RecursionError:
-            raise ValueError(f"{self.address}{path}: the JSON of the answer is nested too deeply") from None
+            raise ValueError(
+                f"{self.address}{path}: the JSON of the answer is nested too deeply"
+            ) from None
 
     def text(self, path: str) -> str:
         """Return an answer as text, with replacements for bytes that aren't UTF-8."""
@@ -90,25 +104,38 @@ class Rest:
             session.headers.update(self._headers)
             session.auth = self._login
             # requests takes an empty path for False, and checks no certificate.
-            verify = self._verify if self._verify not in (True, "") else os.environ.get("REQUESTS_CA_BUNDLE") or True
+            verify = (
+                self._verify
+                if self._verify not in (True, "")
+                else os.environ.get("REQUESTS_CA_BUNDLE") or True
+            )
             try:
                 # A redirect would be one to the page of a login.
                 answer = session.request(
-                    method, self._url + path, timeout=self._timeout_s, verify=verify, allow_redirects=False, stream=True
+                    method,
+                    self._url + path,
+                    timeout=self._timeout_s,
+                    verify=verify,
+                    allow_redirects=False,
+                    stream=True,
                 )
                 content = self._content_of(answer)
             except requests.exceptions.SSLError as error:
                 raise RestError(f"{self.address}: {_of_tls(error)}") from None
             except requests.exceptions.ProxyError:
-                raise RestError(f"{self.address}: the proxy in the environment rejects the request; set no_proxy") from None
+                raise RestError(
+                    f"{self.address}: the proxy in the environment rejects the request; set"
+                    " no_proxy"
+                ) from None
             except requests.exceptions.Timeout:
                 raise RestError(f"{self.address}: no answer within {self._timeout_s:g} s") from None
             except requests.exceptions.RequestException as error:
                 raise RestError(f"{self.address}: {_cause(error)}") from None
         if answer.status_code in (401, 403):
             raise RestError(
-                f"{self.address}: credentials are missing or wrong (HTTP {answer.status_code}); set a header in {HEADERS}, "
-                "such as 'Authorization:Bearer TOKEN', or a login in the address"
+                f"{self.address}: credentials are missing or wrong (HTTP {answer.status_code}); set"
+                f" a header in {HEADERS}, such as 'Authorization:Bearer TOKEN', or a login in the"
+                " address"
             )
         if answer.status_code not in (200, 202):
             raise RestError(f"{self.address}{path}: HTTP {answer.status_code}, {answer.reason}")
@@ -130,18 +157,25 @@ class Rest:
 
 def waits_for_slots(details: JobDetails) -> bool:
     """Return True if a task of a job has no slot yet."""
-    return any(vertex["tasks"].get(state) for vertex in details["vertices"] for state in _WITHOUT_SLOT)
+    return any(
+        vertex["tasks"].get(state) for vertex in details["vertices"] for state in _WITHOUT_SLOT
+    )
 
 
 def headers_of(text: str) -> dict[str, str]:
-    """Headers in `FLINK_REST_CLIENT_HEADERS`, a line `Name:value` for each; errors name a line by its number, not its text."""
+    """Headers in `FLINK_REST_CLIENT_HEADERS`, a line `Name:value` for each; errors name a line by
+    its number, not its text.
+    """
     headers = {}
     for number, line in enumerate(text.splitlines(), 1):
         name, colon, value = line.partition(":")
         if not line.strip():
             continue
         if not colon or not name.strip() or not value.strip():
-            raise ConfigurationError(f"{HEADERS}: line {number}: expected Name:value, got a line of {len(line)} characters")
+            raise ConfigurationError(
+                f"{HEADERS}: line {number}: expected Name:value, got a line of {len(line)}"
+                " characters"
+            )
         headers[name.strip()] = value.strip()
     return headers
 
@@ -156,17 +190,26 @@ def _taken_apart(address: str) -> tuple[str, str, tuple[str, str] | None]:
         parts, port = urlsplit(""), None
     # The error does not quote the address, which may hold a password.
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError("the address of Flink's REST: expected HOST:PORT or https://HOST:PORT, got another text")
+        raise ConfigurationError(
+            "the address of Flink's REST: expected HOST:PORT or https://HOST:PORT, got another text"
+        )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     place = host + (f":{port}" if port else "") + parts.path.rstrip("/")
     login = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
-    return (place if parts.scheme == "http" else f"https://{place}"), f"{parts.scheme}://{place}", login
+    return (
+        (place if parts.scheme == "http" else f"https://{place}"),
+        f"{parts.scheme}://{place}",
+        login,
+    )
 
 
 def _of_tls(error: Exception) -> str:
     """Describe a failure of TLS with its remedy."""
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return "its certificate is not trusted; set REQUESTS_CA_BUNDLE to a file with the certificate of its issuer"
+        return (
+            "its certificate is not trusted; set REQUESTS_CA_BUNDLE to a file with the certificate"
+            " of its issuer"
+        )
     return f"TLS failed ({_cause(error)}); does it speak https?"
 
 
@@ -174,7 +217,9 @@ def _cause(error: BaseException) -> str:
     """Innermost cause, because the outer errors of requests contain the address with its login."""
     inner: BaseException = error
     while True:
-        reason = getattr(inner, "reason", None) or next((each for each in inner.args if isinstance(each, BaseException)), None)
+        reason = getattr(inner, "reason", None) or next(
+            (each for each in inner.args if isinstance(each, BaseException)), None
+        )
         if not isinstance(reason, BaseException):
             break
         inner = reason

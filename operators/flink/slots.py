@@ -34,7 +34,9 @@ class FlinkConfiguration(Protocol):
 
 @dataclass(frozen=True)
 class Need:
-    """Slots that `who` needs at once. A job needs as many as the largest of its needs: its operators share slots."""
+    """Slots that `who` needs at once. A job needs as many as the largest of its needs: its
+    operators share slots.
+    """
 
     slots: int
     who: str
@@ -43,15 +45,29 @@ class Need:
 
     @staticmethod
     def of_group(operator: str, num_workers: int, num_ps: int) -> Need:
-        why = _count(num_workers, "worker") + (f" and {_count(num_ps, 'parameter server')}" if num_ps else "")
-        return Need(num_workers + num_ps, operator, why, "lower numWorkers or numPSs" if num_ps else "lower numWorkers")
+        why = _count(num_workers, "worker") + (
+            f" and {_count(num_ps, 'parameter server')}" if num_ps else ""
+        )
+        return Need(
+            num_workers + num_ps,
+            operator,
+            why,
+            "lower numWorkers or numPSs" if num_ps else "lower numWorkers",
+        )
 
     @staticmethod
     def of_parallelism(parallelism: int) -> Need:
-        return Need(parallelism, "the job", f"its parallelism is {parallelism}", "lower the parallelism")
+        return Need(
+            parallelism, "the job", f"its parallelism is {parallelism}", "lower the parallelism"
+        )
 
 
-def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float = WAIT_S, only_total: bool = False) -> None:
+def check_slots(
+    config: FlinkConfiguration,
+    needs: Sequence[Need],
+    wait_s: float = WAIT_S,
+    only_total: bool = False,
+) -> None:
     """Refuse a job for which the cluster has too few slots.
 
     Args:
@@ -72,14 +88,20 @@ def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float
         try:
             _check_cluster(rest, need, wait_s, only_total)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            # Not our business here: a cluster that is really gone is reported by Flink when the job is sent.
+            # Not our business here: a cluster that is really gone is reported by Flink when the job
+            # is sent.
             logger.info(
-                "the slots of the Flink cluster at %s are not checked: %s: %s", rest.address, type(error).__name__, error
+                "the slots of the Flink cluster at %s are not checked: %s: %s",
+                rest.address,
+                type(error).__name__,
+                error,
             )
 
 
 def free_slots(config: FlinkConfiguration) -> int | None:
-    """Free slots of a cluster or of a local environment; None where Flink makes as many as a job asks for."""
+    """Free slots of a cluster or of a local environment; None where Flink makes as many as a job
+    asks for.
+    """
     rest = rest_of(config)
     if rest is None:
         return _slots_of_mini_cluster(config)
@@ -87,41 +109,56 @@ def free_slots(config: FlinkConfiguration) -> int | None:
 
 
 def check_scheduler(config: FlinkConfiguration, operator: str) -> None:
-    """Refuse Flink's adaptive scheduler, also in reactive mode: `operator` needs the number of tasks that is planned."""
+    """Refuse Flink's adaptive scheduler, also in reactive mode: `operator` needs the number of
+    tasks that is planned.
+    """
     found = config.get(_SCHEDULER, "") or config.get("scheduler-mode", "")
     rest = None if found else rest_of(config)
     if rest is not None:
         with suppress(OSError, ValueError, KeyError, TypeError):  # as in `check_slots`
-            found = {entry["key"]: entry["value"] for entry in rest.get("/jobmanager/config")}.get(_SCHEDULER, "")
+            found = {entry["key"]: entry["value"] for entry in rest.get("/jobmanager/config")}.get(
+                _SCHEDULER, ""
+            )
     if found.lower() in ("adaptive", "reactive"):
         raise ConfigurationError(
-            f"{operator} needs all of its tasks, but Flink's adaptive scheduler starts fewer where slots are missing. Set "
-            f"{_SCHEDULER} to default"
+            f"{operator} needs all of its tasks, but Flink's adaptive scheduler starts fewer where"
+            f" slots are missing. Set {_SCHEDULER} to default"
         )
 
 
 def rest_of(config: FlinkConfiguration) -> Rest | None:
-    """REST endpoint of the cluster that jobs run on; with high availability, that of the JobManager which was named."""
+    """REST endpoint of the cluster that jobs run on; with high availability, that of the JobManager
+    which was named.
+    """
     if config.get("execution.target", "") != "remote":
         return None
-    tls = any(config.get(key, "false").lower() == "true" for key in ("security.ssl.rest.enabled", "security.ssl.enabled"))
+    tls = any(
+        config.get(key, "false").lower() == "true"
+        for key in ("security.ssl.rest.enabled", "security.ssl.enabled")
+    )
     host = config.get("rest.address", "") or config.get("jobmanager.rpc.address", "")
-    return Rest(f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{config.get('rest.port', '8081')}")
+    return Rest(
+        f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{config.get('rest.port', '8081')}"  # noqa: E501
+    )
 
 
 def _check_mini_cluster(config: FlinkConfiguration, need: Need) -> None:
     slots = _slots_of_mini_cluster(config)
     if slots is not None and slots < need.slots:
         raise ConfigurationError(
-            f"{_needs(need)}, but the local environment has {slots}: taskmanager.numberOfTaskSlots is set to "
-            f"{config.get(_SLOTS, '')}. Leave it unset, raise it, or {need.remedy}."
+            f"{_needs(need)}, but the local environment has {slots}: taskmanager.numberOfTaskSlots"
+            f" is set to {config.get(_SLOTS, '')}. Leave it unset, raise it, or {need.remedy}."
         )
 
 
 def _slots_of_mini_cluster(config: FlinkConfiguration) -> int | None:
-    """Slots that were chosen; None where the mini cluster makes as many as the job needs, or Flink says what is wrong."""
+    """Slots that were chosen; None where the mini cluster makes as many as the job needs, or Flink
+    says what is wrong.
+    """
     with suppress(ValueError):
-        return int(config.get(_SLOTS, "")) * int(config.get("minicluster.number-of-taskmanagers", "1"))
+        return int(config.get(_SLOTS, "")) * int(
+            config.get("minicluster.number-of-taskmanagers", "1")
+        )
     return None
 
 
@@ -140,15 +177,16 @@ def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> N
             return
         if total < need.slots:
             raise ConfigurationError(
-                f"{_needs(need)}, but the Flink cluster at {rest.address} has {total} in all "
-                f"({_count(int(overview['taskmanagers']), 'TaskManager')}). Start more TaskManagers, raise "
-                f"taskmanager.numberOfTaskSlots, or {need.remedy}."
+                f"{_needs(need)}, but the Flink cluster at {rest.address} has {total} in all"
+                f" ({_count(int(overview['taskmanagers']), 'TaskManager')}). Start more"
+                f" TaskManagers, raise taskmanager.numberOfTaskSlots, or {need.remedy}."
             )
         if time.monotonic() >= deadline:
             raise ConfigurationError(
-                f"{_needs(need)}, but of the {total} of the Flink cluster at {rest.address} {free or 'none'} "
-                f"{'is' if free < 2 else 'are'} free; {_holders(rest)} the others. Wait until they are free, cancel what has "
-                f"them, start more TaskManagers, or {need.remedy}."
+                f"{_needs(need)}, but of the {total} of the Flink cluster at {rest.address}"
+                f" {free or 'none'} {'is' if free < 2 else 'are'} free; {_holders(rest)} the"
+                " others. Wait until they are free, cancel what has them, start more TaskManagers,"
+                f" or {need.remedy}."
             )
         time.sleep(_POLL_S)
 
@@ -166,7 +204,9 @@ def _holders(rest: Rest) -> str:
     """Jobs that have the other slots, as text for an error."""
     jobs = rest.jobs()
     names = " and ".join(f"'{_short(job['name'])}' ({job['jid']}, {job['state']})" for job in jobs)
-    return f"{names or 'a job that is just starting or ending'} {'have' if len(jobs) > 1 else 'has'}"
+    return (
+        f"{names or 'a job that is just starting or ending'} {'have' if len(jobs) > 1 else 'has'}"
+    )
 
 
 def _short(name: str) -> str:

@@ -1,4 +1,6 @@
-"""Setters and getters of each kind of operator; `accessors.pyi`, made by scripts/build_stubs.py, shows them to editors."""
+"""Setters and getters of each kind of operator; `accessors.pyi`, made by scripts/build_stubs.py,
+shows them to editors.
+"""
 
 from operators.params import catalog, data_catalog
 from operators.params.param import with_params
@@ -9,25 +11,40 @@ _KINDS = {
     "TrainParams": ("operators whose script trains a model", catalog.TRAIN),
     "TrainerParams": ("pipeline stages that train a model", catalog.TRAINER),
     "PredictParams": ("operators that predict", catalog.PREDICT),
-    "SavedModelPredictParams": ("operators that predict with a SavedModel", catalog.SAVED_MODEL_PREDICT),
+    "SavedModelPredictParams": (
+        "operators that predict with a SavedModel",
+        catalog.SAVED_MODEL_PREDICT,
+    ),
     "PredictStreamParams": ("operators that predict a stream", catalog.PREDICT_STREAM),
     "SavedModelPredictStreamParams": (
-        "operators that predict a stream with a SavedModel", catalog.SAVED_MODEL_PREDICT_STREAM,
+        "operators that predict a stream with a SavedModel",
+        catalog.SAVED_MODEL_PREDICT_STREAM,
     ),
     "AnyPredictParams": ("operators that predict with a model of any kind", catalog.ANY_PREDICT),
-    "AnyPredictStreamParams": ("operators that predict a stream with a model of any kind", catalog.ANY_PREDICT_STREAM),
+    "AnyPredictStreamParams": (
+        "operators that predict a stream with a model of any kind",
+        catalog.ANY_PREDICT_STREAM,
+    ),
     "KerasTrainParams": ("operators that train a Keras model of layers", catalog.KERAS_TRAIN),
-    "KerasTrainerParams": ("pipeline stages that train a Keras model of layers", catalog.KERAS_TRAINER),
-    "KerasPredictParams": ("operators that predict with a Keras model of layers", catalog.KERAS_PREDICT),
+    "KerasTrainerParams": (
+        "pipeline stages that train a Keras model of layers",
+        catalog.KERAS_TRAINER,
+    ),
+    "KerasPredictParams": (
+        "operators that predict with a Keras model of layers",
+        catalog.KERAS_PREDICT,
+    ),
     "KerasPredictStreamParams": (
-        "operators that predict a stream with a Keras model of layers", catalog.KERAS_PREDICT_STREAM,
+        "operators that predict a stream with a Keras model of layers",
+        catalog.KERAS_PREDICT_STREAM,
     ),
     "RandomTableParams": ("random tables", data_catalog.RANDOM_TABLE),
     "RandomStreamParams": ("random streams", data_catalog.RANDOM_STREAM),
     "CsvParams": ("CSV sources", data_catalog.CSV),
     "TypedFilesParams": ("sources of files of one format", data_catalog.TYPED_FILES),
     "TypedFilesStreamParams": (
-        "streams of files of one format", (*data_catalog.TYPED_FILES, data_catalog.SCAN_INTERVAL),
+        "streams of files of one format",
+        (*data_catalog.TYPED_FILES, data_catalog.SCAN_INTERVAL),
     ),
     "FilesParams": ("sources of files", data_catalog.FILES),
     "FilesStreamParams": ("streams of files", (*data_catalog.FILES, data_catalog.SCAN_INTERVAL)),
@@ -36,7 +53,9 @@ _KINDS = {
     "FilesSinkParams": ("sinks of Parquet, Feather and JSON files", data_catalog.FILES_SINK),
     "CsvSinkParams": ("CSV sinks", data_catalog.CSV_SINK),
     "TableSinkParams": ("sinks into tables of Flink", data_catalog.TABLE_SINK),
-}  # fmt: skip
+}
 
-ALL = tuple(with_params(name, f"Parameters of {users}.", params) for name, (users, params) in _KINDS.items())
+ALL = tuple(
+    with_params(name, f"Parameters of {users}.", params) for name, (users, params) in _KINDS.items()
+)
 globals().update((kind.__name__, kind) for kind in ALL)

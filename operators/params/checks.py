@@ -1,7 +1,9 @@
-"""Checks of parameter values: each returns the value to keep, or raises ValueError with the expectation.
+"""Checks of parameter values: each returns the value to keep, or raises ValueError with the
+expectation.
 
-The setters and getters of a parameter have the annotations of its check, in stubs and in the reference. They say what
-a caller may give; a check looks at the value all the same, because programs are seldom type-checked.
+The setters and getters of a parameter have the annotations of its check, in stubs and in the
+reference. They say what a caller may give; a check looks at the value all the same, because
+programs are seldom type-checked.
 """
 
 from __future__ import annotations
@@ -22,8 +24,16 @@ from operators.alink.java_times import zone_of
 from operators.params.function_script import FunctionScript, script_of
 
 _OWN_VARIABLES = {
-    "PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK",
-}  # fmt: skip
+    "PATH",
+    "PYTHONPATH",
+    "TF_CONFIG",
+    "TMPDIR",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+}
 
 
 def text(value: str) -> str:
@@ -61,7 +71,9 @@ schema_text = _text_read_by(Schema.parse)
 stream_schema_text = _text_read_by(lambda value: Schema.parse(split_watermark(value)[0]))
 
 
-def _script(expected: str, fits: Callable[[str], object], takes_config: bool) -> Callable[..., str | FunctionScript]:
+def _script(
+    expected: str, fits: Callable[[str], object], takes_config: bool
+) -> Callable[..., str | FunctionScript]:
     """Check for a script: a path, or a function that becomes one."""
 
     def convert(value: str | Callable[..., Any]) -> str | FunctionScript:
@@ -87,7 +99,11 @@ predict_function = _script(
 
 
 def texts(value: Sequence[str]) -> list[str]:
-    if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
+    if (
+        isinstance(value, str)
+        or not isinstance(value, (list, tuple))
+        or not all(isinstance(v, str) for v in value)
+    ):
         raise ValueError("a list of strings")
     return list(value)
 
@@ -112,7 +128,9 @@ def names(value: Sequence[str]) -> list[str]:
     names = texts(value)
     repeated = sorted({name for name in names if names.count(name) > 1})
     if not names or not all(names) or repeated:
-        raise ValueError(f"{expected} ({', '.join(repeated)} more than once)" if repeated else expected)
+        raise ValueError(
+            f"{expected} ({', '.join(repeated)} more than once)" if repeated else expected
+        )
     return names
 
 
@@ -133,7 +151,9 @@ def files(value: Sequence[str] | str) -> list[str]:
 def predicate(value: Any) -> Any:
     if (isinstance(value, (str, list)) and value) or type(value).__name__ == "Expression":
         return value
-    raise ValueError("a predicate as text, an expression of pyarrow, or its lists of (column, operator, value)")
+    raise ValueError(
+        "a predicate as text, an expression of pyarrow, or its lists of (column, operator, value)"
+    )
 
 
 def variables(value: Sequence[str]) -> list[str]:
@@ -150,10 +170,14 @@ def variables(value: Sequence[str]) -> list[str]:
     # The error does not show values, which may be secrets.
     wrong = [name for name in names if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)]
     if wrong or any("\0" in each for each in given):
-        raise ConfigurationError(f"expected {expected}; {', '.join(map(repr, wrong)) or 'a value'} is not valid")
+        raise ConfigurationError(
+            f"expected {expected}; {', '.join(map(repr, wrong)) or 'a value'} is not valid"
+        )
     ours = [name for name in names if name in _OWN_VARIABLES or name.startswith("AKDL_")]
     if ours:
-        raise ConfigurationError(f"{', '.join(ours)} cannot be set: each process needs its own value")
+        raise ConfigurationError(
+            f"{', '.join(ours)} cannot be set: each process needs its own value"
+        )
     return given
 
 
@@ -177,7 +201,9 @@ def count(smallest: int) -> Callable[[int], int]:
 
 def one_number_of_workers(value: int) -> int:
     if isinstance(value, (list, tuple)):
-        raise ValueError("one number, as only TF2TableModelTrainBatchOp and TFTableModelTrainBatchOp take a pair")
+        raise ValueError(
+            "one number, as only TF2TableModelTrainBatchOp and TFTableModelTrainBatchOp take a pair"
+        )
     return count(1)(value)
 
 
@@ -196,7 +222,11 @@ def _number(expected: str, fits: Callable[[float], bool]) -> Callable[[float], f
 
     def convert(value: float) -> float:
         with suppress(OverflowError):  # of an integer that has no float
-            if isinstance(value, numbers.Real) and not isinstance(value, bool) and fits(float(value)):
+            if (
+                isinstance(value, numbers.Real)
+                and not isinstance(value, bool)
+                and fits(float(value))
+            ):
                 return float(value)
         raise ValueError(expected)
 
@@ -222,14 +252,20 @@ def only(number: int, expected: str) -> Callable[[int], int]:
 
 
 only_zero = only(0, "0")
-default_environment = only(0, "0, the one environment of a program: choose it with useLocalEnv or useRemoteEnv")
+default_environment = only(
+    0, "0, the one environment of a program: choose it with useLocalEnv or useRemoteEnv"
+)
 one_file = only(1, "1: this program writes one file; other file sinks write in parallel")
 
 
 def read_time(text: str) -> datetime.datetime:
-    """Parse a date and time as Alink and Flink write them, with any number of digits after the seconds."""
+    """Parse a date and time as Alink and Flink write them, with any number of digits after the
+    seconds.
+    """
     # Before Python 3.11 there had to be three or six.
-    return datetime.datetime.fromisoformat(re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1))
+    return datetime.datetime.fromisoformat(
+        re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1)
+    )
 
 
 def time_text(value: str) -> str:

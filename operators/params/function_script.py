@@ -60,25 +60,46 @@ def script_of(function: object, takes_config: bool = True) -> FunctionScript:
             source.
     """
     if not isinstance(function, FunctionType):
-        raise ConfigurationError(f"expected a function defined with def, got a {type(function).__name__}")
+        raise ConfigurationError(
+            f"expected a function defined with def, got a {type(function).__name__}"
+        )
     name, inner = function.__name__, inspect.unwrap(function)
     if name == "<lambda>":
         raise ConfigurationError("a lambda cannot travel: write a function with def")
-    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if (
+        inspect.iscoroutinefunction(function)
+        or inspect.isgeneratorfunction(function)
+        or inspect.isasyncgenfunction(function)
+    ):
         called = "main(task_config)" if takes_config else f"{name}(**userParams)"
-        raise ConfigurationError(f"the function {name} is called as {called}, so it can be neither async nor a generator")
+        raise ConfigurationError(
+            f"the function {name} is called as {called}, so it can be neither async nor a generator"
+        )
     try:
         if takes_config:
             inspect.signature(function).bind(None)
     except TypeError as error:
         raise ConfigurationError(
-            f"the function {name} is called with one argument, the task config: {error}; other values travel in userParams"
+            f"the function {name} is called with one argument, the task config: {error}; other"
+            " values travel in userParams"
         ) from None
     parts = _Parts(name, inner)
     parts.add_function(inner)
     main = [] if name == "main" else [f"main = {name}"]
-    lines = ["from __future__ import annotations", "", *parts.imports, "", *parts.values, "", *parts.sources, *main, ""]
-    return FunctionScript(name, f"the function {name} of {inner.__code__.co_filename}", "\n".join(lines))
+    lines = [
+        "from __future__ import annotations",
+        "",
+        *parts.imports,
+        "",
+        *parts.values,
+        "",
+        *parts.sources,
+        *main,
+        "",
+    ]
+    return FunctionScript(
+        name, f"the function {name} of {inner.__code__.co_filename}", "\n".join(lines)
+    )
 
 
 class _Parts:
@@ -104,8 +125,8 @@ class _Parts:
         free = getattr(getattr(function, "__code__", None), "co_freevars", ())
         if free:
             raise ConfigurationError(
-                f"the function {function.__name__} uses {', '.join(free)} of the function around it, which cannot travel: "
-                f"{_REMEDY}"
+                f"the function {function.__name__} uses {', '.join(free)} of the function around"
+                f" it, which cannot travel: {_REMEDY}"
             )
         source = self._source_of(function)
         for name in _outer_names(source):
@@ -119,7 +140,11 @@ class _Parts:
         if name not in self._globals:
             return  # an error of the script itself, or a name that it makes with `global`
         value = self._globals[name]
-        if isinstance(value, (FunctionType, type)) and value.__module__ == self._module and value.__name__ == name:
+        if (
+            isinstance(value, (FunctionType, type))
+            and value.__module__ == self._module
+            and value.__name__ == name
+        ):
             self.add_function(inspect.unwrap(value) if isinstance(value, FunctionType) else value)
         elif _is_plain(value) and len(repr(value)) <= _LONGEST:
             self.values.append(f"{name} = {_literal(value)}")
@@ -130,9 +155,14 @@ class _Parts:
         elif self._is_importable(value):
             self.imports.append(f"from {value.__module__} import {value.__name__} as {name}")
         else:
-            kind = f"value of more than {_LONGEST} characters" if _is_plain(value) else type(value).__name__
+            kind = (
+                f"value of more than {_LONGEST} characters"
+                if _is_plain(value)
+                else type(value).__name__
+            )
             raise ConfigurationError(
-                f"the function {self._function} uses {name}, a {kind}, which cannot travel as source: {_REMEDY}"
+                f"the function {self._function} uses {name}, a {kind}, which cannot travel as"
+                f" source: {_REMEDY}"
             )
 
     def _is_importable(self, value: object) -> bool:
@@ -148,7 +178,8 @@ class _Parts:
         except (OSError, TypeError, SyntaxError):
             what = "class" if isinstance(thing, type) else "function"
             raise ConfigurationError(
-                f"the source of the {what} {thing.__name__} cannot be found: define it in a file or in a cell of a notebook"
+                f"the source of the {what} {thing.__name__} cannot be found: define it in a file or"
+                " in a cell of a notebook"
                 + (", or inside the function" if isinstance(thing, type) else "")
             ) from None
         return source
@@ -168,11 +199,17 @@ def _import_statements(module: dict[str, object]) -> dict[str, str]:
         except SyntaxError:
             continue
         for node in _outside_definitions(tree):
-            if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level):
+            if isinstance(node, ast.Import) or (
+                isinstance(node, ast.ImportFrom) and not node.level
+            ):
                 start = "import" if isinstance(node, ast.Import) else f"from {node.module} import"
                 for each in node.names:
-                    bound = each.asname or (each.name.partition(".")[0] if isinstance(node, ast.Import) else each.name)
-                    statements[bound] = f"{start} {each.name}" + (f" as {each.asname}" if each.asname else "")
+                    bound = each.asname or (
+                        each.name.partition(".")[0] if isinstance(node, ast.Import) else each.name
+                    )
+                    statements[bound] = f"{start} {each.name}" + (
+                        f" as {each.asname}" if each.asname else ""
+                    )
     return statements
 
 
@@ -186,9 +223,17 @@ def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
 def _outer_names(source: str) -> list[str]:
     """Global names in a definition, sorted; annotations are not evaluated."""
     top = symtable.symtable(f"from __future__ import annotations\n{source}", "script", "exec")
-    names = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced() and not symbol.is_assigned()}
+    names = {
+        symbol.get_name()
+        for symbol in top.get_symbols()
+        if symbol.is_referenced() and not symbol.is_assigned()
+    }
     for table in _tables(top):
-        names |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+        names |= {
+            symbol.get_name()
+            for symbol in table.get_symbols()
+            if symbol.is_global() and symbol.is_referenced()
+        }
     return sorted(names - {"annotations"})
 
 
@@ -217,5 +262,7 @@ def _literal(value: Any) -> str:
     if type(value) in (list, tuple, set, frozenset):
         return f"{type(value).__name__}([{', '.join(map(_literal, value))}])"
     if type(value) is dict:
-        return f"{{{', '.join(f'{_literal(key)}: {_literal(each)}' for key, each in value.items())}}}"
+        return (
+            f"{{{', '.join(f'{_literal(key)}: {_literal(each)}' for key, each in value.items())}}}"
+        )
     return repr(value)

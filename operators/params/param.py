@@ -18,7 +18,8 @@ from operators.alink.missing_names import instead_of
 from operators.params.rendering import Description, Rendered, value_text
 
 _Value = TypeVar("_Value")
-OF_TABLES = "schemaStr"  # no parameter has a getter of this name: getSchemaStr gives the columns of all tables in one form
+# no parameter has a getter of this name: getSchemaStr gives the columns of all tables in one form
+OF_TABLES = "schemaStr"
 REQUIRED = object()  # default of a parameter that the user has to set; None is a value
 
 
@@ -26,8 +27,8 @@ REQUIRED = object()  # default of a parameter that the user has to set; None is 
 class Param:
     """A parameter of operators.
 
-    `convert`, one of `operators.params.checks`, returns the value to keep, or raises ValueError with what was expected. The
-    setter and the getter have its annotations.
+    `convert`, one of `operators.params.checks`, returns the value to keep, or raises ValueError
+    with what was expected. The setter and the getter have its annotations.
     """
 
     name: str
@@ -54,16 +55,23 @@ class Param:
         try:
             return self.convert(value)
         except (ValueError, BridgeError) as error:
-            reason = error if isinstance(error, BridgeError) else f"expected {error}, got {got(value)}"
+            reason = (
+                error if isinstance(error, BridgeError) else f"expected {error}, got {got(value)}"
+            )
             raise ConfigurationError(f"{where}: {reason}") from None
 
     @property
     def summary(self) -> str:
-        return f"{self.doc} ({'required' if self.default is REQUIRED else f'default {self.default!r}'})"
+        return (
+            f"{self.doc}"
+            f" ({'required' if self.default is REQUIRED else f'default {self.default!r}'})"
+        )
 
 
 class WithParams(Rendered):
-    """Base of classes with parameters, see `with_params`. None stands for a parameter that is not set."""
+    """Base of classes with parameters, see `with_params`. None stands for a parameter that is not
+    set.
+    """
 
     params: ClassVar[tuple[Param, ...]] = ()
 
@@ -76,20 +84,29 @@ class WithParams(Rendered):
         if unknown:
             known = ", ".join(param.name for param in self.params)
             hint = instead_of(unknown[0]) or f"{did_you_mean(unknown[0], by_name)}; it has {known}"
-            raise ConfigurationError(f"{type(self).__name__} has no parameter {', '.join(map(repr, unknown))}{hint}")
+            raise ConfigurationError(
+                f"{type(self).__name__} has no parameter {', '.join(map(repr, unknown))}{hint}"
+            )
         for name, value in values.items():
             if value is not None and by_name[name].name in self._values:
-                raise ConfigurationError(f"{type(self).__name__}: {by_name[name].name!r} is given twice, also as {name!r}")
+                raise ConfigurationError(
+                    f"{type(self).__name__}: {by_name[name].name!r} is given twice, also as"
+                    f" {name!r}"
+                )
             self._set(by_name[name], name, value)
 
     def _description(self) -> Description:
-        return replace(super()._description(), settings={name: value_text(name, v) for name, v in self._values.items()})
+        return replace(
+            super()._description(),
+            settings={name: value_text(name, v) for name, v in self._values.items()},
+        )
 
     def _set(self, param: Param, name: str, value: object) -> None:
         if self._fixed:
             raise ConfigurationError(
-                f"{type(self).__name__}: parameter {name!r} is set too late, the operator's table exists already: set it "
-                "before the operator is linked or its columns are asked for, or make a new operator"
+                f"{type(self).__name__}: parameter {name!r} is set too late, the operator's table"
+                " exists already: set it before the operator is linked or its columns are asked"
+                " for, or make a new operator"
             )
         if value is None:
             self._values.pop(param.name, None)
@@ -103,22 +120,32 @@ class WithParams(Rendered):
         if param.name in self._values:
             return self._values[param.name]
         if param.default is REQUIRED:
-            raise ConfigurationError(f"{type(self).__name__}: parameter {param.name!r} is not set and has no default")
+            raise ConfigurationError(
+                f"{type(self).__name__}: parameter {param.name!r} is not set and has no default"
+            )
         return param.default
 
     def _values_of_all(self) -> dict[str, Any]:
         """Values of all parameters; one error names all that are missing."""
-        missing = [p.name for p in self.params if p.default is REQUIRED and p.name not in self._values]
+        missing = [
+            p.name for p in self.params if p.default is REQUIRED and p.name not in self._values
+        ]
         if missing:
-            raise ConfigurationError(f"{type(self).__name__}: set {', '.join(map(repr, missing))} before it is linked or run")
+            raise ConfigurationError(
+                f"{type(self).__name__}: set {', '.join(map(repr, missing))} before it is linked"
+                " or run"
+            )
         return {param.name: self._get(param) for param in self.params}
 
-    def _check_known(self, parameter: str, names: Sequence[str] | None, existing: Sequence[str]) -> None:
+    def _check_known(
+        self, parameter: str, names: Sequence[str] | None, existing: Sequence[str]
+    ) -> None:
         unknown = [name for name in names or () if name not in existing]
         if unknown:
             named = ", ".join(map(repr, unknown)) + did_you_mean(unknown[0], existing)
             raise ConfigurationError(
-                f"{type(self).__name__}: parameter {parameter!r} names {named}; the input has {', '.join(map(repr, existing))}"
+                f"{type(self).__name__}: parameter {parameter!r} names {named}; the input has"
+                f" {', '.join(map(repr, existing))}"
             )
 
     def _fix(self) -> None:
@@ -127,18 +154,30 @@ class WithParams(Rendered):
 
 
 def fields_of(kind: type, values: Mapping[str, _Value]) -> dict[str, _Value]:
-    """Values for the fields of a dataclass that have the names of parameters, such as saveEvery for save_every_s."""
-    names = {each.name: re.sub("_(.)", lambda found: found[1].upper(), each.name.removesuffix("_s")) for each in fields(kind)}
+    """Values for the fields of a dataclass that have the names of parameters, such as saveEvery for
+    save_every_s.
+    """
+    names = {
+        each.name: re.sub("_(.)", lambda found: found[1].upper(), each.name.removesuffix("_s"))
+        for each in fields(kind)
+    }
     return {field: values[name] for field, name in names.items() if name in values}
 
 
 def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
     """Make a class with a setter and a getter for each parameter and each of its aliases."""
-    members: dict[str, Any] = {"params": tuple(params), "__doc__": doc, "__module__": "operators.params.accessors"}
+    members: dict[str, Any] = {
+        "params": tuple(params),
+        "__doc__": doc,
+        "__module__": "operators.params.accessors",
+    }
     members["__signature__"] = _signature(params)
     for param in params:
         for alias in param.names:
-            for method in (_setter(param, alias), *([_getter(param, alias)] if alias != OF_TABLES else [])):
+            for method in (
+                _setter(param, alias),
+                *([_getter(param, alias)] if alias != OF_TABLES else []),
+            ):
                 method.__qualname__ = f"{name}.{method.__name__}"
                 members[method.__name__] = method
     return type(name, (WithParams,), members)
@@ -149,7 +188,11 @@ def _signature(params: Sequence[Param]) -> Signature:
     parameters = []
     for param in params:
         default = Parameter.empty if param.default is REQUIRED else param.default
-        parameters.append(Parameter(param.name, Parameter.KEYWORD_ONLY, default=default, annotation=param.annotation))
+        parameters.append(
+            Parameter(
+                param.name, Parameter.KEYWORD_ONLY, default=default, annotation=param.annotation
+            )
+        )
     return Signature(parameters)
 
 

@@ -1,7 +1,9 @@
-"""Settings of a prediction, made of the parameters of a predictor and of the columns of its rows; without Flink.
+"""Settings of a prediction, made of the parameters of a predictor and of the columns of its rows;
+without Flink.
 
-The message `Serving` has the parameters of the model under their own names, so they are copied here as a whole, and no code
-between the catalogue and the module of `akdl.serving` that acts on a parameter has to know it.
+The message `Serving` has the parameters of the model under their own names, so they are copied here
+as a whole, and no code between the catalogue and the module of `akdl.serving` that acts on a
+parameter has to know it.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ from operators.params.param import WithParams
 
 
 def fed_columns(params: WithParams, columns: Sequence[str]) -> list[str]:
-    """Columns whose cells the process of the model gets: its inputs, and then the column of keys."""
+    """Columns whose cells the process of the model gets: its inputs, and then the column of
+    keys.
+    """
     values = params._values_of_all()
     keys = [] if values.get("modelKeyCol") is None else [values["modelKeyCol"]]
     for parameter, names in (
-        ("selectedCols", values["selectedCols"]), ("reservedCols", values["reservedCols"]), ("modelKeyCol", keys),
-    ):  # fmt: skip
+        ("selectedCols", values["selectedCols"]),
+        ("reservedCols", values["reservedCols"]),
+        ("modelKeyCol", keys),
+    ):
         params._check_known(parameter, names, columns)
     selected = columns if values["selectedCols"] is None else values["selectedCols"]
     return [*(name for name in selected if name not in keys), *keys]
@@ -48,8 +54,9 @@ def serving_of(params: WithParams, inputs: Schema) -> Serving:
     check_key(name, "modelKeyCol", [column for column in inputs if column.name == key])
     params._check_known("defaults", list(json.loads(values["defaults"])), fed)
     for parameter, names, other in (
-        ("inputSignatureDefs", fed, "selectedCols"), ("outputSignatureDefs", outputs.names, "outputSchemaStr"),
-    ):  # fmt: skip
+        ("inputSignatureDefs", fed, "selectedCols"),
+        ("outputSignatureDefs", outputs.names, "outputSchemaStr"),
+    ):
         keys = values.get(parameter)
         if keys is not None and len(keys) != len(names):
             expected = f"{len(names)} names for the columns of {other} ({', '.join(names)})"
@@ -69,26 +76,33 @@ def check_key(name: str, parameter: str, columns: Sequence[Column]) -> None:
     for column in columns:
         if column.type.is_array or column.type.kind not in (*INTEGERS, Kind.STRING):
             raise ConfigurationError(
-                f"{name}: {parameter}: expected a column of integers or texts, got {column.name!r}, {column.type.sql}"
+                f"{name}: {parameter}: expected a column of integers or texts, got {column.name!r},"
+                f" {column.type.sql}"
             )
 
 
 def predicted_schema(serving: Serving) -> Schema:
     """All columns that the process of the model returns."""
-    return Schema(tuple(Column(column.name, parse_type(column.type)) for column in result_columns(serving)))
+    return Schema(
+        tuple(Column(column.name, parse_type(column.type)) for column in result_columns(serving))
+    )
 
 
-def columns_of_result(params: WithParams, columns: Sequence[str], outputs: Sequence[str]) -> list[tuple[str, bool]]:
+def columns_of_result(
+    params: WithParams, columns: Sequence[str], outputs: Sequence[str]
+) -> list[tuple[str, bool]]:
     """Columns of the result: name, and True for an output, False for an input that stays.
 
-    Reserved columns come in the order of the input, then outputs; an output named like an input column takes its place.
+    Reserved columns come in the order of the input, then outputs; an output named like an input
+    column takes its place.
     """
     reserved = params._values_of_all()["reservedCols"]
     both = [name for name in reserved or () if name in outputs]
     if both:
         raise ConfigurationError(
-            f"{type(params).__name__}: reservedCols and outputSchemaStr both name {listed(both)}: give the output another name "
-            "in outputSchemaStr, or leave the column out of reservedCols, and the output replaces it"
+            f"{type(params).__name__}: reservedCols and outputSchemaStr both name {listed(both)}:"
+            " give the output another name in outputSchemaStr, or leave the column out of"
+            " reservedCols, and the output replaces it"
         )
     kept = columns if reserved is None else reserved
     front = [(name, name in outputs) for name in columns if name in outputs or name in kept]

@@ -1,4 +1,6 @@
-"""Representation of operators, stages and environments at a prompt and in a notebook. Pure: it starts nothing."""
+"""Representation of operators, stages and environments at a prompt and in a notebook. Pure: it
+starts nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _COLUMNS = 12  # columns in a line of text
 
 @dataclass(frozen=True)
 class Description:
-    """Content of a representation: parameters that were set, and the columns, None where they are not known yet."""
+    """Content of a representation: parameters that were set, and the columns, None where they are
+    not known yet.
+    """
 
     title: str
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -57,8 +61,12 @@ def as_html(described: Description) -> str:
     parts = [f"<strong>{escape(described.title)}</strong>"]
     if described.note:
         parts.append(f" <em>{escape(described.note)}</em>")
-    parts += [_table(("parameter", "value"), described.settings.items())] if described.settings else []
-    parts += [_table(("column", "type"), described.columns)] if described.columns is not None else []
+    parts += (
+        [_table(("parameter", "value"), described.settings.items())] if described.settings else []
+    )
+    parts += (
+        [_table(("column", "type"), described.columns)] if described.columns is not None else []
+    )
     return f"<div>{''.join(parts)}</div>"
 
 
@@ -76,6 +84,8 @@ def value_text(name: str, value: object) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[tuple[str, str]]) -> str:
-    cells = ["".join(f'<td style="text-align: left">{escape(cell)}</td>' for cell in row) for row in rows]
+    cells = [
+        "".join(f'<td style="text-align: left">{escape(cell)}</td>' for cell in row) for row in rows
+    ]
     head = "".join(f'<th style="text-align: left">{escape(text)}</th>' for text in heads)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{row}</tr>' for row in cells)}</tbody></table>"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{row}</tr>' for row in cells)}</tbody></table>"  # noqa: E501

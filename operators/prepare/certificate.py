@@ -1,4 +1,6 @@
-"""Certificate of one job, with which members of a group identify each other and encrypt their messages."""
+"""Certificate of one job, with which members of a group identify each other and encrypt their
+messages.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ def new_certificate(operator: str) -> Certificate:
         from cryptography.x509.oid import NameOID
     except ImportError:
         raise ConfigurationError(
-            f"{operator}: groupTls needs the package cryptography where the job is made: install the extra tls of akdl, as you "
-            "installed akdl"
+            f"{operator}: groupTls needs the package cryptography where the job is made: install"
+            " the extra tls of akdl, as you installed akdl"
         ) from None
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, TLS_NAME)])
@@ -52,5 +54,7 @@ def new_certificate(operator: str) -> Certificate:
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(TLS_NAME)]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     return Certificate(private, signed.public_bytes(serialization.Encoding.PEM))

@@ -23,7 +23,11 @@ def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
     """
     with scratch_folder() as folder:
         with refused_at(f"{operator}: parameter {parameter!r}", FileError):
-            path = fetch(address, folder) if is_remote(address) else os.path.abspath(local_path(address))
+            path = (
+                fetch(address, folder)
+                if is_remote(address)
+                else os.path.abspath(local_path(address))
+            )
             if not os.path.exists(path):
                 raise FileError(f"there is no file {path}")
         yield path

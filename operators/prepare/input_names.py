@@ -23,8 +23,9 @@ def warn_of_names(operator: str, columns: Sequence[str]) -> None:
     if found:
         reasons = "; ".join(f"{name!r} {reason}" for name, reason in found.items())
         logger.warning(
-            "%s: a SavedModel of Keras cannot have inputs with the names of these columns: %s. If the model takes one of them, "
-            'rename it before the training, as in .select("`%s` AS other_name"): else saving fails after the training',
+            "%s: a SavedModel of Keras cannot have inputs with the names of these columns: %s. If"
+            ' the model takes one of them, rename it before the training, as in .select("`%s` AS'
+            ' other_name"): else saving fails after the training',
             operator,
             reasons,
             next(iter(found)),
@@ -47,5 +48,9 @@ def odd_names(columns: Sequence[str]) -> dict[str, str]:
             found[name] = f"is the same name as {same!r} for TensorFlow"
         elif re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
             is_changed = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_./-]*", name)
-            found[name] = "is changed by TensorFlow" if is_changed else "has a character that TensorFlow does not take there"
+            found[name] = (
+                "is changed by TensorFlow"
+                if is_changed
+                else "has a character that TensorFlow does not take there"
+            )
     return found

@@ -56,25 +56,38 @@ _TREE = re.compile(r"^[\s×╰├─▶│]*((error|cause): )?", re.MULTILINE)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `akdl env` and return its exit status."""
-    parser = argparse.ArgumentParser(prog="akdl env", description="Python environments that were made for scripts.")
+    parser = argparse.ArgumentParser(
+        prog="akdl env", description="Python environments that were made for scripts."
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("list", help="show the environments")
     make = commands.add_parser("make", help="make an environment, or find it, and print its Python")
     make.add_argument(
-        "wanted", metavar="REQUIREMENT", nargs="+", help="such as 'tensorflow==2.21.*' or 'python==3.11.*'; or a FILE"
+        "wanted",
+        metavar="REQUIREMENT",
+        nargs="+",
+        help="such as 'tensorflow==2.21.*' or 'python==3.11.*'; or a FILE",
     )
-    make.add_argument("--pack", action="store_true", help="print the path of an archive that can be sent to other hosts")
+    make.add_argument(
+        "--pack",
+        action="store_true",
+        help="print the path of an archive that can be sent to other hosts",
+    )
     remove = commands.add_parser("remove", help="remove environments that no program uses")
-    remove.add_argument("names", metavar="NAME", nargs="+", help="beginning of a name that `list` shows, or all")
+    remove.add_argument(
+        "names", metavar="NAME", nargs="+", help="beginning of a name that `list` shows, or all"
+    )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         if options.command == "make":
-            (first, *others) = options.wanted
+            first, *others = options.wanted
             is_file = not others and os.path.isfile(first)
             wanted = wanted_by(first if is_file else options.wanted)
             if wanted is None:
-                raise ConfigurationError(f"{first}: expected requirements, a requirements.txt or a pyproject.toml")
+                raise ConfigurationError(
+                    f"{first}: expected requirements, a requirements.txt or a pyproject.toml"
+                )
             lines = [(packed_env if options.pack else made_python)(wanted)]
         else:
             lines = list(_listed()) if options.command == "list" else list(_removed(options.names))
@@ -85,7 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def made_python(wanted: Wanted) -> str:
-    """Interpreter of the environment with these requirements, which is made if need be and kept until this program ends."""
+    """Interpreter of the environment with these requirements, which is made if need be and kept
+    until this program ends.
+    """
     return str(_python_in(_made(wanted)))
 
 
@@ -112,9 +127,21 @@ def _made(wanted: Wanted) -> Path:
     # base interpreter is named, because the virtual environment of this program may be removed
     # before the new one.
     fits = SpecifierSet(wanted.python).contains(version, prereleases=True)
-    python = os.path.realpath(getattr(sys, "_base_executable", sys.executable)) if fits else wanted.python
+    python = (
+        os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+        if fits
+        else wanted.python
+    )
     lines = [*wanted.lines, *_own_side()]
-    described = json.dumps([sorted(lines), python, version if fits else "", sysconfig.get_platform(), platform.libc_ver()])
+    described = json.dumps(
+        [
+            sorted(lines),
+            python,
+            version if fits else "",
+            sysconfig.get_platform(),
+            platform.libc_ver(),
+        ]
+    )
     folder = cache / hashlib.sha256(described.encode()).hexdigest()[:32]
     try:
         os.makedirs(cache, 0o700, exist_ok=True)
@@ -137,7 +164,8 @@ def _made(wanted: Wanted) -> Path:
             raise
     except OSError as error:
         raise ConfigurationError(
-            f"no Python environment with {wanted.shown} could be made in {cache}: {error}. XDG_CACHE_HOME names another folder"
+            f"no Python environment with {wanted.shown} could be made in {cache}: {error}."
+            " XDG_CACHE_HOME names another folder"
         ) from None
     return folder
 
@@ -149,7 +177,11 @@ def _make(folder: Path, wanted: Wanted, lines: list[str], python: str) -> None:
     """
     started = time.monotonic()
     # Programs without a configuration of logging show warnings, and this may take minutes.
-    logger.warning("making a Python environment with %s in %s; it stays there for other programs", wanted.shown, folder)
+    logger.warning(
+        "making a Python environment with %s in %s; it stays there for other programs",
+        wanted.shown,
+        folder,
+    )
     # A program that was killed leaves half an environment, and an environment is useless once its
     # base Python has been removed.
     shutil.rmtree(folder / "env", ignore_errors=True)
@@ -157,19 +189,32 @@ def _make(folder: Path, wanted: Wanted, lines: list[str], python: str) -> None:
         file.write("\n".join([f"# {wanted.shown}", *lines, ""]))
     _uv(wanted, folder, "venv", "--no-project", f"--python={python}", "env")
     try:
-        _uv(wanted, folder, "pip", "install", "--python", str(_python_in(folder)), "--requirement", _REQUIREMENTS)
+        _uv(
+            wanted,
+            folder,
+            "pip",
+            "install",
+            "--python",
+            str(_python_in(folder)),
+            "--requirement",
+            _REQUIREMENTS,
+        )
     except ConfigurationError as error:
-        # uv's words, which a test compares, as each Python that is tried costs up to 10 s where the index is slow.
+        # uv's words, which a test compares, as each Python that is tried costs up to 10 s where the
+        # index is slow.
         others = re.findall(r"`cp3(\d+)m?`", str(error).partition("we only found wheels for")[2])
         if wanted.python or not others:
             raise
-        wanted = Wanted(wanted.lines, f"==3.{others[-1]}.*")  # the newest Python that the packages have
+        # the newest Python that the packages have
+        wanted = Wanted(wanted.lines, f"==3.{others[-1]}.*")
         _make(folder, wanted, lines, wanted.python)
         return
     status, output = look_into(str(_python_in(folder)))
     if status:
         reason = output.rpartition("cannot be used: ")[2].partition("; install")[0]
-        raise ConfigurationError(f"a Python environment with {wanted.shown} cannot run scripts: {reason}. Require it too")
+        raise ConfigurationError(
+            f"a Python environment with {wanted.shown} cannot run scripts: {reason}. Require it too"
+        )
     (folder / _COMPLETE).touch()
     logger.warning("made it in %.1f s: %s", time.monotonic() - started, output)
 
@@ -181,15 +226,21 @@ def _uv(wanted: Wanted, folder: Path, *arguments: str) -> None:
     hidden = ("PYTHON", "VIRTUAL_ENV", "CONDA_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     done = subprocess.run(
-        [_find_uv(), "--quiet", "--color=never", *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, errors="replace",
-    )  # fmt: skip
+        [_find_uv(), "--quiet", "--color=never", *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
     if done.returncode:
         reason = textwrap.shorten(masked(_TREE.sub("", done.stderr)), 1000)
         raise ConfigurationError(
-            f"no Python environment with {wanted.shown} could be made. uv: {reason or f'status {done.returncode}'}\n"
-            "Change the requirements; where no package index is reached, name one in UV_DEFAULT_INDEX, or an environment that "
-            "exists in pythonEnv"
+            f"no Python environment with {wanted.shown} could be made. uv:"
+            f" {reason or f'status {done.returncode}'}\nChange the requirements; where no package"
+            " index is reached, name one in UV_DEFAULT_INDEX, or an environment that exists in"
+            " pythonEnv"
         )
 
 
@@ -201,7 +252,9 @@ def _find_uv() -> str:
         return str(find_uv_bin())
     found = shutil.which("uv")
     if found is None:
-        raise ConfigurationError("making a Python environment needs uv, which is not there: pip install uv")
+        raise ConfigurationError(
+            "making a Python environment needs uv, which is not there: pip install uv"
+        )
     return found
 
 
@@ -229,7 +282,10 @@ def _is_complete(folder: Path) -> bool:
 
 def _environments(cache: Path) -> list[Path]:
     """Folders of environments, the last used first."""
-    used = {folder: (folder / _COMPLETE).stat().st_mtime if _is_complete(folder) else 0.0 for folder in cache.glob("?" * 32)}
+    used = {
+        folder: (folder / _COMPLETE).stat().st_mtime if _is_complete(folder) else 0.0
+        for folder in cache.glob("?" * 32)
+    }
     return sorted(used, key=lambda folder: -used[folder])
 
 
@@ -243,15 +299,28 @@ def _pack(folder: Path, archive: Path) -> None:
     # in the same folder as the interpreter.
     if str(base) in _SYSTEM or not (base / "lib" / library.name / "os.py").exists():
         raise ConfigurationError(
-            f"the Python {python} belongs to this system and cannot be packed for other hosts: start the program with a Python "
-            "of its own, as `uv python install` brings it, or name an archive in pythonEnv"
+            f"the Python {python} belongs to this system and cannot be packed for other hosts:"
+            " start the program with a Python of its own, as `uv python install` brings it, or"
+            " name an archive in pythonEnv"
         )
-    with WholeFile(str(archive)) as file, tarfile.open(mode="w:gz", fileobj=file, compresslevel=1, dereference=True) as packed:
+    with (
+        WholeFile(str(archive)) as file,
+        tarfile.open(mode="w:gz", fileobj=file, compresslevel=1, dereference=True) as packed,
+    ):
         packed.add(python, "bin/python")
         for each in [*(base / "lib").glob("libpython*"), base / "lib" / library.name]:
-            packed.add(each, f"lib/{each.name}", filter=lambda entry: None if _LEFT_OUT.search(entry.name) else entry)
+            packed.add(
+                each,
+                f"lib/{each.name}",
+                filter=lambda entry: None if _LEFT_OUT.search(entry.name) else entry,
+            )
         packed.add(library / "site-packages", f"lib/{library.name}/site-packages")
-    logger.warning("packed %s in %.1f s: %d MB", archive, time.monotonic() - started, archive.stat().st_size >> 20)
+    logger.warning(
+        "packed %s in %.1f s: %d MB",
+        archive,
+        time.monotonic() - started,
+        archive.stat().st_size >> 20,
+    )
 
 
 def _listed() -> Iterator[str]:
@@ -259,7 +328,9 @@ def _listed() -> Iterator[str]:
     yield f"environments in {cache}"
     for folder in _environments(cache):
         if _is_complete(folder):
-            used = time.strftime("%Y-%m-%d %H:%M", time.localtime((folder / _COMPLETE).stat().st_mtime))
+            used = time.strftime(
+                "%Y-%m-%d %H:%M", time.localtime((folder / _COMPLETE).stat().st_mtime)
+            )
             with open(folder / _REQUIREMENTS, encoding="utf-8") as file:
                 yield f"{folder.name[:12]}  last used {used}  {file.readline()[2:].strip()}"
 

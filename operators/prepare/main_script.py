@@ -21,14 +21,25 @@ from bridge.exceptions import ConfigurationError
 from bridge.settings import UserFile
 
 # With these a module makes names that its source does not show.
-_MAKES_NAMES = {"exec", "eval", "globals", "locals", "setattr", "vars", "__dict__", "__getattr__", "modules"}
+_MAKES_NAMES = {
+    "exec",
+    "eval",
+    "globals",
+    "locals",
+    "setattr",
+    "vars",
+    "__dict__",
+    "__getattr__",
+    "modules",
+}
 
 # A script with one of these words may coordinate its workers. A script without any trains one model
 # in each worker, of which only the chief's is kept, and the user is warned at the end.
 _TOGETHER = re.compile(
     rb"(?i)strategy|distribute|horovod|sync_optimizer|train_and_evaluate|TF_CONFIG|task_type|task_index|num_workers|\bcluster\b|akdl\.engine"
 )
-_ESTIMATOR = re.compile(rb"(?m)^(?:from|import) akdl\.(estimator|models\.tf\.dnn)\b")  # Keras trains a DNN, but not in a group
+# Keras trains a DNN, but not in a group
+_ESTIMATOR = re.compile(rb"(?m)^(?:from|import) akdl\.(estimator|models\.tf\.dnn)\b")
 _IN_STEP = re.compile(rb"\b(?:train_estimator|generate_run_config|train_and_evaluate)\b")
 # A script that contains one of these chooses by version or handles the missing Estimator, so it may
 # train in another way.
@@ -36,7 +47,9 @@ _CHOOSES = re.compile(rb"tf_version\(|__version__|EstimatorMissing|hasattr|\bexc
 
 
 def check_main(operator: str, origin: str, source: bytes, size: int) -> bool:
-    """Refuse a main script with nothing to run; True where it needs `tf.estimator` in a group of this size."""
+    """Refuse a main script with nothing to run; True where it needs `tf.estimator` in a group of
+    this size.
+    """
     names = names_of(source)
     if names is None or MAIN in names or any(name.startswith("awf_") for name in names):
         found = None if _CHOOSES.search(source) else _ESTIMATOR.search(source)
@@ -49,14 +62,18 @@ def check_main(operator: str, origin: str, source: bytes, size: int) -> bool:
 
 
 def estimator_in_step(source: bytes) -> bool:
-    """True where a script shows that it trains an Estimator, whose workers are in step without parameter servers."""
+    """True where a script shows that it trains an Estimator, whose workers are in step without
+    parameter servers.
+    """
     return _IN_STEP.search(source) is not None
 
 
 def check_group(operator: str, source: bytes, env_vars: Sequence[str]) -> None:
     """Refuse a group under TensorFlow's strategies where this program's Keras cannot train it."""
     environment = {**os.environ, **dict(each.split("=", 1) for each in env_vars if "=" in each)}
-    if keras_3(installed("keras"), environment) and {"choose_strategy", "train_keras_model"} <= (names_of(source) or set()):
+    if keras_3(installed("keras"), environment) and {"choose_strategy", "train_keras_model"} <= (
+        names_of(source) or set()
+    ):
         raise ConfigurationError(f"{operator}: {NO_GROUP_OF_KERAS_3}")
 
 
@@ -68,24 +85,42 @@ def check_defines(operator: str, origin: str, source: bytes, function: str) -> N
     names = names_of(source)
     if names is not None and function not in names:
         hint = did_you_mean(function, sorted(names))
-        raise ConfigurationError(f"{operator}: predictFn: {origin} defines no function {function!r}{hint}")
+        raise ConfigurationError(
+            f"{operator}: predictFn: {origin} defines no function {function!r}{hint}"
+        )
 
 
 def trains_apart(files: Sequence[UserFile], main_script: str) -> bool:
-    """True where a script with a `main` shows no sign that its workers train together or know of each other."""
+    """True where a script with a `main` shows no sign that its workers train together or know of
+    each other.
+    """
     sources = {file.path: file.content for file in files if file.path.endswith(".py")}
     names = names_of(sources.get(main_script, b""))
-    return names is not None and MAIN in names and not any(_TOGETHER.search(source) for source in sources.values())
+    return (
+        names is not None
+        and MAIN in names
+        and not any(_TOGETHER.search(source) for source in sources.values())
+    )
 
 
 def names_of(source: bytes) -> set[str] | None:
-    """Names that a module defines, also inside `if` and loops; None where its source does not show all of them."""
+    """Names that a module defines, also inside `if` and loops; None where its source does not show
+    all of them.
+    """
     nodes = list(ast.walk(ast.parse(source)))
-    imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
-    if "*" in imported or any(getattr(node, "id", getattr(node, "attr", None)) in _MAKES_NAMES for node in nodes):
+    imported = {
+        alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    if "*" in imported or any(
+        getattr(node, "id", getattr(node, "attr", None)) in _MAKES_NAMES for node in nodes
+    ):
         return None
     # It takes bytes as well, with the encoding that they declare.
     symbols = symtable.symtable(source, "script", "exec").get_symbols()  # type: ignore[arg-type]
-    names = {each.get_name() for each in symbols if each.is_assigned() or each.is_imported() or each.is_namespace()}
+    names = {
+        each.get_name()
+        for each in symbols
+        if each.is_assigned() or each.is_imported() or each.is_namespace()
+    }
     # A function may assign to a name of the module.
     return names | {name for node in nodes if isinstance(node, ast.Global) for name in node.names}

@@ -13,7 +13,15 @@ import zipfile
 from collections.abc import Iterable
 
 from akdl.storage.ak_records import is_ak_file
-from akdl.storage.files import FileError, fetch, file_states, is_remote, local_path, place_of, sha256_of
+from akdl.storage.files import (
+    FileError,
+    fetch,
+    file_states,
+    is_remote,
+    local_path,
+    place_of,
+    sha256_of,
+)
 from akdl.storage.model_archive import unpack
 from akdl.storage.model_forms import ModelError, find_model, is_model_file
 from akdl.storage.model_place import ModelFolder, PlacedModel, check_model, get_model, named_model
@@ -26,7 +34,9 @@ _placed: dict[str, PlacedModel] = {}
 
 
 def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -> str:
-    """Pack the rows of a model table, read one by one, as a file that travels with jobs; rows may refer to `model_dir`."""
+    """Pack the rows of a model table, read one by one, as a file that travels with jobs; rows may
+    refer to `model_dir`.
+    """
     with scratch_folder() as place:
         if model_dir is not None:
             # The table of a model in `modelDir` has one short row that names it, so the list
@@ -34,7 +44,8 @@ def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -
             rows = list(rows)
             name = named_model(rows[0][1]) if len(rows) == 1 else None
             if name is not None:
-                # Another name than that of a file that only travels: a saved pipeline may hold an equal one.
+                # Another name than that of a file that only travels: a saved pipeline may hold an
+                # equal one.
                 path = named_by_content(get_model(name, model_dir, place), "placed")[0]
                 _placed[path] = PlacedModel(name, model_dir)
                 return path
@@ -44,7 +55,8 @@ def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -
 def packed_model(where: str, address: str, is_any: bool = False) -> str:
     """Pack the model at an address as a file that travels with jobs; errors begin with `where`.
 
-    A place `is_any` that has a folder of models, one for each key, or what the function of a user loads.
+    A place `is_any` that has a folder of models, one for each key, or what the function of a user
+    loads.
     """
     with refused_at(where, FileError, ModelError), scratch_folder() as place:
         path = fetch(address, place)
@@ -63,8 +75,11 @@ def packed_model(where: str, address: str, is_any: bool = False) -> str:
             folder.remove()
 
 
-def model_for_job(operator: str, parameter: str, address: str, is_elsewhere: bool, is_any: bool = False) -> str:
-    """Path of a model for a job: a file that travels, or a path on hosts. Anything that is not a model is refused now.
+def model_for_job(
+    operator: str, parameter: str, address: str, is_elsewhere: bool, is_any: bool = False
+) -> str:
+    """Path of a model for a job: a file that travels, or a path on hosts. Anything that is not a
+    model is refused now.
 
     See `packed_model` for `is_any`.
     """
@@ -80,14 +95,18 @@ def model_for_job(operator: str, parameter: str, address: str, is_elsewhere: boo
 
 
 def refuse_other_models(operator: str, parameter: str, address: str, is_elsewhere: bool) -> None:
-    """Refuse a path without a model; one that is missing here may exist `is_elsewhere`, on the hosts of a cluster."""
+    """Refuse a path without a model; one that is missing here may exist `is_elsewhere`, on the
+    hosts of a cluster.
+    """
     with refused_at(f"{operator}: {parameter}", FileError, ModelError):
         if not is_remote(address) and (not is_elsewhere or os.path.exists(local_path(address))):
             check_model(local_path(address))
 
 
 def placed_model(path: str) -> PlacedModel | None:
-    """Address of a file of `packed_rows` that all hosts reach; None where it has to travel with the job."""
+    """Address of a file of `packed_rows` that all hosts reach; None where it has to travel with the
+    job.
+    """
     return _placed.get(path)
 
 
@@ -114,6 +133,7 @@ def _pack(model: str, place: str) -> str:
         shutil.make_archive(path[: -len(".zip")], "zip", model)
     else:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-            for each in filter(os.path.exists, (model, f"{model}.data")):  # PyTorch writes weights of ONNX to a second file
+            # PyTorch writes weights of ONNX to a second file
+            for each in filter(os.path.exists, (model, f"{model}.data")):
                 file.write(each, os.path.basename(each))
     return named_by_content(path, "model")[0]

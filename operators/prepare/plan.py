@@ -52,20 +52,33 @@ def plan(
         ConfigurationError: A parameter is wrong, contradicts another one, or names a missing file.
     """
     chosen, elastic = values["numWorkers"], isinstance(values["numWorkers"], tuple)
-    workers, servers = counts(operator, chosen[1] if elastic else chosen, values["numPSs"], parallelism)
+    workers, servers = counts(
+        operator, chosen[1] if elastic else chosen, values["numPSs"], parallelism
+    )
     least = chosen[0] if elastic else workers
     if elastic:
-        _check_elastic(f"{operator}: numWorkers={chosen}", values["checkpointDir"], workers + servers)
+        _check_elastic(
+            f"{operator}: numWorkers={chosen}", values["checkpointDir"], workers + servers
+        )
     if values["chiefCoordinates"] and not (least > 1 and servers):
         raise ConfigurationError(
-            f"{operator}: chiefCoordinates needs a worker besides the chief and a parameter server, so numWorkers of at least "
-            f"2 and numPSs of at least 1; there would be {least} and {servers}"
+            f"{operator}: chiefCoordinates needs a worker besides the chief and a parameter server,"
+            f" so numWorkers of at least 2 and numPSs of at least 1; there would be {least} and"
+            f" {servers}"
         )
     if values.get("keepFailedRows") and values["logDir"] is None:
-        raise ConfigurationError(f"{operator}: keepFailedRows keeps rows in logDir, which is not set: set logDir too")
+        raise ConfigurationError(
+            f"{operator}: keepFailedRows keeps rows in logDir, which is not set: set logDir too"
+        )
     if values.get("readOnce") and (extra_schemas or values["chiefCoordinates"]):
-        other = "extra inputs, which come among the rows" if extra_schemas else "chiefCoordinates, whose chief reads files"
-        raise ConfigurationError(f"{operator}: readOnce cannot be used with {other}; remove one of the two")
+        other = (
+            "extra inputs, which come among the rows"
+            if extra_schemas
+            else "chiefCoordinates, whose chief reads files"
+        )
+        raise ConfigurationError(
+            f"{operator}: readOnce cannot be used with {other}; remove one of the two"
+        )
     weight_column = values["weightCol"] if values.get("equalSteps") == PAD else None
     _check_weight(operator, input_schema, weight_column)
     files, main_script = read_files(operator, values["userFiles"], values["mainScriptFile"])
@@ -79,15 +92,20 @@ def plan(
             own = None if values["pythonEnv"] else wanted_in(source)
     if elastic and not servers and (needs_estimator or estimator_in_step(source)):
         raise ConfigurationError(
-            f"{operator}: numWorkers={chosen}: an Estimator whose workers train in step cannot change their number, since "
-            "TensorFlow gives each worker batches of its own: a step of fewer workers would be another step, and max_steps "
-            "another training. Set one number, or numPSs of at least 1"
+            f"{operator}: numWorkers={chosen}: an Estimator whose workers train in step cannot"
+            " change their number, since TensorFlow gives each worker batches of its own: a step"
+            " of fewer workers would be another step, and max_steps another training. Set one"
+            " number, or numPSs of at least 1"
         )
     # The order is a promise to users: `pythonEnv` wins over the requirements in the script, and
     # these win over the variable of the host.
-    python = find_python(operator, values["pythonEnv"] or own or os.environ.get(env_variable, ""), elsewhere)
+    python = find_python(
+        operator, values["pythonEnv"] or own or os.environ.get(env_variable, ""), elsewhere
+    )
     if not elsewhere:
-        check_python(operator, python, main_script if needs_estimator else None, values["startTimeout"])
+        check_python(
+            operator, python, main_script if needs_estimator else None, values["startTimeout"]
+        )
         if python is None and workers + servers > 1:
             # Without `pythonEnv` the script uses the Keras of this program, so its version can
             # be read here. An environment of its own is checked by the process.
@@ -99,7 +117,11 @@ def plan(
         "num_ps": servers,
         "input_schema": input_schema,
         "extra_schemas": tuple(extra_schemas),
-        "output_schema": MODEL_SCHEMA if kind == "train" else Schema.parse(split_watermark(values["outputSchemaStr"])[0]),
+        "output_schema": (
+            MODEL_SCHEMA
+            if kind == "train"
+            else Schema.parse(split_watermark(values["outputSchemaStr"])[0])
+        ),
         "main_script": main_script,
         "user_files": files,
         "python": python,
@@ -107,8 +129,15 @@ def plan(
         "print_process_info": print_process_info,
         "weight_column": weight_column,
         "least_workers": least if elastic else None,
-        "trains_apart": (kind == "train" and workers > 1 and values["numWorkers"] is None and trains_apart(files, main_script)),
-        "certificate": new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None,
+        "trains_apart": (
+            kind == "train"
+            and workers > 1
+            and values["numWorkers"] is None
+            and trains_apart(files, main_script)
+        ),
+        "certificate": (
+            new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None
+        ),
         "checkpoint_dir": _absolute(operator, "checkpointDir", values),
         "log_dir": _absolute(operator, "logDir", values),
         "model_dir": _absolute(operator, "modelDir", values) if kind == "train" else None,
@@ -116,7 +145,11 @@ def plan(
         "log_files": values["logFileCount"],
     }
     return GroupSettings(
-        **{**fields_of(GroupSettings, values), **others, **(_stream_settings(operator, values) if kind == "stream" else {})}
+        **{
+            **fields_of(GroupSettings, values),
+            **others,
+            **(_stream_settings(operator, values) if kind == "stream" else {}),
+        }
     )
 
 
@@ -126,11 +159,15 @@ def _check_elastic(given: str, checkpoint_dir: str | None, size: int) -> None:
     Each change of size is a new job, which continues from the last checkpoint.
     """
     if checkpoint_dir is None:
-        raise ConfigurationError(f"{given} needs checkpointDir, from which a training with other workers continues")
+        raise ConfigurationError(
+            f"{given} needs checkpointDir, from which a training with other workers continues"
+        )
     # Each member has a key of its own, and Flink distributes keys over `MAX_PARALLELISM` key
     # groups, so a larger group could not be dealt again.
     if size > MAX_PARALLELISM:
-        raise ConfigurationError(f"{given}: such a group has at most {MAX_PARALLELISM} processes, not {size}")
+        raise ConfigurationError(
+            f"{given}: such a group has at most {MAX_PARALLELISM} processes, not {size}"
+        )
 
 
 def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str | None:
@@ -152,8 +189,8 @@ def shared_path(operator: str, parameter: str, address: str) -> str:
     """Absolute path of a folder that all hosts share; refuse an address of a storage."""
     if is_remote(address):
         raise ConfigurationError(
-            f"{operator}: {parameter} {shown(address)!r}: expected a path that all hosts can read; other addresses are not "
-            "supported"
+            f"{operator}: {parameter} {shown(address)!r}: expected a path that all hosts can read;"
+            " other addresses are not supported"
         )
     with refused_at(f"{operator}: {parameter}", FileError):
         return local_path(address)
@@ -162,7 +199,11 @@ def shared_path(operator: str, parameter: str, address: str) -> str:
 def _stream_settings(operator: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "watermark": split_watermark(values["outputSchemaStr"])[1],
-        "publish_dir": shared_path(operator, "publishDir", values["publishDir"]) if values["publishDir"] else None,
+        "publish_dir": (
+            shared_path(operator, "publishDir", values["publishDir"])
+            if values["publishDir"]
+            else None
+        ),
         # Rows that wait in this queue reach the script late. It is as small as it can be without
         # leaving the process idle.
         "queue_bytes": 2 << 20,
@@ -172,27 +213,36 @@ def _stream_settings(operator: str, values: Mapping[str, Any]) -> dict[str, Any]
 def _check_weight(operator: str, schema: Schema, weight_column: str | None) -> None:
     """Refuse a column of the table that has the name of the weights but cannot hold them."""
     for column in schema:
-        if column.name == weight_column and (column.type.is_array or column.type.kind is not Kind.FLOAT):
+        if column.name == weight_column and (
+            column.type.is_array or column.type.kind is not Kind.FLOAT
+        ):
             raise ConfigurationError(
-                f"{operator}: weightCol {weight_column!r} is a column of the table and would have to be a FLOAT; it is a "
-                f"{column.type.sql}: cast it in SQL, or choose another name with weightCol"
+                f"{operator}: weightCol {weight_column!r} is a column of the table and would have"
+                f" to be a FLOAT; it is a {column.type.sql}: cast it in SQL, or choose another name"
+                " with weightCol"
             )
 
 
-def counts(operator: str, workers: int | None, servers: int | None, parallelism: int) -> tuple[int, int]:
-    """Numbers of workers and parameter servers; one that is not set gets the rest of the parallelism."""
+def counts(
+    operator: str, workers: int | None, servers: int | None, parallelism: int
+) -> tuple[int, int]:
+    """Numbers of workers and parameter servers; one that is not set gets the rest of the
+    parallelism.
+    """
     if workers is not None and servers is not None:
         return workers, servers
     if workers is None and servers is None:
         servers = max(parallelism // 4, 1) if parallelism > 1 else 0
         return parallelism - servers, servers
-    name, other, given = ("numPSs", "numWorkers", servers) if workers is None else ("numWorkers", "numPSs", workers)
+    name, other, given = (
+        ("numPSs", "numWorkers", servers) if workers is None else ("numWorkers", "numPSs", workers)
+    )
     # The type checker does not see that exactly one of the two numbers is set here.
     assert given is not None
     rest = parallelism - given
     if rest < (1 if workers is None else 0):
         raise ConfigurationError(
-            f"{operator}: {name}={given} leaves no room in the parallelism of {parallelism} for {other}, which is not set: "
-            f"set {other} too, or raise the parallelism"
+            f"{operator}: {name}={given} leaves no room in the parallelism of {parallelism} for"
+            f" {other}, which is not set: set {other} too, or raise the parallelism"
         )
     return (rest, given) if workers is None else (given, rest)

@@ -1,4 +1,6 @@
-"""Environment that `pythonEnv` names: a folder, an interpreter, or an archive that travels with the job."""
+"""Environment that `pythonEnv` names: a folder, an interpreter, or an archive that travels with the
+job.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from operators.prepare.made_env import made_python, packed_env
 from operators.prepare.requirements import Wanted, wanted_by
 
 
-def find_python(operator: str, python_env: str | Sequence[str] | Wanted, elsewhere: bool = False) -> str | PythonArchive | None:
+def find_python(
+    operator: str, python_env: str | Sequence[str] | Wanted, elsewhere: bool = False
+) -> str | PythonArchive | None:
     """Find the interpreter or archive that `pythonEnv` names; None if it is empty.
 
     With `elsewhere`, jobs run on the hosts of a cluster: requirements become an archive that
@@ -54,17 +58,27 @@ def find_python(operator: str, python_env: str | Sequence[str] | Wanted, elsewhe
         return python
     if elsewhere and not path.exists():
         return str(path)
-    fault = "has no bin/python" if path.is_dir() else f"is {'not executable' if path.is_file() else 'not a file'}"
+    fault = (
+        "has no bin/python"
+        if path.is_dir()
+        else f"is {'not executable' if path.is_file() else 'not a file'}"
+    )
     raise ConfigurationError(
-        f"{operator}: pythonEnv {python_env!r}: expected a folder with bin/python, an interpreter, an archive of a folder "
-        f"({', '.join(SUFFIXES)}), or requirements such as 'tensorflow==2.21.*'; {path} {fault}"
+        f"{operator}: pythonEnv {python_env!r}: expected a folder with bin/python, an interpreter,"
+        f" an archive of a folder ({', '.join(SUFFIXES)}), or requirements such as"
+        f" 'tensorflow==2.21.*'; {path} {fault}"
     )
 
 
 def check_python(
-    operator: str, python: str | PythonArchive | None, of_estimator: str | None = None, limit_s: float = 300.0
+    operator: str,
+    python: str | PythonArchive | None,
+    of_estimator: str | None = None,
+    limit_s: float = 300.0,
 ) -> None:
-    """Check that an interpreter of this host has what a script needs. An archive is checked where it is unpacked."""
+    """Check that an interpreter of this host has what a script needs. An archive is checked where
+    it is unpacked.
+    """
     if isinstance(python, PythonArchive):
         return
     if python is None:
@@ -104,20 +118,29 @@ def _archive(address: str) -> PythonArchive:
     with scratch_folder() as place:
         path = fetch(address, place)
         if os.path.isdir(path):
-            raise FileError(f"{shown(address)} is a folder: pack it, only an archive can travel with a job")
+            raise FileError(
+                f"{shown(address)} is a folder: pack it, only an archive can travel with a job"
+            )
         _look_into(path, shown(address))
         named, sha256 = named_by_content(path, "env")
     return PythonArchive(named, sha256, shown(address))
 
 
 def _look_into(path: str, name: str) -> None:
-    """Refuse archives that are evidently no environment; hosts check the rest when they unpack it."""
+    """Refuse archives that are evidently no environment; hosts check the rest when they
+    unpack it.
+    """
     try:
         with damage_is_named():
             if zipfile.is_zipfile(path):
                 with zipfile.ZipFile(path) as archive:
-                    if not any(re.fullmatch(r"([^/]+/)?bin/python", entry) for entry in archive.namelist()):
-                        raise ArchiveError("expected bin/python at its root or in its one folder, found no such file")
+                    if not any(
+                        re.fullmatch(r"([^/]+/)?bin/python", entry) for entry in archive.namelist()
+                    ):
+                        raise ArchiveError(
+                            "expected bin/python at its root or in its one folder, found no such"
+                            " file"
+                        )
             elif not tarfile.is_tarfile(path):
                 raise ArchiveError("it is damaged, or neither a zip nor a tar file")
     except ArchiveError as error:

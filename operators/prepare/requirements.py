@@ -1,4 +1,6 @@
-"""Requirements of a script, from `pythonEnv`, from a file that it names, or from the script itself (PEP 723)."""
+"""Requirements of a script, from `pythonEnv`, from a file that it names, or from the script itself
+(PEP 723).
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,18 @@ else:
 # The pattern is the one of PEP 723.
 _BLOCK = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
 _COMMENT = re.compile(r"(^|\s)#.*")
-# An option that names another file or folder, as pip reads it: anywhere in a line, shortened, and joined to its value.
-_ELSEWHERE = re.compile(r"""(^|[\s"'])(-[rce]|--(?!require-hashes|extra-index-url|config-settings?)[rce])""")
+# An option that names another file or folder, as pip reads it: anywhere in a line, shortened, and
+# joined to its value.
+_ELSEWHERE = re.compile(
+    r"""(^|[\s"'])(-[rce]|--(?!require-hashes|extra-index-url|config-settings?)[rce])"""
+)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Requirements of an environment: `lines` of a requirements file, and a version specifier of Python."""
+    """Requirements of an environment: `lines` of a requirements file, and a version specifier of
+    Python.
+    """
 
     lines: tuple[str, ...]
     python: str = ""
@@ -38,11 +45,16 @@ class Wanted:
     @property
     def shown(self) -> str:
         python = [f"Python {self.python}"] if self.python else []
-        return masked(", ".join([*python, *(line for line in self.lines if not line.startswith("-"))])) or "no requirements"
+        return (
+            masked(", ".join([*python, *(line for line in self.lines if not line.startswith("-"))]))
+            or "no requirements"
+        )
 
 
 def wanted_by(python_env: str | Sequence[str]) -> Wanted | None:
-    """Requirements in `pythonEnv`; None where it names an environment. A bare name is a path, and a requirement in a list."""
+    """Requirements in `pythonEnv`; None where it names an environment. A bare name is a path, and a
+    requirement in a list.
+    """
     if not isinstance(python_env, str):
         return _of_lines("", python_env)
     if python_env.endswith((".txt", ".toml")) and not is_remote(python_env):
@@ -64,7 +76,10 @@ def wanted_in(source: bytes) -> Wanted | None:
         raise ConfigurationError(f"expected one block `# /// script`, found {len(blocks)}")
     if not blocks:
         return None
-    return _of_table("# /// script", _toml("# /// script", "".join(line[2:] + "\n" for line in blocks[0].splitlines())))
+    return _of_table(
+        "# /// script",
+        _toml("# /// script", "".join(line[2:] + "\n" for line in blocks[0].splitlines())),
+    )
 
 
 def _of_file(path: str) -> Wanted:
@@ -72,12 +87,18 @@ def _of_file(path: str) -> Wanted:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: {getattr(error, 'strerror', None) or 'the file is not valid UTF-8'}") from None
+        raise ConfigurationError(
+            f"{path}: {getattr(error, 'strerror', None) or 'the file is not valid UTF-8'}"
+        ) from None
     if path.endswith(".txt"):
-        return _of_lines(path, (_COMMENT.sub("", line) for line in text.replace("\\\n", " ").splitlines()))
+        return _of_lines(
+            path, (_COMMENT.sub("", line) for line in text.replace("\\\n", " ").splitlines())
+        )
     project = _toml(path, text).get("project", {})
     if "dependencies" in project.get("dynamic", []):
-        raise ConfigurationError(f"{path}: its dependencies are dynamic: write them to a requirements.txt and name that")
+        raise ConfigurationError(
+            f"{path}: its dependencies are dynamic: write them to a requirements.txt and name that"
+        )
     return _of_table(path, project)
 
 
@@ -88,8 +109,14 @@ def _toml(where: str, text: str) -> dict[str, Any]:
 
 def _of_table(where: str, table: dict[str, Any]) -> Wanted:
     lines, python = table.get("dependencies", []), table.get("requires-python", "")
-    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines) or not isinstance(python, str):
-        raise ConfigurationError(f"{where}: expected `dependencies`, a list of strings, and `requires-python`, a string")
+    if (
+        not isinstance(lines, list)
+        or not all(isinstance(line, str) for line in lines)
+        or not isinstance(python, str)
+    ):
+        raise ConfigurationError(
+            f"{where}: expected `dependencies`, a list of strings, and `requires-python`, a string"
+        )
     return _of_lines(where, [*([f"python{python}"] if python else []), *lines])
 
 
@@ -99,19 +126,28 @@ def _of_lines(where: str, lines: Iterable[str]) -> Wanted:
     for line in filter(None, map(str.strip, lines)):
         requirement = re.split(r"\s--", line)[0]
         try:
-            if _ELSEWHERE.search(line) or re.search(r"[\r\n]", line) or (line.startswith("-") and not where.endswith(".txt")):
-                raise InvalidRequirement("write the requirements of other files and folders there themselves")
+            if (
+                _ELSEWHERE.search(line)
+                or re.search(r"[\r\n]", line)
+                or (line.startswith("-") and not where.endswith(".txt"))
+            ):
+                raise InvalidRequirement(
+                    "write the requirements of other files and folders there themselves"
+                )
             if re.match(r"python\s*[<>=!~]", line, re.IGNORECASE):
                 python.append(str(SpecifierSet(line[len("python") :])))
             elif not line.startswith("-") and _is_akdl(Requirement(requirement)):
-                raise InvalidRequirement("akdl comes with the job and is in no package index: leave it out")
+                raise InvalidRequirement(
+                    "akdl comes with the job and is in no package index: leave it out"
+                )
             else:
                 kept.append(line)
         except (InvalidRequirement, InvalidSpecifier) as error:
             reason = masked(str(error).splitlines()[0])
             prefix = f"{where}: " if where else ""
             raise ConfigurationError(
-                f"{prefix}expected a requirement such as 'tensorflow==2.21.*', got {masked(line)!r}: {reason}"
+                f"{prefix}expected a requirement such as 'tensorflow==2.21.*', got"
+                f" {masked(line)!r}: {reason}"
             ) from None
     return Wanted(tuple(kept), ",".join(python))
 

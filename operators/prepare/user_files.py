@@ -36,7 +36,8 @@ logger = logging.getLogger(__name__)
 # through Flink's distribution of files.
 LARGE_BYTES = 1 << 20
 
-# In addition to Python's own: modules that our process or TensorFlow may import before the script does.
+# In addition to Python's own: modules that our process or TensorFlow may import before the script
+# does.
 _NEEDED_MODULES = {"akdl", "google", "grpc", "keras", "numpy", "tensorflow", "tf_keras"}
 _HARMLESS_MODULES = {"test", "this"}  # of Python, which are never imported
 
@@ -57,9 +58,14 @@ class _Source:
 
 
 def read_files(
-    operator: str, user_files: Sequence[str], main_script: str | FunctionScript, parameter: str = "mainScriptFile"
+    operator: str,
+    user_files: Sequence[str],
+    main_script: str | FunctionScript,
+    parameter: str = "mainScriptFile",
 ) -> tuple[tuple[UserFile, ...], str]:
-    """Read the user's files, with the path of the main script; folders keep files of one name but different content apart."""
+    """Read the user's files, with the path of the main script; folders keep files of one name but
+    different content apart.
+    """
     with refused_at(operator, ConfigurationError), scratch_folder() as folder:
         loader = _Loader(folder)
         sources = [source for named in user_files for source in loader.load("userFiles", named)]
@@ -75,7 +81,8 @@ def read_files(
             _check_syntax(read, placed[read.path].origin)
         _check_names(placed, main.path)
         for path, source in placed.items():
-            if source is not main or not isinstance(main_script, FunctionScript):  # a function has no file of its own
+            # a function has no file of its own
+            if source is not main or not isinstance(main_script, FunctionScript):
                 note_source_path(path, source.origin)
         return files, main.path
 
@@ -109,7 +116,11 @@ class _Loader:
         file = pathlib.Path(self._fetch(parameter, named))
         if file.is_dir():
             for path in _below(file):
-                yield _Source(str(path) if not is_remote(named) else shown(named), path, str(path.relative_to(file.parent)))
+                yield _Source(
+                    str(path) if not is_remote(named) else shown(named),
+                    path,
+                    str(path.relative_to(file.parent)),
+                )
         elif is_archive(file.name):
             unpacked = tempfile.mkdtemp(dir=self._folder)
             with refused_at(f"{parameter}: the archive {shown(named)}", ArchiveError):
@@ -127,7 +138,11 @@ class _Loader:
         A bare name, as Alink's programs give it, may stand for a file in an archive or a folder.
         """
         if not is_remote(named) and not os.path.exists(local_path(named)):
-            found = [source for source in sources if named in (source.path, os.path.basename(source.path))]
+            found = [
+                source
+                for source in sources
+                if named in (source.path, os.path.basename(source.path))
+            ]
             whole = [source for source in found if source.path == named] or found
             if not all(_equal(whole[0], source) for source in whole[1:]):
                 several = " and ".join(source.origin for source in whole)
@@ -137,14 +152,21 @@ class _Loader:
         file = pathlib.Path(self._fetch(parameter, named))
         if not file.is_file():
             raise ConfigurationError(f"{parameter} {shown(named)} is not a file")
-        return next((source for source in sources if source.file == file), self._single(named, file))
+        return next(
+            (source for source in sources if source.file == file), self._single(named, file)
+        )
 
     def _single(self, named: str, file: pathlib.Path) -> _Source:
         if not is_remote(named):
             return _Source(str(file), file, file.name, file.parts[1:-1])
         parts = urllib.parse.urlsplit(shown(named))
         above = urllib.parse.unquote(f"{parts.netloc}{parts.path}").rstrip("/").split("/")[:-1]
-        return _Source(shown(named), file, file.name, tuple(part.replace(":", "_") for part in above if part not in ("", "..")))
+        return _Source(
+            shown(named),
+            file,
+            file.name,
+            tuple(part.replace(":", "_") for part in above if part not in ("", "..")),
+        )
 
     def _fetch(self, parameter: str, named: str) -> str:
         key = place_of(named)
@@ -156,7 +178,11 @@ class _Loader:
 
 
 def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    return (file for file in sorted(folder.rglob("*")) if file.is_file() and "__pycache__" not in file.parts)
+    return (
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
+    )
 
 
 def _place(sources: list[_Source], main: _Source, parameter: str) -> dict[str, _Source]:
@@ -180,8 +206,8 @@ def _place(sources: list[_Source], main: _Source, parameter: str) -> dict[str, _
         if main.above is not None and main.path == name and len(same) > 1:
             other = next(source for source in same if not _equal(source, main))
             raise ConfigurationError(
-                f"there are two main scripts: {parameter} is {main.origin}, and another {name} among userFiles "
-                f"is {other.origin}: leave one out, or rename it"
+                f"there are two main scripts: {parameter} is {main.origin}, and another {name}"
+                f" among userFiles is {other.origin}: leave one out, or rename it"
             )
         paths = [name] if len(same) == 1 else _apart(name, same)
         for path, source in zip(paths, same):
@@ -194,16 +220,25 @@ def _apart(name: str, sources: list[_Source]) -> list[str]:
     for depth in range(1, max(len(source.above or ()) for source in sources) + 1):
         paths = ["/".join([*(source.above or ())[-depth:], name]) for source in sources]
         if len(set(paths)) == len(paths):
-            logger.warning("userFiles has %d files %s; for the script they are %s", len(paths), name, ", ".join(paths))
+            logger.warning(
+                "userFiles has %d files %s; for the script they are %s",
+                len(paths),
+                name,
+                ", ".join(paths),
+            )
             return paths
     origins = " and ".join(source.origin for source in sources)
-    raise ConfigurationError(f"these user files have the same name, and their folders do not tell them apart: {origins}")
+    raise ConfigurationError(
+        f"these user files have the same name, and their folders do not tell them apart: {origins}"
+    )
 
 
 def _put(placed: dict[str, _Source], path: str, source: _Source) -> None:
     other = placed.setdefault(path, source)
     if not _equal(other, source):
-        raise ConfigurationError(f"two user files would both have the path {path!r}: {other.origin} and {source.origin}")
+        raise ConfigurationError(
+            f"two user files would both have the path {path!r}: {other.origin} and {source.origin}"
+        )
 
 
 def _equal(one: _Source, other: _Source) -> bool:
@@ -231,7 +266,8 @@ def _check_syntax(file: UserFile, origin: str) -> None:
 def _check_names(placed: dict[str, _Source], main: str) -> None:
     """Refuse a file that Python would import in place of a module that is needed."""
     home = os.path.dirname(main)
-    folders = {""} if f"{home}/__init__.py" in placed else {"", home}  # the folder of a script in no package is searched
+    # the folder of a script in no package is searched
+    folders = {""} if f"{home}/__init__.py" in placed else {"", home}
     # The folder of the script is first on Python's path, so a file `random.py` in it would also
     # replace the module for TensorFlow, with an error far from its cause.
     taken = (_modules_of_python() | _NEEDED_MODULES) - _HARMLESS_MODULES
@@ -242,8 +278,8 @@ def _check_names(placed: dict[str, _Source], main: str) -> None:
             folder, module = os.path.split(folder)
         if suffix == ".py" and folder in folders and module in taken:
             raise ConfigurationError(
-                f"the script and TensorFlow would find {source.origin} when they import the module {module!r}: "
-                "give it another name"
+                f"the script and TensorFlow would find {source.origin} when they import the module"
+                f" {module!r}: give it another name"
             )
 
 

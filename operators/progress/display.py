@@ -30,16 +30,23 @@ LATE_LOOK_S = 10.0  # from one look for late Python workers to the next
 
 @contextmanager
 def shown(
-    operators: Mapping[str, Shown], rest: Rest | None, says: bool = False, told: Collection[str] | None = None
+    operators: Mapping[str, Shown],
+    rest: Rest | None,
+    says: bool = False,
+    told: Collection[str] | None = None,
 ) -> Iterator[set[str]]:
-    """Show the progress of operators while the block runs; yield the set of groups that were seen, filled meanwhile.
+    """Show the progress of operators while the block runs; yield the set of groups that were seen,
+    filled meanwhile.
 
-    With `told`, only operators that are seen count, and groups in it, whose last job was shown already, once they start again.
+    With `told`, only operators that are seen count, and groups in it, whose last job was shown
+    already, once they start again.
     """
     renders = renderer() if any(each.visible for each in operators.values()) else None
     source = StatusSource(operators)
     if rest is not None:
-        source = RestSource(rest, operators, sum(each.size for each in operators.values()), new=told is None)
+        source = RestSource(
+            rest, operators, sum(each.size for each in operators.values()), new=told is None
+        )
     poller = StatusPoller(operators, source, renders, says and rest is not None, told)
     thread = threading.Thread(target=poller.run, name="akdl-shown", daemon=True)
     thread.start()
@@ -53,9 +60,11 @@ def shown(
 
 
 class StatusPoller:
-    """Shows and records the statuses of a job's members, says what they print, and warns of Python workers that start late.
+    """Shows and records the statuses of a job's members, says what they print, and warns of Python
+    workers that start late.
 
-    The warning comes even where nothing is shown, since a worker that blocks before code of ours runs reports nothing itself.
+    The warning comes even where nothing is shown, since a worker that blocks before code of ours
+    runs reports nothing itself.
     """
 
     def __init__(
@@ -72,7 +81,9 @@ class StatusPoller:
         self._renders = renders
         self._says = says
         # Statuses cost requests to the cluster, so they are read only for someone.
-        self._reads = says or renders is not None or any(each.log_dir for each in operators.values())
+        self._reads = (
+            says or renders is not None or any(each.log_dir for each in operators.values())
+        )
         self._start_limit_s = max(each.start_timeout_s for each in operators.values())
         self._late_look_due = now + self._start_limit_s
         self.states = {group: OperatorState(each, now) for group, each in operators.items()}
@@ -114,7 +125,9 @@ class StatusPoller:
         lines = [state.line() for state in self._visible()]
         if not lines and self._waits_for_any:
             passed_s = time.monotonic() - self._began
-            lines.append(Line("the job", f"no script or model runs yet, {passed_s:.0f} s", is_idle=True))
+            lines.append(
+                Line("the job", f"no script or model runs yet, {passed_s:.0f} s", is_idle=True)
+            )
         return lines
 
     def look(self, is_last: bool = False) -> None:
@@ -165,14 +178,21 @@ class StatusPoller:
             self._recorders[group] = Recorder(operator.log_dir, operator.name, group, operator.size)
 
     def _visible(self) -> list[OperatorState]:
-        return [self.states[group] for group, each in self._operators.items() if each.visible and group in self.seen]
+        return [
+            self.states[group]
+            for group, each in self._operators.items()
+            if each.visible and group in self.seen
+        ]
 
     def _say(self, member: MemberStatus) -> None:
         key = (member.group, member.index, member.attempt)
         said = self._said.get(key, 0)
         name = f"{self._operators[member.group].name}, {member.label}"
         if member.lines_before > said:
-            say(f"[{name}] ({member.lines_before - said:,} lines are left out here; they are in its log file, next to Flink's)")
+            say(
+                f"[{name}] ({member.lines_before - said:,} lines are left out here; they are in its"
+                " log file, next to Flink's)"
+            )
         for line in member.lines[max(said - member.lines_before, 0) :]:
             say(f"[{name}] {line}")
         self._said[key] = member.lines_before + len(member.lines)

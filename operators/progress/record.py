@@ -32,7 +32,17 @@ VERSION = 1
 _OFTEN = 300
 _Line = TypeVar("_Line", RecordLine, MemberStatus)
 # These fields change all the time or are large, and no report reads them.
-_NOT_KEPT = ("group", "lines", "lines_before", "operator", "waiting", "idle_s", "spinning", "calling", "stack")
+_NOT_KEPT = (
+    "group",
+    "lines",
+    "lines_before",
+    "operator",
+    "waiting",
+    "idle_s",
+    "spinning",
+    "calling",
+    "stack",
+)
 
 
 def run_name(operator: str, number: str) -> str:
@@ -60,7 +70,15 @@ class Recorder:
             self._file = open(self._path, "w", 1, encoding="utf-8")
         except (OSError, FileError) as error:
             self._give_up(error)
-        self._write({"kind": "run", "version": VERSION, "name": name, "size": size, "started": started.isoformat()})
+        self._write(
+            {
+                "kind": "run",
+                "version": VERSION,
+                "name": name,
+                "size": size,
+                "started": started.isoformat(),
+            }
+        )
 
     def look(self, members: Iterable[MemberStatus], is_last: bool = False) -> None:
         """Take a sample of the members, if one is due."""
@@ -75,7 +93,9 @@ class Recorder:
 
     def end(self, failed: bool) -> None:
         """Write the end of the run, and bring a record for a remote folder to its address."""
-        self._write({"kind": "end", "t": round(time.monotonic() - self._began, 2), "failed": failed})
+        self._write(
+            {"kind": "end", "t": round(time.monotonic() - self._began, 2), "failed": failed}
+        )
         if self._file is None:
             return
         self._file.close()
@@ -116,7 +136,11 @@ class Recorder:
             with contextlib.suppress(OSError):
                 self._file.close()
         self._file = None
-        logger.warning("cannot write a record to logDir %s: %s", shown(self._folder), masked(str(error), self._folder))
+        logger.warning(
+            "cannot write a record to logDir %s: %s",
+            shown(self._folder),
+            masked(str(error), self._folder),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,15 +181,24 @@ def read_record(text: str) -> Record:
             samples.setdefault(status.label, []).append((entries.t, status))
         else:
             end = entries
-    # The time of members begins with the job, which may have waited for slots, or run, before it was seen.
-    total_s = max([end.t, *(max(found[-1][0], sum(found[-1][1].time_s.values())) for found in samples.values())])
-    return Record(run.name, run.started, run.size, samples, total_s, end.failed if end.kind else None)
+    # The time of members begins with the job, which may have waited for slots, or run, before it
+    # was seen.
+    total_s = max(
+        [
+            end.t,
+            *(max(found[-1][0], sum(found[-1][1].time_s.values())) for found in samples.values()),
+        ]
+    )
+    return Record(
+        run.name, run.started, run.size, samples, total_s, end.failed if end.kind else None
+    )
 
 
 def _parsed(number: int, line: object, message: _Line) -> _Line:
     try:
         if not isinstance(line, dict):
             raise ParseError(f"expected an object, got {line!r:.60}")
-        return ParseDict(line, message, ignore_unknown_fields=True)  # a newer release may write more entries
+        # a newer release may write more entries
+        return ParseDict(line, message, ignore_unknown_fields=True)
     except (ParseError, OverflowError) as error:  # OverflowError: an integer of hundreds of digits
         raise ValueError(f"line {number}: {error}") from None

@@ -1,4 +1,6 @@
-"""Renderers of progress: bars on a terminal, one changing line in a notebook, lines at intervals in a log."""
+"""Renderers of progress: bars on a terminal, one changing line in a notebook, lines at intervals in
+a log.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def renderer() -> Renderer | None:
 
 
 class TerminalRenderer:
-    """A bar for each operator at the bottom of a terminal, below all other output. Respects NO_COLOR."""
+    """A bar for each operator at the bottom of a terminal, below all other output. Respects
+    NO_COLOR.
+    """
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -61,10 +65,15 @@ class TerminalRenderer:
     def show(self, lines: Sequence[Line]) -> None:
         if not self._tasks:
             self._progress.start()
-        self._tasks += [self._progress.add_task(line.name, total=None, line="") for line in lines[len(self._tasks) :]]
+        self._tasks += [
+            self._progress.add_task(line.name, total=None, line="")
+            for line in lines[len(self._tasks) :]
+        ]
         for task, line in zip(self._tasks, lines):
             total = None if line.done is None else 1.0
-            self._progress.update(task, total=total, completed=line.done or 0.0, description=line.name, line=line.text)
+            self._progress.update(
+                task, total=total, completed=line.done or 0.0, description=line.name, line=line.text
+            )
 
     def end(self, lines: Sequence[Line]) -> None:
         self._progress.stop()
@@ -90,13 +99,16 @@ class NotebookRenderer:
 
 
 class LogRenderer:
-    """A line after `FIRST_S`, then one every `EVERY_S` where anything changed, and every `_AGAIN_S` where nothing did."""
+    """A line after `FIRST_S`, then one every `EVERY_S` where anything changed, and every `_AGAIN_S`
+    where nothing did.
+    """
 
     def __init__(self, stream: TextIO, now: Any = time.monotonic) -> None:
         self._stream = stream
         self._now = now
         self._due = now() + FIRST_S
-        self._written: dict[int, tuple[Line, float]] = {}  # by the place of a line: the last one, and when
+        # by the place of a line: the last one, and when
+        self._written: dict[int, tuple[Line, float]] = {}
 
     def show(self, lines: Sequence[Line]) -> None:
         now = self._now()
@@ -111,7 +123,9 @@ class LogRenderer:
         if place not in self._written:
             return True
         before, written = self._written[place]
-        return now - written >= _AGAIN_S or not (line == before or (line.is_idle and before.is_idle))
+        return now - written >= _AGAIN_S or not (
+            line == before or (line.is_idle and before.is_idle)
+        )
 
     def end(self, lines: Sequence[Line]) -> None:
         for line in lines:

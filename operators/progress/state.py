@@ -31,7 +31,9 @@ _MOST_METRICS = 4
 
 @dataclass(frozen=True)
 class Shown:
-    """Operator whose progress is shown; `trains` if it makes a model, `predicts` if its tasks count as workers."""
+    """Operator whose progress is shown; `trains` if it makes a model, `predicts` if its tasks count
+    as workers.
+    """
 
     name: str
     size: int = 1
@@ -80,7 +82,9 @@ class OperatorState:
             status = MemberStatus()
             status.CopyFrom(member)
             status.time_s.clear()
-            status.time_s.update({use: round(seconds, 2) for use, seconds in self._splits[index].time_s.items()})
+            status.time_s.update(
+                {use: round(seconds, 2) for use, seconds in self._splits[index].time_s.items()}
+            )
             found.append(status)
         return found
 
@@ -100,7 +104,9 @@ class OperatorState:
             self._attempt = max([self._attempt, *(each.attempt for each in statuses)])
             ordered = sorted(statuses, key=lambda each: each.attempt)
             # A restart restarts the whole group, while tasks of a predictor may restart alone.
-            current = [each for each in ordered if self._shown.predicts or each.attempt == self._attempt]
+            current = [
+                each for each in ordered if self._shown.predicts or each.attempt == self._attempt
+            ]
             self._members = {each.index: each for each in current}
         for index, status in self._members.items():
             group = [each for each in self._members.values() if each.attempt == status.attempt]
@@ -133,9 +139,17 @@ class OperatorState:
         """Line that stays: rows, duration and the use of the time."""
         rows_in, _, rows_out = self._rows()
         time_s = described(added(self._splits[each.index].time_s for each in self._workers()))
-        rows = f"{rows_in:,} rows" + (f" in, {rows_out:,} out" if rows_out and not self._shown.trains else "") + ", "
-        text = f"{rows if self._splits else ''}{self._looked - self._began:.0f} s" + (f": {time_s}" if time_s else "")
-        return Line(self._shown.name, f"ended early, {text}" if failed else text, None if failed else 1.0)
+        rows = (
+            f"{rows_in:,} rows"
+            + (f" in, {rows_out:,} out" if rows_out and not self._shown.trains else "")
+            + ", "
+        )
+        text = f"{rows if self._splits else ''}{self._looked - self._began:.0f} s" + (
+            f": {time_s}" if time_s else ""
+        )
+        return Line(
+            self._shown.name, f"ended early, {text}" if failed else text, None if failed else 1.0
+        )
 
     def _found_phase(self) -> str:
         """Phase of the worker that is furthest behind; starting if some have not begun."""
@@ -163,7 +177,9 @@ class OperatorState:
         return max((each.step for each in self._members.values()), default=0)
 
     def _speed(self, place: int) -> float:
-        """Growth each second, over the last seconds: 1 rows in, 2 rows read, 3 rows out, 4 steps."""
+        """Growth each second, over the last seconds: 1 rows in, 2 rows read, 3 rows out, 4
+        steps.
+        """
         if not self._seen:
             return 0.0
         first, last = self._seen[0], self._seen[-1]
@@ -171,14 +187,17 @@ class OperatorState:
 
     def _phase_text(self) -> str:
         if self._phase == WAITING:
-            return f"{self.waits}, {self._looked - self._began:.0f} s"  # a sign of life, as nothing else moves
+            # a sign of life, as nothing else moves
+            return f"{self.waits}, {self._looked - self._began:.0f} s"
         if self._phase == STARTING and self._shown.size > 1:
             here = sum(each.phase != STARTING for each in self._members.values())
             return f"starting, {here} of {self._shown.size} processes"
         if self._shown.predicts:
             gpus = ", ".join(sorted({each.gpus for each in self._members.values() if each.gpus}))
             where = f" on GPU {gpus}" if gpus else ""
-            return {STARTING: "loading the model", FEEDING: f"predicting{where}"}.get(self._phase, "ending")
+            return {STARTING: "loading the model", FEEDING: f"predicting{where}"}.get(
+                self._phase, "ending"
+            )
         if self._phase == TRAINING and not self._shown.trains:
             return "running"
         return "ending" if self._phase == ENDED else self._phase
@@ -192,8 +211,13 @@ class OperatorState:
         metrics = dict(ahead.metrics)
         total = metrics.pop(TOTAL_STEPS, None)
         parts = [f"step {step:,}" + (f" of {total:,.0f}" if total else "")] if step else []
-        shown = [(name, value) for name, value in sorted(metrics.items()) if math.isfinite(value)][:_MOST_METRICS]
-        return parts + [f"{name} {value:,.0f}" if value.is_integer() else f"{name} {value:.4g}" for name, value in shown]
+        shown = [(name, value) for name, value in sorted(metrics.items()) if math.isfinite(value)][
+            :_MOST_METRICS
+        ]
+        return parts + [
+            f"{name} {value:,.0f}" if value.is_integer() else f"{name} {value:.4g}"
+            for name, value in shown
+        ]
 
     def _left(self, rows_in: int, rows_read: int) -> tuple[float | None, float | None]:
         """Share that is done, and the seconds left; None where they are not known."""
@@ -203,7 +227,8 @@ class OperatorState:
         if total and step:
             speed = self._speed(4)
             return min(step / total, 1.0), max(total - step, 0) / speed if speed > 0 else None
-        if self._phase == TRAINING and rows_in and rows_read < rows_in:  # all rows are here: their number is known
+        # all rows are here: their number is known
+        if self._phase == TRAINING and rows_in and rows_read < rows_in:
             speed = self._speed(2)
             return rows_read / rows_in, (rows_in - rows_read) / speed if speed > 0 else None
         return None, None
@@ -215,7 +240,9 @@ class OperatorState:
         if moved < 1.0 or self._phase != FEEDING:
             return []
         waited = sum(each.time_s.get(DATA, 0.0) for each in workers) / moved
-        worked = sum(each.time_s.get(WORK, 0.0) + each.time_s.get(READ, 0.0) for each in workers) / moved
+        worked = (
+            sum(each.time_s.get(WORK, 0.0) + each.time_s.get(READ, 0.0) for each in workers) / moved
+        )
         verdict, who = "", "model" if self._shown.predicts else "script"
         if waited >= _BUSY:
             verdict = " (Flink is the bottleneck)"

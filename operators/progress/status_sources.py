@@ -46,11 +46,15 @@ class StatusSource:
         return statuses(self._groups)
 
     def start_step(self) -> str:
-        """Return the step of its start in which the job is, before its members have a status; "" if that is not known."""
+        """Return the step of its start in which the job is, before its members have a status; "" if
+        that is not known.
+        """
         return ""
 
     def late_start(self, limit_s: float) -> str:
-        """Return a warning about a task whose Python worker still starts after `limit_s` seconds; "" without one."""
+        """Return a warning about a task whose Python worker still starts after `limit_s` seconds;
+        "" without one.
+        """
         return ""
 
 
@@ -63,7 +67,9 @@ class RestSource(StatusSource):
     don't count either. No call of `read` follows one with `is_last`.
     """
 
-    def __init__(self, rest: Rest, groups: Collection[str], members: int | None = None, new: bool = False) -> None:
+    def __init__(
+        self, rest: Rest, groups: Collection[str], members: int | None = None, new: bool = False
+    ) -> None:
         super().__init__(groups)
         self._rest = rest
         self._prefixes = tuple(f"akdl-{group}-" for group in groups)
@@ -85,28 +91,46 @@ class RestSource(StatusSource):
             if known is None or known[0] != file or known[1].phase != ENDED:
                 try:
                     self._read[name] = file, MemberStatus.FromString(self._rest.content(file.path))
-                except (OSError, DecodeError) as error:  # its TaskManager may have gone, or the member has ended just now
+                # its TaskManager may have gone, or the member has ended just now
+                except (OSError, DecodeError) as error:
                     logger.debug("cannot read %s: %s", file.path, error)
                     self._search_due = min(self._search_due, now + _SEARCH_S)
         return [self._read[name][1] for name in self._files if name in self._read]
 
     def start_step(self) -> str:
         for job in self._rest.jobs_of(self._groups):
-            return "waiting for slots" if waits_for_slots(job) else "Flink starts Python workers on the cluster"
+            return (
+                "waiting for slots"
+                if waits_for_slots(job)
+                else "Flink starts Python workers on the cluster"
+            )
         return "the job and its files are sent"
 
     def late_start(self, limit_s: float) -> str:
         for job in self._rest.jobs_of(self._groups):
-            ours = [node["id"] for node in job["plan"]["nodes"] if not groups_in({"nodes": [node]}).isdisjoint(self._groups)]
+            ours = [
+                node["id"]
+                for node in job["plan"]["nodes"]
+                if not groups_in({"nodes": [node]}).isdisjoint(self._groups)
+            ]
             for vertex in job["vertices"]:
                 starts_s = (job["now"] - vertex["start-time"]) / 1000
-                if vertex["id"] in ours and vertex["tasks"].get("INITIALIZING") and starts_s > limit_s:
-                    tasks = self._rest.get(f"/jobs/{job['jid']}/vertices/{vertex['id']}")["subtasks"]
-                    places = sorted({each["endpoint"] for each in tasks if each["status"] == "INITIALIZING"})
+                if (
+                    vertex["id"] in ours
+                    and vertex["tasks"].get("INITIALIZING")
+                    and starts_s > limit_s
+                ):
+                    tasks = self._rest.get(f"/jobs/{job['jid']}/vertices/{vertex['id']}")[
+                        "subtasks"
+                    ]
+                    places = sorted(
+                        {each["endpoint"] for each in tasks if each["status"] == "INITIALIZING"}
+                    )
                     return (
-                        f"{vertex['name']}: Flink's Python workers still start after {limit_s:g} s (startTimeout) on "
-                        f"{', '.join(places)}, and the job waits for them. A .pth file, sitecustomize or an import may block "
-                        "them: look there at the processes beam_boot, and at the TaskManager's log"
+                        f"{vertex['name']}: Flink's Python workers still start after {limit_s:g} s"
+                        f" (startTimeout) on {', '.join(places)}, and the job waits for them. A"
+                        " .pth file, sitecustomize or an import may block them: look there at the"
+                        " processes beam_boot, and at the TaskManager's log"
                     )
         return ""
 
@@ -117,9 +141,14 @@ class RestSource(StatusSource):
             folder = f"/taskmanagers/{manager['id']}/logs"
             try:
                 files = self._rest.get(folder)["logs"]
-            except OSError as error:  # Flink lists a lost TaskManager until its heartbeats are missed
+            # Flink lists a lost TaskManager until its heartbeats are missed
+            except OSError as error:
                 logger.debug("cannot list %s: %s", folder, error)
-                found.update((name, file) for name, file in self._files.items() if file.path.startswith(folder))
+                found.update(
+                    (name, file)
+                    for name, file in self._files.items()
+                    if file.path.startswith(folder)
+                )
                 continue
             for each in files:
                 name, suffix = os.path.splitext(each["name"])
@@ -133,12 +162,15 @@ class RestSource(StatusSource):
         self._files = {
             name: file
             for name, file in found.items()
-            if file not in self._left and (file.is_last or "-task-" in name or last - file.written < _LOST_MS)
+            if file not in self._left
+            and (file.is_last or "-task-" in name or last - file.written < _LOST_MS)
         }
 
 
 class _File(NamedTuple):
-    """A file of statuses: when it was written, by the clock of its host in ms; if it is of an end; its path of REST."""
+    """A file of statuses: when it was written, by the clock of its host in ms; if it is of an end;
+    its path of REST.
+    """
 
     written: int
     is_last: bool

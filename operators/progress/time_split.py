@@ -13,18 +13,23 @@ from akdl.wire.status_pb2 import MemberStatus
 from bridge.member.status import DATA, EXPORT, LOST, PEERS, READ, START, USES, WORK
 
 WORDS = {
-    WORK: "useful work", READ: "reading rows", DATA: "waiting for data", PEERS: "waiting for peers", START: "start",
-    EXPORT: "export", LOST: "lost to restarts",
-}  # fmt: skip
+    WORK: "useful work",
+    READ: "reading rows",
+    DATA: "waiting for data",
+    PEERS: "waiting for peers",
+    START: "start",
+    EXPORT: "export",
+    LOST: "lost to restarts",
+}
 _MOST_MARKS = 1000
 
 
 class TimeSplit:
     """The use of one member's time since `began`; each second has one use.
 
-    Of a failed attempt, the time after the last point that the next attempt does not repeat is lost: the last step below the
-    first one that it reports, or the last rows of a stream that are done. So is the time from the end of an attempt until the
-    next one works.
+    Of a failed attempt, the time after the last point that the next attempt does not repeat is
+    lost: the last step below the first one that it reports, or the last rows of a stream that are
+    done. So is the time from the end of an attempt until the next one works.
     """
 
     def __init__(self, began: float) -> None:
@@ -35,7 +40,8 @@ class TimeSplit:
         self._before: dict[str, float] = {}  # of earlier attempts
         self._kept: dict[str, float] = {}  # until the last point that no attempt repeats
         self._rows_done = 0
-        self._marks: list[tuple[int, dict[str, float]]] = []  # steps after that point, and the time until each
+        # steps after that point, and the time until each
+        self._marks: list[tuple[int, dict[str, float]]] = []
         self._is_going_on = True  # a step of this attempt is known, or it is the first
 
     def look(self, now: float, status: MemberStatus, first_step: int, step: int) -> None:

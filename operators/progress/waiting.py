@@ -37,7 +37,8 @@ _told: set[str] = set()
 
 
 def waitForJob(job: Job) -> None:
-    """Wait until a job of plain PyFlink has ended, and show the progress of its scripts and models; Ctrl-C cancels it.
+    """Wait until a job of plain PyFlink has ended, and show the progress of its scripts and models;
+    Ctrl-C cancels it.
 
         waitForJob(table_env.execute_sql("INSERT INTO sink SELECT * FROM scored"))
         waitForJob(table.execute_insert("sink"))
@@ -47,12 +48,15 @@ def waitForJob(job: Job) -> None:
         job: What `execute_sql` or `execute_insert` returned, or a StatementSet, which is executed.
 
     Raises:
-        ConfigurationError: It is something else, or a result without a job, such as that of CREATE TABLE.
+        ConfigurationError: It is something else, or a result without a job, such as that of CREATE
+            TABLE.
         BridgeError: The job failed, or could not be started.
     """
     name = type(job).__name__
     if name not in ("StatementSet", "StreamStatementSet", "TableResult"):
-        raise ConfigurationError(f"waitForJob: expected a TableResult or a StatementSet of PyFlink, got a {name}")
+        raise ConfigurationError(
+            f"waitForJob: expected a TableResult or a StatementSet of PyFlink, got a {name}"
+        )
     with interrupts_later(), log_handlers_kept():
         try:
             with shown_if_seen(shows_process_output()):
@@ -71,7 +75,9 @@ def run_and_wait(start: Callable[[], TableResult]) -> None:
     try:
         result = start()
         if result.get_job_client() is None:
-            raise ConfigurationError("waitForJob: the result has no job, as that of a statement that inserts nothing")
+            raise ConfigurationError(
+                "waitForJob: the result has no job, as that of a statement that inserts nothing"
+            )
         waited_for(result.wait)
         tell_late_rows(result)
     except BaseException as error:
@@ -84,7 +90,12 @@ def run_and_wait(start: Callable[[], TableResult]) -> None:
 def tell_late_rows(result: TableResult) -> None:
     """Warn of rows that came after their watermark, which Flink drops silently."""
     with suppress(Exception):  # the cluster may have forgotten the job; a report must not fail it
-        for text in late_rows(result.get_job_client().get_job_execution_result().result().get_all_accumulator_results()):
+        for text in late_rows(
+            result.get_job_client()
+            .get_job_execution_result()
+            .result()
+            .get_all_accumulator_results()
+        ):
             warn(text)
 
 
@@ -103,7 +114,9 @@ def note_told(groups: Mapping[str, Shown]) -> None:
 
 @contextmanager
 def shown_if_seen(says: bool = False) -> Iterator[None]:
-    """Show the progress of linked operators that run while the block runs, or ran without being shown."""
+    """Show the progress of linked operators that run while the block runs, or ran without being
+    shown.
+    """
     if not _linked:
         yield
         return

@@ -1,8 +1,9 @@
 """Connections of clients, which uvicorn alone would keep for as long as the clients stay.
 
-A client has some seconds to send the header of a request, and the time of a request to take its answer. When too many are
-connected, the connection that has waited longest for a request is closed, so that a new client is always served. Requests that
-h11 accepts, but that serve an attack alone, are refused.
+A client has some seconds to send the header of a request, and the time of a request to take its
+answer. When too many are connected, the connection that has waited longest for a request is closed,
+so that a new client is always served. Requests that h11 accepts, but that serve an attack alone,
+are refused.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ BACKLOG = 128
 
 
 class _Requests(h11.Connection):
-    """Parser that refuses bodies in tiny chunks, which stop the event loop, and those whose end a proxy may see elsewhere."""
+    """Parser that refuses bodies in tiny chunks, which stop the event loop, and those whose end a
+    proxy may see elsewhere.
+    """
 
     _pieces = 0
 
@@ -59,18 +62,26 @@ class Connection(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Close the connection that has waited longest if there are too many; this one if all others have a request."""
+        """Close the connection that has waited longest if there are too many; this one if all
+        others have a request.
+        """
         super().connection_made(transport)
         self.conn = _Requests(h11.SERVER)
         self._watch()
         if len(self.connections) > _MOST:
-            waiting = [each for each in self.connections if isinstance(each, Connection) and each.is_waiting()]
+            waiting = [
+                each
+                for each in self.connections
+                if isinstance(each, Connection) and each.is_waiting()
+            ]
             # A client with a request under way is never dropped for a new one. This connection
             # waits too, so the list is not empty.
             min(waiting, key=lambda each: each.waits_since).drop()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what h11 cannot read, even in the middle of a body or after the answer; the application sends nothing then."""
+        """Refuse what h11 cannot read, even in the middle of a body or after the answer; the
+        application sends nothing then.
+        """
         if self.cycle:
             self.cycle.disconnected = True
         try:
@@ -85,16 +96,22 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Give the client time to take the answer. The next request may begin in here, if it was sent already."""
+        """Give the client time to take the answer. The next request may begin in here, if it was
+        sent already.
+        """
         self._watch()
         super().on_response_complete()
 
     def is_waiting(self) -> bool:
-        """Test if the server waits for the client: for a request, for the rest of one, or until an answer is taken."""
+        """Test if the server waits for the client: for a request, for the rest of one, or until an
+        answer is taken.
+        """
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
     def drop(self) -> None:
-        """Close at once, without the rest of an answer; the count must not wait for the event loop."""
+        """Close at once, without the rest of an answer; the count must not wait for the
+        event loop.
+        """
         self.connections.discard(self)
         self.transport.abort()
 
@@ -102,10 +119,14 @@ class Connection(H11Protocol):
         if self._timer:
             self._timer.cancel()
         self.waits_since = self.loop.time()
-        self._timer = self.loop.call_later(self.limit_s if self.cycle else _HEADER_S, self._look, self.cycle)
+        self._timer = self.loop.call_later(
+            self.limit_s if self.cycle else _HEADER_S, self._look, self.cycle
+        )
 
     def _look(self, last: RequestResponseCycle | None) -> None:
-        """Drop a client that still has the same request: it sends no other, or does not take the answer."""
+        """Drop a client that still has the same request: it sends no other, or does not take the
+        answer.
+        """
         if self.cycle is last:
             self.drop()
         else:
@@ -113,7 +134,9 @@ class Connection(H11Protocol):
 
 
 class SparseLog(logging.Filter):
-    """Passes one record of each kind in some seconds, because clients can cause any number of them."""
+    """Passes one record of each kind in some seconds, because clients can cause any number
+    of them.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,8 @@
-"""Process that predicts for ML_PREDICT in SQL: an Arrow stream in, one out, see SqlModels.java in bridge/serving.
+"""Process that predicts for ML_PREDICT in SQL: an Arrow stream in, one out, see SqlModels.java in
+bridge/serving.
 
-The first line of its input has the settings. Like a task of an operator, it starts the model process of its host.
+The first line of its input has the settings. Like a task of an operator, it starts the model
+process of its host.
 """
 
 from __future__ import annotations
@@ -29,18 +31,30 @@ _NAME = "ML_PREDICT"
 def settings_of(line: bytes) -> tuple[PredictionSettings, Schema]:
     """Read the settings, and the columns of the result, with that of errors among them."""
     given = json.loads(line)
-    inputs, outputs = (given[name].partition("<")[2].rpartition(">")[0] for name in ("inputs", "outputs"))  # ROW<...> NOT NULL
+    # ROW<...> NOT NULL
+    inputs, outputs = (
+        given[name].partition("<")[2].rpartition(">")[0] for name in ("inputs", "outputs")
+    )
     result = Schema.parse(outputs)
-    with refused_at(f"{_NAME}: the option 'params' is not an object of JSON", TypeError, ValueError):
+    with refused_at(
+        f"{_NAME}: the option 'params' is not an object of JSON", TypeError, ValueError
+    ):
         params = dict(json.loads(given["params"]))
     predicted = [column for column in result if column.name != params.get("errorCol")]
-    text = schema_text([column.name for column in predicted], [column.type.sql for column in predicted])
+    text = schema_text(
+        [column.name for column in predicted], [column.type.sql for column in predicted]
+    )
     settings = function_settings(_NAME, given["path"], inputs, text, params, is_host=True)
     if missing := {name for name, _ in settings.result} - set(result.names):
-        raise ConfigurationError(f"{_NAME}: OUTPUT of the model lacks the errorCol {min(missing)!r}, a STRING")
-    if settings.error_column and (strict := [column.name for column in result if not column.type.nullable]):
         raise ConfigurationError(
-            f"{_NAME}: OUTPUT {strict[0]!r} is NOT NULL, but with errorCol bad rows have nulls: remove NOT NULL"
+            f"{_NAME}: OUTPUT of the model lacks the errorCol {min(missing)!r}, a STRING"
+        )
+    if settings.error_column and (
+        strict := [column.name for column in result if not column.type.nullable]
+    ):
+        raise ConfigurationError(
+            f"{_NAME}: OUTPUT {strict[0]!r} is NOT NULL, but with errorCol bad rows have nulls:"
+            " remove NOT NULL"
         )
     return settings, result
 
@@ -49,7 +63,10 @@ def serve(given: BinaryIO, answers: BinaryIO) -> None:
     """Predict batches until the input ends."""
     line = given.readline()
     settings, result = settings_of(line)
-    decoder, schema = ColumnDecoder(settings.output_schema, "the model"), arrow_schema(result.all_nullable)
+    decoder, schema = (
+        ColumnDecoder(settings.output_schema, "the model"),
+        arrow_schema(result.all_nullable),
+    )
     process = model_process(settings)
     try:
         with pa.ipc.open_stream(given) as batches, pa.ipc.new_stream(answers, schema) as predicted:
@@ -59,10 +76,17 @@ def serve(given: BinaryIO, answers: BinaryIO) -> None:
                 prediction = process.predict(to_columns(batch, settings.input_schema, _NAME))
                 try:
                     whole = with_outputs(batch, prediction, decoder, settings)
-                except RowError as error:  # a query may have several models, and its user does not see batches
-                    cells = [short(row) for bad in prediction.bad_rows[:1] for row in batch.slice(bad.row, 1).to_pylist()]
+                # a query may have several models, and its user does not see batches
+                except RowError as error:
+                    cells = [
+                        short(row)
+                        for bad in prediction.bad_rows[:1]
+                        for row in batch.slice(bad.row, 1).to_pylist()
+                    ]
                     model = shown(json.loads(line)["path"])
-                    raise RowError(f"{error}. The model is {model}, its inputs are {', '.join(cells)}") from None
+                    raise RowError(
+                        f"{error}. The model is {model}, its inputs are {', '.join(cells)}"
+                    ) from None
                 predicted.write_batch(selected(whole, result.names))
                 answers.flush()
     finally:
@@ -86,7 +110,9 @@ def main() -> int:
         # are.
         known = f"bridge.exceptions.{type(error).__name__}: {error}"
         with errors:
-            errors.write((known if isinstance(error, BridgeError) else traceback.format_exc()).encode())
+            errors.write(
+                (known if isinstance(error, BridgeError) else traceback.format_exc()).encode()
+            )
         return 1
     return 0
 

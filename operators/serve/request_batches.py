@@ -56,17 +56,28 @@ class _WaitingRows:
 
 
 class RequestBatches:
-    """Predicts in one thread, one batch after the other; requests that arrive meanwhile form the next. `took` gets its rows.
+    """Predicts in one thread, one batch after the other; requests that arrive meanwhile form the
+    next. `took` gets its rows.
 
-    A request with more rows than a batch waits again after each of its batches, so that the others wait for one only.
-    A result that is cancelled takes its rows out of the queue. `predict_values` takes one row with all values of a request, for
-    models without rows, whose requests are such rows, and where `predict` raises ServingError because an output is not rows.
+    A request with more rows than a batch waits again after each of its batches, so that the others
+    wait for one only. A result that is cancelled takes its rows out of the queue. `predict_values`
+    takes one row with all values of a request, for models without rows, whose requests are such
+    rows, and where `predict` raises ServingError because an output is not rows.
     """
 
     def __init__(
-        self, predict: Predict, took: Callable[[int], None], predict_values: Predict | None = None, has_rows: bool = True
+        self,
+        predict: Predict,
+        took: Callable[[int], None],
+        predict_values: Predict | None = None,
+        has_rows: bool = True,
     ) -> None:
-        self._predict, self._took, self._predict_values, self._has_rows = predict, took, predict_values, has_rows
+        self._predict, self._took, self._predict_values, self._has_rows = (
+            predict,
+            took,
+            predict_values,
+            has_rows,
+        )
         self._changed = threading.Condition()
         self._waiting: deque[_WaitingRows] = deque()
         self._since: float | None = None
@@ -88,7 +99,9 @@ class RequestBatches:
             self._waiting = deque(each for each in self._waiting if not each.result.done())
             ahead = sum(len(each.next) for each in self._waiting)
             if self._waiting and ahead + len(waiting.next) > _MOST_WAITING:
-                raise RefusedRequest(f"{ahead} rows are waiting for the model: try again later", 503)
+                raise RefusedRequest(
+                    f"{ahead} rows are waiting for the model: try again later", 503
+                )
             self._waiting.append(waiting)
             self._changed.notify()
         return waiting.result
@@ -108,7 +121,9 @@ class RequestBatches:
             rows = 0
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
-                while self._waiting and (not batch or rows + len(self._waiting[0].next) <= _MOST_ROWS):
+                while self._waiting and (
+                    not batch or rows + len(self._waiting[0].next) <= _MOST_ROWS
+                ):
                     each = self._waiting.popleft()
                     if not each.result.done():
                         batch.append(each)
@@ -116,7 +131,9 @@ class RequestBatches:
             if batch:
                 self._attempt(batch, self._predict_rows if self._has_rows else self._predict_one)
 
-    def _attempt(self, batch: list[_WaitingRows], predict: Callable[[list[_WaitingRows]], None]) -> None:
+    def _attempt(
+        self, batch: list[_WaitingRows], predict: Callable[[list[_WaitingRows]], None]
+    ) -> None:
         """Predict; after an error each request alone, because only one of them may be the cause."""
         self._since = time.monotonic()
         try:
@@ -125,7 +142,11 @@ class RequestBatches:
             if len(batch) > 1:
                 for each in batch:
                     self._attempt([each], predict)
-            elif isinstance(error, ServingError) and self._predict_values and predict != self._predict_one:
+            elif (
+                isinstance(error, ServingError)
+                and self._predict_values
+                and predict != self._predict_one
+            ):
                 self._attempt(batch, self._predict_one)
             else:
                 batch[0].end(error)
@@ -135,17 +156,29 @@ class RequestBatches:
         """Predict the next rows of some requests, and give each request its results and errors."""
         rows, start = sum(len(each.next) for each in batch), 0
         self._took(rows)
-        merged = {name: [each.columns[name][row] for each in batch for row in each.next] for name in batch[0].columns}
+        merged = {
+            name: [each.columns[name][row] for each in batch for row in each.next]
+            for name in batch[0].columns
+        }
         results, bad = self._predict(merged, rows)
         for each in batch:
             end, first = start + len(each.next), each.start
             own = [(row - start + first, message) for row, message in bad if start <= row < end]
-            each.parts.append((each.next, {name: column[start:end] for name, column in results.items()}))
+            each.parts.append(
+                (each.next, {name: column[start:end] for name, column in results.items()})
+            )
             start, each.start = end, each.next.stop
             if own:
                 each.end(RowsError(own))
             elif each.start == each.rows:
-                each.end({name: gathered([(part, cells[name]) for part, cells in each.parts], each.rows) for name in results})
+                each.end(
+                    {
+                        name: gathered(
+                            [(part, cells[name]) for part, cells in each.parts], each.rows
+                        )
+                        for name in results
+                    }
+                )
             else:
                 with self._changed:
                     self._waiting.append(each)

@@ -16,7 +16,8 @@ from akdl.wire.cells import Array
 from akdl.wire.columns import Values
 
 _PATH = re.compile(
-    r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?(/metadata|:predict|:classify|:regress)?", re.IGNORECASE
+    r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?(/metadata|:predict|:classify|:regress)?",
+    re.IGNORECASE,
 )
 _DT = {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
 _PLAIN = {str, int, float, bool, type(None)}
@@ -42,24 +43,33 @@ class Target(NamedTuple):
 
     @property
     def has_rows(self) -> bool:
-        """Test if the inputs and outputs have a value for each row, as far as their shapes are known."""
+        """Test if the inputs and outputs have a value for each row, as far as their shapes are
+        known.
+        """
         sizes = {each.shape[:1] for each in self.signature.inputs if each.shape is not None}
         return () not in sizes and all(
-            each.shape is None or each.shape[:1] in {(-1,), *sizes} for each in self.signature.outputs
+            each.shape is None or each.shape[:1] in {(-1,), *sizes}
+            for each in self.signature.outputs
         )
 
     def action(self, method: str, path: str) -> str:
         """Match a request: "predict", "metadata" or "status"."""
         found = _PATH.fullmatch(path)
         if found is None or method != ("POST" if ":" in (found[4] or "") else "GET"):
-            raise RefusedRequest(f"Malformed request: {method} {path}", 400 if path.startswith("/v1/") else 404)
+            raise RefusedRequest(
+                f"Malformed request: {method} {path}", 400 if path.startswith("/v1/") else 404
+            )
         name, version, label, action = found.groups()
         if label:
             raise RefusedRequest(f"Unrecognized servable version label: {label}")
         if name != self.name or (version or self.version).lstrip("0") != self.version.lstrip("0"):
             wanted = f"Specific({name}, {version})" if version else f"Latest({name})"
             versions = f"version {version}" if version else "any versions"
-            unknown = f"Servable not found for request: {wanted}" if action else f"Could not find {versions} of model {name}"
+            unknown = (
+                f"Servable not found for request: {wanted}"
+                if action
+                else f"Could not find {versions} of model {name}"
+            )
             raise RefusedRequest(unknown, 404)
         if action in (":classify", ":regress"):
             raise RefusedRequest(f"akdl serve has no {action}: send the inputs to :predict", 501)
@@ -68,7 +78,11 @@ class Target(NamedTuple):
     def status(self) -> object:
         """Answer for the state of the model."""
         status = {"error_code": "OK", "error_message": ""}
-        return {"model_version_status": [{"version": self.version, "state": "AVAILABLE", "status": status}]}
+        return {
+            "model_version_status": [
+                {"version": self.version, "state": "AVAILABLE", "status": status}
+            ]
+        }
 
     def metadata(self) -> object:
         """Answer for the signatures of the model."""
@@ -85,24 +99,41 @@ class Target(NamedTuple):
         return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": definitions}}}
 
     def columns(self, body: bytes) -> tuple[dict[str, list[object]], int | None]:
-        """Read a predict request: columns, and the number of rows in the row format. For a model without rows all is one."""
+        """Read a predict request: columns, and the number of rows in the row format. For a model
+        without rows all is one.
+        """
         request = _parsed(body)
         key = request.get("signature_name", "")
         if not isinstance(key, str):
             raise RefusedRequest("'signature_name' key must be a string value")
         if key not in ("", self.signature.key):
-            raise RefusedRequest(f'Serving signature name: "{key}" not found in signature def, see --signature of akdl serve')
+            raise RefusedRequest(
+                f'Serving signature name: "{key}" not found in signature def, see --signature of'
+                " akdl serve"
+            )
         if ("instances" in request) == ("inputs" in request):
-            both = "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist"
-            raise RefusedRequest(both if "inputs" in request else "Missing 'inputs' or 'instances' key")
+            both = (
+                "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to"
+                " exist"
+            )
+            raise RefusedRequest(
+                both if "inputs" in request else "Missing 'inputs' or 'instances' key"
+            )
         names, rows = [tensor.key for tensor in self.signature.inputs], request.get("instances")
-        found = dict(_of_instances(rows, names) if "instances" in request else _of_inputs(request["inputs"], names))
+        found = dict(
+            _of_instances(rows, names)
+            if "instances" in request
+            else _of_inputs(request["inputs"], names)
+        )
         count = len(rows) if isinstance(rows, list) else None
         if not self.has_rows:
             return {name: [values] for name, values in found.items()}, count
         columns = {name: column for name, column in found.items() if isinstance(column, list)}
         for name in found.keys() - columns.keys():
-            raise RefusedRequest(f"input {name}: expected a list with a value for each row, got {_shown(found[name])}")
+            raise RefusedRequest(
+                f"input {name}: expected a list with a value for each row, got"
+                f" {_shown(found[name])}"
+            )
         if len({len(column) for column in columns.values()}) > 1:
             sizes = {name: len(column) for name, column in columns.items()}
             raise RefusedRequest(f"expected inputs with the same number of rows, got {sizes}")
@@ -110,12 +141,15 @@ class Target(NamedTuple):
 
 
 def answer_of(results: Mapping[str, Values], rows: int | None) -> object:
-    """Answer of a predict request, with `rows` for one in the row format: one output without its name, several by name."""
+    """Answer of a predict request, with `rows` for one in the row format: one output without its
+    name, several by name.
+    """
     for name, column in results.items():
         shape = [len(column)] if isinstance(column, list) else list(np.shape(column))
         if rows is not None and shape[:1] != [rows]:
             raise RefusedRequest(
-                f"output {name}: expected values for {rows} rows, got the shape {shape}: send 'inputs' in place of 'instances'"
+                f"output {name}: expected values for {rows} rows, got the shape {shape}: send"
+                " 'inputs' in place of 'instances'"
             )
     columns = {name: _plain(column, name.endswith("_bytes")) for name, column in results.items()}
     is_rows = rows is not None
@@ -136,7 +170,9 @@ def size_of(value: object) -> int:
 
 
 def written(value: object) -> str:
-    """JSON of an answer, made in blocks, because `json` lets no other thread run until it has finished."""
+    """JSON of an answer, made in blocks, because `json` lets no other thread run until it has
+    finished.
+    """
     if isinstance(value, dict) and size_of(value) > _BLOCK:
         fields = [f"{json.dumps(key)}: {written(each)}" for key, each in value.items()]
         return f"{{{', '.join(fields)}}}"
@@ -145,7 +181,7 @@ def written(value: object) -> str:
     step = _BLOCK // size_of(value[0])
     if step == 0:
         return f"[{', '.join(map(written, value))}]"
-    return f"[{', '.join(json.dumps(value[start : start + step], default=str)[1:-1] for start in range(0, len(value), step))}]"
+    return f"[{', '.join(json.dumps(value[start : start + step], default=str)[1:-1] for start in range(0, len(value), step))}]"  # noqa: E501
 
 
 def _parsed(body: bytes) -> dict[str, object]:
@@ -153,7 +189,9 @@ def _parsed(body: bytes) -> dict[str, object]:
         request = json.loads(body, object_pairs_hook=_decoded)
     except (ValueError, RecursionError) as error:
         raise RefusedRequest(
-            f"JSON Parse error: {error}" if body.strip() else "JSON Parse error: The document is empty"
+            f"JSON Parse error: {error}"
+            if body.strip()
+            else "JSON Parse error: The document is empty"
         ) from None
     if not isinstance(request, dict):
         raise RefusedRequest(f"JSON Value: {_shown(request)} Is not object")
@@ -173,17 +211,26 @@ def _decoded(pairs: list[tuple[str, object]]) -> object:
 
 def _of_instances(rows: object, names: list[str]) -> Iterator[tuple[str, object]]:
     if not isinstance(rows, list) or not rows:
-        raise RefusedRequest("No values in 'instances' array" if rows == [] else "Expecting 'instances' to be an list/array")
+        raise RefusedRequest(
+            "No values in 'instances' array"
+            if rows == []
+            else "Expecting 'instances' to be an list/array"
+        )
     if not isinstance(rows[0], dict):
         if len(names) > 1:
-            raise RefusedRequest(f"instances is a plain list, but expecting list of objects as {_MANY_INPUTS}")
+            raise RefusedRequest(
+                f"instances is a plain list, but expecting list of objects as {_MANY_INPUTS}"
+            )
         rows = [{names[0]: row} if not isinstance(row, dict) else row for row in rows]
     expected = set(names)
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
             raise RefusedRequest(f"Expecting object but got list at item {number} of input list")
         if row.keys() != expected:
-            where = f"Failed to process element: {number} of 'instances' list. JSON object: {_shown(row)}"
+            where = (
+                f"Failed to process element: {number} of 'instances' list. JSON object:"
+                f" {_shown(row)}"
+            )
             raise RefusedRequest(f"{where} keys must be equal to: {','.join(names)}")
     yield from ((name, [row[name] for row in rows]) for name in names)
 
@@ -191,7 +238,9 @@ def _of_instances(rows: object, names: list[str]) -> Iterator[tuple[str, object]
 def _of_inputs(inputs: object, names: list[str]) -> Iterator[tuple[str, object]]:
     if not isinstance(inputs, dict):
         if len(names) > 1:
-            raise RefusedRequest(f"inputs is a plain value/list, but expecting an object as {_MANY_INPUTS}")
+            raise RefusedRequest(
+                f"inputs is a plain value/list, but expecting an object as {_MANY_INPUTS}"
+            )
         inputs = {names[0]: inputs}
     for name in names:
         if name not in inputs:
@@ -204,8 +253,15 @@ def _shown(value: object) -> str:
 
 
 def _tensor_info(tensor: TensorDescription) -> object:
-    shape = {"dim": [{"size": str(size), "name": ""} for size in tensor.shape or ()], "unknown_rank": tensor.shape is None}
-    return {"dtype": f"DT_{_DT.get(tensor.dtype, tensor.dtype.upper())}", "tensor_shape": shape, "name": tensor.tensor}
+    shape = {
+        "dim": [{"size": str(size), "name": ""} for size in tensor.shape or ()],
+        "unknown_rank": tensor.shape is None,
+    }
+    return {
+        "dtype": f"DT_{_DT.get(tensor.dtype, tensor.dtype.upper())}",
+        "tensor_shape": shape,
+        "name": tensor.tensor,
+    }
 
 
 def _plain(cells: Array, is_binary: bool) -> Array:
@@ -213,11 +269,17 @@ def _plain(cells: Array, is_binary: bool) -> Array:
     if isinstance(cells, (np.ndarray, np.generic)):
         if cells.dtype.kind == "f" and cells.dtype.itemsize < 8:
             parts = np.array_split(cells.ravel(), cells.size // _BLOCK + 1)
-            cells = np.concatenate([part.astype(str).astype(float) for part in parts]).reshape(cells.shape)
+            cells = np.concatenate([part.astype(str).astype(float) for part in parts]).reshape(
+                cells.shape
+            )
         plain = cells.tolist()
         return _plain(plain, is_binary) if cells.dtype.kind in "OSU" else plain
     if isinstance(cells, list):
-        return cells if set(map(type, cells)) <= _PLAIN else [_plain(cell, is_binary) for cell in cells]
+        return (
+            cells
+            if set(map(type, cells)) <= _PLAIN
+            else [_plain(cell, is_binary) for cell in cells]
+        )
     if not isinstance(cells, bytes):
         return cells
     with suppress(UnicodeDecodeError):

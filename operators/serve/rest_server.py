@@ -1,7 +1,8 @@
 """`akdl serve MODEL`: a saved pipeline or a model, for clients of TensorFlow Serving's REST API.
 
-One process: the event loop carries requests and answers, a thread reads and writes the JSON of large ones, and one predicts.
-SIGTERM and Ctrl-C end it: requests under way get some seconds, and a batch that takes longer ends with the process.
+One process: the event loop carries requests and answers, a thread reads and writes the JSON of
+large ones, and one predicts. SIGTERM and Ctrl-C end it: requests under way get some seconds, and a
+batch that takes longer ends with the process.
 """
 
 from __future__ import annotations
@@ -63,9 +64,17 @@ _OPTIONS: list[tuple[str, str | float | None, str]] = [
     ("columns", None, 'MODEL is a saved pipeline for these columns: "x0 FLOAT, x1 FLOAT"'),
     ("name", None, "name of the model in addresses; default: that of its file or folder"),
     ("signature", "serving_default", "signature of a SavedModel; default: %(default)s"),
-    ("host", "127.0.0.1", "where to listen; an address for other hosts needs a token; default: %(default)s"),
+    (
+        "host",
+        "127.0.0.1",
+        "where to listen; an address for other hosts needs a token; default: %(default)s",
+    ),
     ("port", 8501, "0 for any free port; default: %(default)s"),
-    ("token-file", None, f"holds the token that clients send as 'Authorization: Bearer TOKEN'; or set {_TOKEN}"),
+    (
+        "token-file",
+        None,
+        f"holds the token that clients send as 'Authorization: Bearer TOKEN'; or set {_TOKEN}",
+    ),
     ("timeout", 30.0, "seconds for one request; default: %(default)s"),
     ("max-mb", 16.0, "most megabytes of a request; default: %(default)s"),
 ]
@@ -73,11 +82,23 @@ _OPTIONS: list[tuple[str, str | float | None, str]] = [
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal comes."""
-    parser = argparse.ArgumentParser(prog="akdl serve", description="Serve a model as TensorFlow Serving's REST API does.")
-    parser.add_argument("model", metavar="MODEL", help="folder or file of a model, numbered ones, archive, or saved pipeline")
+    parser = argparse.ArgumentParser(
+        prog="akdl serve", description="Serve a model as TensorFlow Serving's REST API does."
+    )
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="folder or file of a model, numbered ones, archive, or saved pipeline",
+    )
     for name, default, text in _OPTIONS:
-        parser.add_argument(f"--{name}", default=default, type=str if default is None else type(default), help=text)
-    parser.add_argument("--trusted", action="store_true", help="accept parameters of a pipeline that name code, hosts or files")
+        parser.add_argument(
+            f"--{name}", default=default, type=str if default is None else type(default), help=text
+        )
+    parser.add_argument(
+        "--trusted",
+        action="store_true",
+        help="accept parameters of a pipeline that name code, hosts or files",
+    )
     given = parser.parse_args(arguments)
     # uvicorn handles the signal while it runs, and sends it again after its end. Before that,
     # during the loading of the model, this handler ends the program with status 0.
@@ -86,10 +107,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _serve(given)
     except ImportError as error:
         parser.exit(
-            1, f"akdl serve needs the package {error.name}: install the extras tf and serve of akdl, as you installed akdl\n"
+            1,
+            f"akdl serve needs the package {error.name}: install the extras tf and serve of akdl,"
+            " as you installed akdl\n",
         )
     except ModelError as error:
-        parser.exit(1, f"akdl serve: {error}; a saved pipeline needs --columns 'x0 FLOAT, x1 FLOAT'\n")
+        parser.exit(
+            1, f"akdl serve: {error}; a saved pipeline needs --columns 'x0 FLOAT, x1 FLOAT'\n"
+        )
     except (BridgeError, ServingError, OSError) as error:
         parser.exit(1, f"akdl serve: {error}\n".replace("signatureDefKey", "--signature"))
     return 0
@@ -104,8 +129,11 @@ def _serve(given: argparse.Namespace) -> None:
     token = _token(given.token_file)
     family, *_, address = socket.getaddrinfo(given.host, given.port, type=socket.SOCK_STREAM)[0]
     if token is None and not ipaddress.ip_address(address[0]).is_loopback:
-        raise ConfigurationError(f"--host {given.host}: other hosts can reach it, which needs {_TOKEN} or --token-file")
-    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:  # else asyncio delays answers
+        raise ConfigurationError(
+            f"--host {given.host}: other hosts can reach it, which needs {_TOKEN} or --token-file"
+        )
+    # else asyncio delays answers
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # A port in use is reported before the model is loaded, which takes seconds. Connections are
         # accepted only after `listen`, so a probe does not take the server for ready.
@@ -133,7 +161,10 @@ def _serve(given: argparse.Namespace) -> None:
         gc.set_threshold(100_000, 10, 10)
         listening.listen(BACKLOG)
         url = f"http://{given.host}:{listening.getsockname()[1]}/v1/models/{served.target.name}"
-        print(f"akdl serve: {served.target.name}, version {served.target.version}, at {url}", flush=True)
+        print(
+            f"akdl serve: {served.target.name}, version {served.target.version}, at {url}",
+            flush=True,
+        )
         with suppress(KeyboardInterrupt, SystemExit):
             uvicorn.Server(config).run(sockets=[listening])
         served.close()
@@ -156,14 +187,27 @@ def _load(given: argparse.Namespace) -> _Served:
     name = given.name or name_of(path.rstrip("/")).partition(".")[0]
     if given.columns is not None:
         predictor = LocalPredictor(path, given.columns, given.trusted)
-        inputs, outputs = ({each.name: each.type for each in table} for table in (predictor._inputs, predictor._columns))
+        inputs, outputs = (
+            {each.name: each.type for each in table}
+            for table in (predictor._inputs, predictor._columns)
+        )
         found = Signature(key, described(inputs), described(outputs))
-        return _Served(Target(name, "1", found, {key: found}), predictor._map_columns, None, predictor.close)
-    versions = [each for each in os.listdir(path) if each.isascii() and each.isdigit()] if os.path.isdir(path) else []
+        return _Served(
+            Target(name, "1", found, {key: found}), predictor._map_columns, None, predictor.close
+        )
+    versions = (
+        [each for each in os.listdir(path) if each.isascii() and each.isdigit()]
+        if os.path.isdir(path)
+        else []
+    )
     latest = max(versions, key=int, default="")
     folder = ModelFolder(os.path.join(path, latest) if latest else path)
     model = load(folder.path, Serving(signature_def_key=key, trusted=given.trusted))
-    known = read_signatures(folder.path)[model.tags] if isinstance(model, SavedModel) else {key: model.signature}
+    known = (
+        read_signatures(folder.path)[model.tags]
+        if isinstance(model, SavedModel)
+        else {key: model.signature}
+    )
     target = Target(name, str(int(latest or 1)), replace(model.signature, key=key), known)
     values = ServedModel(model, Serving(cells_hold_batches=True)).predict_collecting
     rows = ServedModel(model, Serving()).predict_collecting if target.has_rows else values
@@ -180,7 +224,9 @@ def _token(path: str | None) -> str | None:
         with open(path, encoding="utf-8") as file:
             token = file.read()
             if os.fstat(file.fileno()).st_mode & 0o007:
-                logger.warning("other users of this host may read the token in %s: chmod 600 it", path)
+                logger.warning(
+                    "other users of this host may read the token in %s: chmod 600 it", path
+                )
     if token is not None and not token.strip():
         raise ConfigurationError(f"the token in {path or _TOKEN} is empty")
     return token and token.strip()
@@ -189,18 +235,38 @@ def _token(path: str | None) -> str | None:
 class RestApplication:
     """ASGI application for one model."""
 
-    def __init__(self, served: _Served, token: str | None, timeout_s: float, most_mb: float) -> None:
+    def __init__(
+        self, served: _Served, token: str | None, timeout_s: float, most_mb: float
+    ) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        self._requests = Counter("akdl_serve_requests", "Answers.", ["action", "status"], registry=registry)
-        self._seconds = Histogram("akdl_serve_predict_seconds", "Time of predict requests.", registry=registry)
+        self._requests = Counter(
+            "akdl_serve_requests", "Answers.", ["action", "status"], registry=registry
+        )
+        self._seconds = Histogram(
+            "akdl_serve_predict_seconds", "Time of predict requests.", registry=registry
+        )
         buckets = [2**power for power in range(13)]
-        rows = Histogram("akdl_serve_batch_rows", "Rows in one call of the model.", registry=registry, buckets=buckets)
-        self._batches = RequestBatches(served.predict, rows.observe, served.predict_values, served.target.has_rows)
-        Gauge("akdl_serve_waiting_rows", "Rows of no batch yet.", registry=registry).set_function(self._batches.rows_waiting)
-        self._target, self._token, self._timeout_s, self._most_bytes = served.target, token, timeout_s, int(most_mb * (1 << 20))
+        rows = Histogram(
+            "akdl_serve_batch_rows",
+            "Rows in one call of the model.",
+            registry=registry,
+            buckets=buckets,
+        )
+        self._batches = RequestBatches(
+            served.predict, rows.observe, served.predict_values, served.target.has_rows
+        )
+        Gauge("akdl_serve_waiting_rows", "Rows of no batch yet.", registry=registry).set_function(
+            self._batches.rows_waiting
+        )
+        self._target, self._token, self._timeout_s, self._most_bytes = (
+            served.target,
+            token,
+            timeout_s,
+            int(most_mb * (1 << 20)),
+        )
         self._held_bytes = 0
         # A second thread would take turns with the event loop too, as JSON holds the interpreter's
         # lock.
@@ -210,8 +276,14 @@ class RestApplication:
         """Answer one request."""
         began, action, status = time.monotonic(), "other", 200
         try:
-            action = "metrics" if scope["path"] in _METRICS else self._target.action(scope["method"], scope["path"])
-            answer = await asyncio.wait_for(self._answer(action, dict(scope["headers"]), receive), self._timeout_s)
+            action = (
+                "metrics"
+                if scope["path"] in _METRICS
+                else self._target.action(scope["method"], scope["path"])
+            )
+            answer = await asyncio.wait_for(
+                self._answer(action, dict(scope["headers"]), receive), self._timeout_s
+            )
         except asyncio.TimeoutError:
             status, answer = 504, {"error": f"no answer within {self._timeout_s:g} s (--timeout)"}
         except (RefusedRequest, ServingError) as error:
@@ -227,21 +299,34 @@ class RestApplication:
         if action == "predict":
             self._seconds.observe(time.monotonic() - began)
         content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        kind = b"text/plain; version=0.0.4" if (action, status) == ("metrics", 200) else b"application/json"
+        kind = (
+            b"text/plain; version=0.0.4"
+            if (action, status) == ("metrics", 200)
+            else b"application/json"
+        )
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(content))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
-    async def _answer(self, action: str, headers: Mapping[bytes, bytes], receive: _Receive) -> object:
+    async def _answer(
+        self, action: str, headers: Mapping[bytes, bytes], receive: _Receive
+    ) -> object:
         """Answer of an action, as JSON values or bytes."""
         if action == "status":  # without a token, for probes
             # Probes restart a server whose model hangs. The event loop answers all the same, so
             # nothing else shows it.
             if self._batches.busy_s() > self._timeout_s:
-                raise RefusedRequest(f"the model has computed one batch for {self._batches.busy_s():.0f} s", 503)
+                raise RefusedRequest(
+                    f"the model has computed one batch for {self._batches.busy_s():.0f} s", 503
+                )
             return self._target.status()
-        if self._token and not hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + self._token.encode()):
-            raise RefusedRequest("expected the header 'Authorization: Bearer TOKEN' with the token of this server", 401)
+        if self._token and not hmac.compare_digest(
+            headers.get(b"authorization", b""), b"Bearer " + self._token.encode()
+        ):
+            raise RefusedRequest(
+                "expected the header 'Authorization: Bearer TOKEN' with the token of this server",
+                401,
+            )
         if action == "metrics":
             from prometheus_client import generate_latest
 
@@ -250,16 +335,23 @@ class RestApplication:
             return self._target.metadata()
         body: list[bytes] = []
         try:
-            await self._receive(body, headers.get(b"content-encoding", b"identity").lower(), receive)
+            await self._receive(
+                body, headers.get(b"content-encoding", b"identity").lower(), receive
+            )
             return await self._predicted(b"".join(body), receive)
         finally:
             self._held_bytes -= sum(map(len, body))
 
     async def _receive(self, body: list[bytes], encoding: bytes, receive: _Receive) -> None:
-        """Read a body. uvicorn reads the rest of one that is refused, as clients send it before they read the answer."""
+        """Read a body. uvicorn reads the rest of one that is refused, as clients send it before
+        they read the answer.
+        """
         if encoding not in (b"identity", b"gzip"):
-            raise RefusedRequest(f"Content-Encoding: expected gzip, got {encoding.decode('latin-1')!r}", 415)
-        unpacker = zlib.decompressobj(31) if encoding == b"gzip" else None  # 31: with the header of gzip
+            raise RefusedRequest(
+                f"Content-Encoding: expected gzip, got {encoding.decode('latin-1')!r}", 415
+            )
+        # 31: with the header of gzip
+        unpacker = zlib.decompressobj(31) if encoding == b"gzip" else None
         left, more = self._most_bytes, True
         while more:
             message = await receive()
@@ -272,22 +364,31 @@ class RestApplication:
                 except zlib.error as error:
                     raise RefusedRequest(f"the body is not gzip: {error}") from None
                 if unpacker.unused_data or not (more or unpacker.eof or len(piece) > left):
-                    raise RefusedRequest("the body is not gzip: expected one stream that ends with the request")
+                    raise RefusedRequest(
+                        "the body is not gzip: expected one stream that ends with the request"
+                    )
             left -= len(piece)
             if left < 0:
-                raise RefusedRequest(f"the request has more than {self._most_bytes} bytes (--max-mb)", 413)
+                raise RefusedRequest(
+                    f"the request has more than {self._most_bytes} bytes (--max-mb)", 413
+                )
             # Small requests are always read. Otherwise a few clients with large requests could keep
             # all other clients out.
             is_large = self._most_bytes - left > _SMALL
             if is_large and self._held_bytes + len(piece) > _MOST_HELD * self._most_bytes:
-                raise RefusedRequest(f"other requests have {self._held_bytes} bytes: try again later", 503)
+                raise RefusedRequest(
+                    f"other requests have {self._held_bytes} bytes: try again later", 503
+                )
             self._held_bytes += len(piece)
             body.append(piece)
 
     async def _predicted(self, body: bytes, receive: _Receive) -> bytes:
         """Predict, unless the client leaves before."""
         columns, rows = await self._aside(len(body), self._read, body)
-        result, gone = asyncio.wrap_future(self._batches.submit(columns)), asyncio.ensure_future(receive())
+        result, gone = (
+            asyncio.wrap_future(self._batches.submit(columns)),
+            asyncio.ensure_future(receive()),
+        )
         try:
             await asyncio.wait([result, gone], return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
@@ -296,17 +397,25 @@ class RestApplication:
         finally:
             result.cancel()
             gone.cancel()
-        return await self._aside(size_of(results), lambda: written(answer_of(results, rows)).encode())
+        return await self._aside(
+            size_of(results), lambda: written(answer_of(results, rows)).encode()
+        )
 
-    async def _aside(self, size: int, function: Callable[..., _Result], *arguments: object) -> _Result:
+    async def _aside(
+        self, size: int, function: Callable[..., _Result], *arguments: object
+    ) -> _Result:
         """Call the function, on a thread of its own if that takes long."""
         if size <= _SMALL:
             return function(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._json, function, *arguments)
 
     def _read(self, body: bytes) -> tuple[dict[str, list[object]], int | None]:
-        """Read a body with few enough values, because each takes many times the memory and time of its bytes."""
+        """Read a body with few enough values, because each takes many times the memory and time of
+        its bytes.
+        """
         values, most = sum(map(body.count, (b",", b"[", b"{"))), self._most_bytes // _BYTES_OF_VALUE
         if values > most:
-            raise RefusedRequest(f"the request has about {values} values, more than {most} (--max-mb)", 413)
+            raise RefusedRequest(
+                f"the request has about {values} values, more than {most} (--max-mb)", 413
+            )
         return self._target.columns(body)

@@ -14,7 +14,13 @@ from bridge.formats.file_columns import flink_type
 from bridge.schema import Schema, quoted
 
 _NUMBERS = (types.is_integer, types.is_floating)
-_BINARIES = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+_BINARIES = (
+    types.is_string,
+    types.is_large_string,
+    types.is_binary,
+    types.is_large_binary,
+    types.is_fixed_size_binary,
+)
 # Arrow casts more types than these, for example texts to numbers, which would change cells
 # silently.
 _ACCEPTED: dict[Kind, tuple[Callable[[pa.DataType], bool], ...]] = {
@@ -28,29 +34,40 @@ _ACCEPTED: dict[Kind, tuple[Callable[[pa.DataType], bool], ...]] = {
     Kind.TIMESTAMP: (lambda arrow: types.is_timestamp(arrow) and arrow.tz is None,),
     Kind.TIMESTAMP_LTZ: (types.is_timestamp,),
 }
-_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}  # by name, as pyarrow has them since 16
+# by name, as pyarrow has them since 16
+_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 _MOST_PARTS = 64
 
 
 def schema_of_types(where: str, found: list[tuple[str, pa.DataType]]) -> Schema:
-    """Schema that fits columns; unsigned numbers get the next larger type, categories that of their labels."""
+    """Schema that fits columns; unsigned numbers get the next larger type, categories that of their
+    labels.
+    """
     if not found:
         raise ConfigurationError(f"{where}: the table has no columns")
     check_repeated(where, [name for name, _ in found])
-    return Schema.parse(", ".join(f"{quoted(name)} {_column_sql(where, name, arrow)}" for name, arrow in found))
+    return Schema.parse(
+        ", ".join(f"{quoted(name)} {_column_sql(where, name, arrow)}" for name, arrow in found)
+    )
 
 
 def check_repeated(where: str, names: list[str]) -> None:
     """Refuse names that occur twice or are empty."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if any(not name.strip() for name in names):
-        raise ConfigurationError(f"{where}: a column has an empty name; the columns are {listed(names)}: rename it")
+        raise ConfigurationError(
+            f"{where}: a column has an empty name; the columns are {listed(names)}: rename it"
+        )
     if repeated:
-        raise ConfigurationError(f"{where}: there are several columns named {', '.join(repeated)}: rename them")
+        raise ConfigurationError(
+            f"{where}: there are several columns named {', '.join(repeated)}: rename them"
+        )
 
 
 def tables_of(reader: pa.RecordBatchReader, names: list[str], rows: int) -> Iterator[pa.Table]:
-    """Yield the columns of a stream as tables, so that small batches are joined to so many rows; at least one table."""
+    """Yield the columns of a stream as tables, so that small batches are joined to so many rows; at
+    least one table.
+    """
     parts: list[pa.RecordBatch] = []
     waiting = 0
     for batch in reader:
@@ -63,7 +80,9 @@ def tables_of(reader: pa.RecordBatchReader, names: list[str], rows: int) -> Iter
 
 
 def accepted(kind: Kind, cells: pa.Array) -> pa.Array:
-    """The same cells in a form that Arrow can cast exactly; TypeError where cells of their type do not belong to a kind."""
+    """The same cells in a form that Arrow can cast exactly; TypeError where cells of their type do
+    not belong to a kind.
+    """
     cells = _plain(cells)
     if not any(accepts(cells.type) for accepts in _ACCEPTED[kind]):
         raise TypeError(cells.type)
@@ -73,8 +92,12 @@ def accepted(kind: Kind, cells: pa.Array) -> pa.Array:
 def _plain(cells: pa.Array) -> pa.Array:
     """The same cells without a dictionary and without views, which pyarrow could not cast."""
     if types.is_dictionary(cells.type):
-        return pa.DictionaryArray.from_arrays(cells.indices, _plain(cells.dictionary)).dictionary_decode()
-    return pa.array(cells.to_pylist(), _VIEWS[str(cells.type)]) if str(cells.type) in _VIEWS else cells
+        return pa.DictionaryArray.from_arrays(
+            cells.indices, _plain(cells.dictionary)
+        ).dictionary_decode()
+    return (
+        pa.array(cells.to_pylist(), _VIEWS[str(cells.type)]) if str(cells.type) in _VIEWS else cells
+    )
 
 
 def _column_sql(where: str, name: str, arrow: pa.DataType) -> str:
@@ -85,8 +108,15 @@ def _column_sql(where: str, name: str, arrow: pa.DataType) -> str:
     except ValueError:  # MAP, ROW, ARRAY of ARRAY, or no type at all
         if types.is_null(arrow):
             raise ConfigurationError(
-                f"{where}: column {name!r} has no rows or only null cells, and so no type: set schemaStr"
+                f"{where}: column {name!r} has no rows or only null cells, and so no type: set"
+                " schemaStr"
             ) from None
         deep = types.is_nested(getattr(arrow, "value_type", arrow))
-        remedy = "make columns of its values, or one list per row" if deep else "convert it to a type of SQL, or set schemaStr"
-        raise ConfigurationError(f"{where}: column {name!r} has cells of the type {arrow}: {remedy}") from None
+        remedy = (
+            "make columns of its values, or one list per row"
+            if deep
+            else "convert it to a type of SQL, or set schemaStr"
+        )
+        raise ConfigurationError(
+            f"{where}: column {name!r} has cells of the type {arrow}: {remedy}"
+        ) from None

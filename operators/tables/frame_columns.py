@@ -23,17 +23,29 @@ _CERTAIN = (pa.string(), pa.binary(), pa.bool_())
 
 
 def schema_of_frame(where: str, frame: pd.DataFrame) -> Schema:
-    """Schema that fits the cells of a DataFrame; unsigned numbers get the next larger type, categories that of their labels."""
-    return schema_of_types(where, [(str(name), _arrow_type(f"{where}: column {str(name)!r}", c)) for name, c in frame.items()])
+    """Schema that fits the cells of a DataFrame; unsigned numbers get the next larger type,
+    categories that of their labels.
+    """
+    return schema_of_types(
+        where,
+        [
+            (str(name), _arrow_type(f"{where}: column {str(name)!r}", c))
+            for name, c in frame.items()
+        ],
+    )
 
 
 def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[Any]:
-    """Cells of each column of a schema, matched by name, or by position where pandas has numbered the columns."""
+    """Cells of each column of a schema, matched by name, or by position where pandas has numbered
+    the columns.
+    """
     check_repeated(where, [str(name) for name in frame.columns])
     labels: list[Any] = list(frame.columns)
     if labels == list(range(len(labels))):
         if len(frame.columns) != len(schema.columns):
-            raise ConfigurationError(f"{where}: expected {len(schema.columns)} columns, got {len(frame.columns)}")
+            raise ConfigurationError(
+                f"{where}: expected {len(schema.columns)} columns, got {len(frame.columns)}"
+            )
         frame = frame.set_axis(schema.names, axis=1)
     else:
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
@@ -50,26 +62,40 @@ def warn_of_losses(where: str, frame: pd.DataFrame) -> None:
 
     if isinstance(frame.columns, pd.MultiIndex):
         raise ConfigurationError(
-            f"{where}: column names of the DataFrame have {frame.columns.nlevels} levels: join them with "
-            "frame.columns = frame.columns.map('_'.join)"
+            f"{where}: column names of the DataFrame have {frame.columns.nlevels} levels: join them"
+            " with frame.columns = frame.columns.map('_'.join)"
         )
     names = [name for name in frame.index.names if name is not None]
     if names or isinstance(frame.index, pd.MultiIndex):
         logger.warning(
-            "%s: the index of the DataFrame (%s) is not part of the table: frame.reset_index() converts it to a column, "
-            "frame.reset_index(drop=True) removes it", where, ", ".join(map(str, names)) or f"{frame.index.nlevels} levels",
-        )  # fmt: skip
+            "%s: the index of the DataFrame (%s) is not part of the table: frame.reset_index()"
+            " converts it to a column, frame.reset_index(drop=True) removes it",
+            where,
+            ", ".join(map(str, names)) or f"{frame.index.nlevels} levels",
+        )
     if frame.attrs:
-        logger.warning("%s: the attrs of the DataFrame (%s) are not part of the table", where, ", ".join(map(str, frame.attrs)))
-    of_categories = [(name, cells) for name, cells in frame.items() if isinstance(cells.dtype, pd.CategoricalDtype)]
+        logger.warning(
+            "%s: the attrs of the DataFrame (%s) are not part of the table",
+            where,
+            ", ".join(map(str, frame.attrs)),
+        )
+    of_categories = [
+        (name, cells)
+        for name, cells in frame.items()
+        if isinstance(cells.dtype, pd.CategoricalDtype)
+    ]
     categories = [
-        str(name) for name, cells in of_categories if cells.cat.ordered or cells.nunique() < len(cells.cat.categories)
+        str(name)
+        for name, cells in of_categories
+        if cells.cat.ordered or cells.nunique() < len(cells.cat.categories)
     ]
     if categories:
         logger.warning(
-            "%s: the order and the unused labels of categories (%s) are not part of the table: cells become their labels",
-            where, ", ".join(categories),
-        )  # fmt: skip
+            "%s: the order and the unused labels of categories (%s) are not part of the table:"
+            " cells become their labels",
+            where,
+            ", ".join(categories),
+        )
 
 
 def check_names(where: str, wanted: list[str], given: list[str]) -> None:
@@ -80,8 +106,10 @@ def check_names(where: str, wanted: list[str], given: list[str]) -> None:
         problems = [f"lacks {', '.join(missing)}"] if missing else []
         problems += [f"has {', '.join(unknown)}, which the schema lacks"] if unknown else []
         raise ConfigurationError(
-            f"{where}: columns are matched by name; the data {' and '.join(problems)}: rename or select columns, "
-            f"such as frame[[{', '.join(map(repr, wanted[:2]))}{', ...' if len(wanted) > 2 else ''}]], or change schemaStr"
+            f"{where}: columns are matched by name; the data {' and '.join(problems)}: rename or"
+            " select columns, such as"
+            f" frame[[{', '.join(map(repr, wanted[:2]))}{', ...' if len(wanted) > 2 else ''}]], or"
+            " change schemaStr"
         )
 
 
@@ -89,7 +117,9 @@ def _arrow_type(where: str, cells: pd.Series[Any]) -> pa.DataType:
     try:
         return pa.Array.from_pandas(cells).type
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise ConfigurationError(f"{where} has cells without a common type ({error}): convert it, or set schemaStr") from None
+        raise ConfigurationError(
+            f"{where} has cells without a common type ({error}): convert it, or set schemaStr"
+        ) from None
 
 
 def _cells(cells: pd.Series[Any]) -> pa.ChunkedArray | list[object]:
@@ -98,4 +128,6 @@ def _cells(cells: pd.Series[Any]) -> pa.ChunkedArray | list[object]:
         array = pa.Array.from_pandas(cells)
         if cells.dtype != object or array.type in _CERTAIN:
             return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
-    return [None if is_missing else cell for cell, is_missing in zip(cells.astype(object), cells.isna())]
+    return [
+        None if is_missing else cell for cell, is_missing in zip(cells.astype(object), cells.isna())
+    ]

@@ -51,12 +51,15 @@ class _TooLargeError(Exception):
 def record_batches(
     where: str, schema: Schema, columns: Sequence[Cells], rows: int, size: int, before: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows as batches with the types of `bridge.codec.ipc.arrow_schema`; at least one, possibly empty.
+    """Yield rows as batches with the types of `bridge.codec.ipc.arrow_schema`; at least one,
+    possibly empty.
 
     Errors number the rows from `before`.
     """
     for start in range(0, rows or 1, ROWS_AT_ONCE):
-        for batch in _batches(where, schema, columns, start, min(rows, start + ROWS_AT_ONCE), before):
+        for batch in _batches(
+            where, schema, columns, start, min(rows, start + ROWS_AT_ONCE), before
+        ):
             step = max(1, batch.num_rows * size // max(1, batch.nbytes))
             for place in range(0, batch.num_rows or 1, step):
                 yield batch.slice(place, step)
@@ -67,10 +70,14 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     wanted = arrow_schema(schema)
     try:
-        arrays = [_column(where, *each, start, end, before) for each in zip(schema, wanted.types, columns)]
+        arrays = [
+            _column(where, *each, start, end, before) for each in zip(schema, wanted.types, columns)
+        ]
     except _TooLargeError:
         if end - start <= 1:
-            raise ConfigurationError(f"{where}: row {before + start} has a cell of more than 2 GB") from None
+            raise ConfigurationError(
+                f"{where}: row {before + start} has a cell of more than 2 GB"
+            ) from None
         # The size of cells is known only when they are converted, so a batch that is too large is
         # halved.
         middle = (start + end) // 2
@@ -80,19 +87,33 @@ def _batches(
     yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _column(where: str, column: Column, arrow_type: pa.DataType, cells: Cells, start: int, end: int, before: int) -> pa.Array:
+def _column(
+    where: str,
+    column: Column,
+    arrow_type: pa.DataType,
+    cells: Cells,
+    start: int,
+    end: int,
+    before: int,
+) -> pa.Array:
     part = cells[start:end]
     try:
-        return cells_to_arrow(column.type, arrow_type, _joined_chunks(part) if isinstance(part, pa.ChunkedArray) else part)
+        return cells_to_arrow(
+            column.type,
+            arrow_type,
+            _joined_chunks(part) if isinstance(part, pa.ChunkedArray) else part,
+        )
     except UnfitError as bad:
         raise ConfigurationError(
-            f"{where}: column {column.name!r} does not fit {column.type.sql}: row {before + start + bad.position}: "
-            f"expected {bad.expected}, got {bad.got}"
+            f"{where}: column {column.name!r} does not fit {column.type.sql}: row"
+            f" {before + start + bad.position}: expected {bad.expected}, got {bad.got}"
         ) from None
 
 
 def cells_to_arrow(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    """Convert cells to an array that represents them exactly, apart from the digits of a FLOAT or DOUBLE."""
+    """Convert cells to an array that represents them exactly, apart from the digits of a FLOAT or
+    DOUBLE.
+    """
     array = (_lists if column_type.is_array else _plain)(column_type, arrow_type, cells)
     if array.null_count and not column_type.nullable:
         place = int(np.asarray(array.is_null()).argmax())
@@ -122,7 +143,10 @@ def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa
     except UnfitError as bad:
         row = int(np.searchsorted(offsets, bad.position, side="right")) - 1
         raise UnfitError(row, f"an array with {bad.expected} in each element", bad.got) from None
-    buffers = [None if valid.all() else pa.py_buffer(packed_bits(valid)), pa.py_buffer(offsets.astype("<i4"))]
+    buffers = [
+        None if valid.all() else pa.py_buffer(packed_bits(valid)),
+        pa.py_buffer(offsets.astype("<i4")),
+    ]
     return pa.Array.from_buffers(arrow_type, len(cells), buffers, children=[array])
 
 
@@ -130,9 +154,19 @@ def _parts_of_lists(cells: pa.Array) -> _Parts:
     valid = np.asarray(cells.is_valid())
     if cells.null_count == len(cells):
         return valid, np.zeros(len(cells), np.int64), []
-    if not (types.is_list(cells.type) or types.is_large_list(cells.type) or types.is_fixed_size_list(cells.type)):
-        raise UnfitError(int(valid.argmax()), "a list or an array", _shown(cells[int(valid.argmax())]))
-    return valid, pc.list_value_length(cells).fill_null(0).to_numpy().astype(np.int64), cells.flatten()
+    if not (
+        types.is_list(cells.type)
+        or types.is_large_list(cells.type)
+        or types.is_fixed_size_list(cells.type)
+    ):
+        raise UnfitError(
+            int(valid.argmax()), "a list or an array", _shown(cells[int(valid.argmax())])
+        )
+    return (
+        valid,
+        pc.list_value_length(cells).fill_null(0).to_numpy().astype(np.int64),
+        cells.flatten(),
+    )
 
 
 def _parts_of_objects(cells: Sequence[object]) -> _Parts:
@@ -144,7 +178,8 @@ def _parts_of_objects(cells: Sequence[object]) -> _Parts:
             continue
         if not isinstance(cell, (list, tuple, np.ndarray)):
             raise UnfitError(row, "a list or an array", short(cell))
-        part = cell.ravel() if isinstance(cell, np.ndarray) else cell  # elements of a tensor, as in Alink's records
+        # elements of a tensor, as in Alink's records
+        part = cell.ravel() if isinstance(cell, np.ndarray) else cell
         lengths[row] = len(part)
         parts.append(part)
     return valid, lengths, _joined(parts)
@@ -157,7 +192,11 @@ def _joined(parts: list[Any]) -> Cells:
     dtypes = {part.dtype if isinstance(part, np.ndarray) else None for part in parts}
     if len(dtypes) == 1 and next(iter(dtypes)) not in (None, np.dtype(object)):
         return np.concatenate(parts)
-    return [None if element is pd.NA or element is pd.NaT else element for part in parts for element in part]
+    return [
+        None if element is pd.NA or element is pd.NaT else element
+        for part in parts
+        for element in part
+    ]
 
 
 def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
@@ -171,7 +210,9 @@ def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa
             return _points(column_type, arrow_type, part)
         array = cast_cells(column, _natural(column_type, arrow_type, part))
         # Like Flink's CAST.
-        return pc.utf8_rpad(array, column_type.arguments[0]) if column_type.name == "CHAR" else array
+        return (
+            pc.utf8_rpad(array, column_type.arguments[0]) if column_type.name == "CHAR" else array
+        )
 
     if kind is Kind.BYTES and not isinstance(cells, pa.Array) and are_cut(cells):
         raise UnfitError(0, UNCUT, repr(cells[0]))
@@ -191,7 +232,9 @@ def _as_list_or_array(kind: Kind, cells: Cells) -> list[Any] | pa.Array:
     if not isinstance(cells, pa.Array):
         return cells
     cells = accepted(kind, cells)
-    if (types.is_large_string(cells.type) or types.is_large_binary(cells.type)) and cells.nbytes > _MOST_BYTES:
+    if (
+        types.is_large_string(cells.type) or types.is_large_binary(cells.type)
+    ) and cells.nbytes > _MOST_BYTES:
         raise _TooLargeError
     return cells
 
@@ -209,25 +252,40 @@ def _shown(cell: object) -> str:
 
 
 def _natural(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    """Cells in a type from which `cast_cells`, the cast of files, reaches the type of the column exactly."""
+    """Cells in a type from which `cast_cells`, the cast of files, reaches the type of the column
+    exactly.
+    """
     kind = column_type.kind
     if not isinstance(cells, pa.Array):
         if kind is Kind.DECIMAL:
             cells = [int(cell) if isinstance(cell, np.integer) else cell for cell in cells]
         # Arrow truncates 1.5 in a list to an integer, though not in an array.
-        has_floats = kind in INTEGERS and any(issubclass(type_, (float, np.floating)) for type_ in set(map(type, cells)))
-        natural = pa.float64() if kind in FLOATS or has_floats else pa.binary() if kind is Kind.BYTES else arrow_type
+        has_floats = kind in INTEGERS and any(
+            issubclass(type_, (float, np.floating)) for type_ in set(map(type, cells))
+        )
+        natural = (
+            pa.float64()
+            if kind in FLOATS or has_floats
+            else pa.binary()
+            if kind is Kind.BYTES
+            else arrow_type
+        )
         cells = pa.array(cells, natural)
     elif kind is Kind.BOOLEAN and not types.is_boolean(cells.type):
         is_one = pc.equal(cells, 1)
         _refuse(pc.invert(pc.or_(is_one, pc.equal(cells, 0))))
         return is_one
     elif kind in FLOATS:
-        cells = cells.cast(pa.float64())  # a FLOAT may lose digits of an integer, but Arrow does not cast such an integer
+        # a FLOAT may lose digits of an integer, but Arrow does not cast such an integer
+        cells = cells.cast(pa.float64())
     elif kind is Kind.DECIMAL:
-        cells.validate(full=True)  # DuckDB's HUGEINT has 39 digits in an array of 38, for which Flink has no number
+        # DuckDB's HUGEINT has 39 digits in an array of 38, for which Flink has no number
+        cells.validate(full=True)
     if column_type.name == "BINARY":  # zeros, like Flink's CAST
-        return pa.array([cell and cell.ljust(arrow_type.byte_width, b"\0") for cell in cells.to_pylist()], arrow_type)
+        return pa.array(
+            [cell and cell.ljust(arrow_type.byte_width, b"\0") for cell in cells.to_pylist()],
+            arrow_type,
+        )
     return cells
 
 
@@ -240,15 +298,23 @@ def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> p
         if types.is_timestamp(cells.type):
             _refuse(pc.not_equal(exact.cast(cells.type), cells))  # a time of day
     else:
-        exact = cells.cast(pa.time32("ms") if kind is Kind.TIME else pa.timestamp("us", cells.type.tz))
-    numbers = exact.view(pa.int32() if kind in (Kind.DATE, Kind.TIME) else pa.int64()).fill_null(0).to_numpy()
+        exact = cells.cast(
+            pa.time32("ms") if kind is Kind.TIME else pa.timestamp("us", cells.type.tz)
+        )
+    numbers = (
+        exact.view(pa.int32() if kind in (Kind.DATE, Kind.TIME) else pa.int64())
+        .fill_null(0)
+        .to_numpy()
+    )
     bits = packed_bits(np.asarray(cells.is_valid())) if cells.null_count else b""
     values = Values(INT64, len(numbers), numbers.astype("<i8", copy=False).tobytes(), None, bits)
     return points_in_time(values, column_type, arrow_type)
 
 
 def _points_of_objects(kind: Kind, cells: list[Any]) -> pa.Array:
-    """Dates, times or timestamps; Arrow alone would take numbers, and cut off nanoseconds and time zones."""
+    """Dates, times or timestamps; Arrow alone would take numbers, and cut off nanoseconds and time
+    zones.
+    """
     found = set(map(type, cells)) - {type(None)}
     if found == {datetime.date} and kind is Kind.DATE:
         return pa.array(cells, pa.date32())
@@ -286,9 +352,16 @@ def _refuse(bad: pa.Array) -> None:
 def _expected(column_type: ColumnType) -> str:
     kind, arguments = column_type.kind, column_type.arguments
     if kind is Kind.DECIMAL:
-        return f"a decimal.Decimal or int of at most {arguments[0]} digits, {arguments[1]} of them after the decimal point"
+        return (
+            f"a decimal.Decimal or int of at most {arguments[0]} digits, {arguments[1]} of them"
+            " after the decimal point"
+        )
     if kind in POINTS_IN_TIME:
-        digits = "" if kind is Kind.DATE else f" with at most {precision_of(column_type)} fractional digits"
+        digits = (
+            ""
+            if kind is Kind.DATE
+            else f" with at most {precision_of(column_type)} fractional digits"
+        )
         return _TIMES[kind] + digits
     if kind in (Kind.STRING, Kind.BYTES):
         unit = "characters" if kind is Kind.STRING else "bytes"
@@ -296,7 +369,9 @@ def _expected(column_type: ColumnType) -> str:
         return ("a string" if kind is Kind.STRING else "bytes") + most
     if kind in FLOATS:
         return f"a number within the range of {kind.value}"
-    return "a boolean" if kind is Kind.BOOLEAN else f"a whole number within the range of {kind.value}"
+    return (
+        "a boolean" if kind is Kind.BOOLEAN else f"a whole number within the range of {kind.value}"
+    )
 
 
 _TIMES = {

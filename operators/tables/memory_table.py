@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 _Data = Union[Sequence[Sequence[object]], "pd.DataFrame", pa.RecordBatchReader]
 
 
-def memory_table(table_env: StreamTableEnvironment, schema: Schema, data: _Data, where: str) -> Table:
-    """Send rows, a DataFrame or a stream to the JVM as Arrow; PyFlink's own conversions lose digits and shift instants."""
+def memory_table(
+    table_env: StreamTableEnvironment, schema: Schema, data: _Data, where: str
+) -> Table:
+    """Send rows, a DataFrame or a stream to the JVM as Arrow; PyFlink's own conversions lose digits
+    and shift instants.
+    """
     from bridge.flink.arrow_operators import logical_types, table_of_own
 
     batches = _batches(where, schema, data, CHUNK_BYTES)
@@ -46,7 +50,10 @@ def _batches(where: str, schema: Schema, data: _Data, size: int) -> Iterator[pa.
     else:
         _check_widths(where, schema, data)
         cells_of = zip(*data) if data else ([] for _ in schema)
-        columns = [[None if cell is pd.NA or cell is pd.NaT else cell for cell in cells] for cells in cells_of]
+        columns = [
+            [None if cell is pd.NA or cell is pd.NaT else cell for cell in cells]
+            for cells in cells_of
+        ]
     yield from record_batches(where, schema, columns, len(data), size)
 
 
@@ -54,6 +61,10 @@ def _check_widths(where: str, schema: Schema, rows: Sequence[Sequence[object]]) 
     width = len(schema.columns)
     for number, row in enumerate(rows):
         if not isinstance(row, (list, tuple)):
-            raise ConfigurationError(f"{where}: row {number}: expected a tuple or a list, got {row!r}")
+            raise ConfigurationError(
+                f"{where}: row {number}: expected a tuple or a list, got {row!r}"
+            )
         if len(row) != width:
-            raise ConfigurationError(f"{where}: row {number}: expected {width} cells, got {len(row)}: {row}")
+            raise ConfigurationError(
+                f"{where}: row {number}: expected {width} cells, got {len(row)}: {row}"
+            )

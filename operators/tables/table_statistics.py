@@ -1,4 +1,6 @@
-"""Statistics of a table's columns: a SQL query with one row, and its conversion to a row per column. Pure."""
+"""Statistics of a table's columns: a SQL query with one row, and its conversion to a row per
+column. Pure.
+"""
 
 from __future__ import annotations
 
@@ -39,5 +41,7 @@ def statistics_of(names: Sequence[str], aggregated: pd.DataFrame) -> pd.DataFram
 
     (row,) = aggregated.to_dict("records")
     keys = [*_OF_ALL, *_OF_NUMBERS]
-    cells: list[list[Any]] = [[name, *(row.get(f"{key}_{place}") for key in keys)] for place, name in enumerate(names)]
+    cells: list[list[Any]] = [
+        [name, *(row.get(f"{key}_{place}") for key in keys)] for place, name in enumerate(names)
+    ]
     return pd.DataFrame(cells, columns=["colName", *keys])

@@ -1,1 +1,3 @@
-"""Commands for people who look at jobs: `akdl doctor`, `akdl report`, `akdl top` and `akdl stacks`."""
+"""Commands for people who look at jobs: `akdl doctor`, `akdl report`, `akdl top` and `akdl
+stacks`.
+"""

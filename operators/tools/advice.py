@@ -34,7 +34,12 @@ class Advice:
 def advise(record: Record) -> list[Advice]:
     """Advice on a run, in the order of time, shares, memory and metrics; at least one."""
     workers = [status for status in record.last if status.is_worker]
-    found = [*_of_time(record, workers), *_of_shares(workers), *_of_memory(record), *_of_metrics(record)]
+    found = [
+        *_of_time(record, workers),
+        *_of_shares(workers),
+        *_of_memory(record),
+        *_of_metrics(record),
+    ]
     return found or [Advice("Nothing stands out.", f"{len(record.last)} processes were checked.")]
 
 
@@ -45,18 +50,25 @@ def _of_time(record: Record, workers: list[MemberStatus]) -> Iterator[Advice]:
     words = f"The time of the workers: {described(time_s)}."
     if time_s[LOST] >= max(_LOST * total_s, _WORTH_S):
         restarts = max(status.attempt for status in workers)
-        yield Advice("Restarts cost much time: look for the reason, and save more often.", f"{restarts} restarts. {words}")
+        yield Advice(
+            "Restarts cost much time: look for the reason, and save more often.",
+            f"{restarts} restarts. {words}",
+        )
     if time_s[START] >= max(_HALF * total_s, _WORTH_S):
         yield Advice("Start-up took most of the time: combine several short jobs into one.", words)
     if time_s[EXPORT] >= max(_HALF * total_s, _WORTH_S):
-        yield Advice("The export took most of the time: export fewer signatures or a smaller model.", words)
+        yield Advice(
+            "The export took most of the time: export fewer signatures or a smaller model.", words
+        )
     if active_s < _WORTH_S:
         return
     by_waits = sorted(workers, key=_waited)
     if _waited(by_waits[-1]) >= _HALF:
         yield _of_peers(by_waits[0], by_waits[-1], words)
     elif time_s[DATA] >= _HALF * active_s:
-        yield Advice("Flink is the bottleneck: give the query more parallelism, or a faster source.", words)
+        yield Advice(
+            "Flink is the bottleneck: give the query more parallelism, or a faster source.", words
+        )
     elif time_s[WORK] + time_s[READ] >= _HALF * active_s:
         yield _of_work(record, workers, words)
 
@@ -67,16 +79,22 @@ def _active(time_s: Mapping[str, float]) -> float:
 
 
 def _waited(status: MemberStatus) -> float:
-    """Return the share of the time between its start and its export that a worker has waited for its peers."""
+    """Return the share of the time between its start and its export that a worker has waited for
+    its peers.
+    """
     return status.time_s.get(PEERS, 0.0) / (_active(status.time_s) or 1.0)
 
 
 def _of_peers(slow: MemberStatus, fast: MemberStatus, words: str) -> Advice:
     """Advice for workers that wait for each other: one slow worker, or all of them in turn."""
     if _waited(slow) >= _HALF * _waited(fast):
-        return Advice("Workers wait for each other: take larger batches, fewer workers, or a faster network.", words)
+        return Advice(
+            "Workers wait for each other: take larger batches, fewer workers, or a faster network.",
+            words,
+        )
     return Advice(
-        f"{slow.label} holds up the other workers: look at its host, its share of the rows, and what it does.",
+        f"{slow.label} holds up the other workers: look at its host, its share of the rows, and"
+        " what it does.",
         f"{fast.label} waited for its peers for {_waited(fast):.0%} of its time after the start. "
         f"{slow.label}: {described(slow.time_s)}.",
     )
@@ -84,22 +102,35 @@ def _of_peers(slow: MemberStatus, fast: MemberStatus, words: str) -> Advice:
 
 def _of_work(record: Record, workers: list[MemberStatus], words: str) -> Advice:
     ahead = max(record.samples.values(), key=lambda samples: samples[-1][1].step)
-    stepped = [(status.step, status.time_s[WORK], status.time_s[READ]) for _, status in ahead if status.step]
-    steps, worked_s, read_s = (end - begin for begin, end in zip(stepped[0], stepped[-1])) if stepped else (0, 0.0, 0.0)
+    stepped = [
+        (status.step, status.time_s[WORK], status.time_s[READ])
+        for _, status in ahead
+        if status.step
+    ]
+    steps, worked_s, read_s = (
+        (end - begin for begin, end in zip(stepped[0], stepped[-1])) if stepped else (0, 0.0, 0.0)
+    )
     if steps > 0 and 0.0 < worked_s + read_s < _SHORT_STEP_S * steps:
         pace = f"A step took {1000 * (worked_s + read_s) / steps:.1f} ms. "
         return Advice("Steps are short, and mostly fixed costs: take larger batches.", pace + words)
     time_s = added(status.time_s for status in workers)
     if time_s[READ] > time_s[WORK]:
         return Advice(
-            "Making tensors of the rows is the bottleneck: do it in SQL, for whole batches, or with num_parallel_calls.", words
+            "Making tensors of the rows is the bottleneck: do it in SQL, for whole batches, or with"
+            " num_parallel_calls.",
+            words,
         )
     busiest = max(workers, key=lambda status: status.time_s[WORK])
     place = max(busiest.place_s, key=lambda each: busiest.place_s[each], default="")
-    places = f" {busiest.label} worked for {busiest.place_s[place]:.0f} s in {place}." if place else ""
+    places = (
+        f" {busiest.label} worked for {busiest.place_s[place]:.0f} s in {place}." if place else ""
+    )
     pace = f" A step worked for {worked_s / steps:.1f} s." if steps > 0 else ""
     used = f" {busiest.label} used {busiest.cpu_s:.0f} s of processors."
-    return Advice("The script is the bottleneck: raise numWorkers, or make its work cheaper.", words + places + pace + used)
+    return Advice(
+        "The script is the bottleneck: raise numWorkers, or make its work cheaper.",
+        words + places + pace + used,
+    )
 
 
 def _of_shares(workers: list[MemberStatus]) -> Iterator[Advice]:
@@ -114,14 +145,17 @@ def _of_shares(workers: list[MemberStatus]) -> Iterator[Advice]:
 def _of_memory(record: Record) -> Iterator[Advice]:
     """Advice on memory that has grown much between the middle and the end of a run."""
     for label, samples in record.samples.items():
-        held = [(seconds, status.memory_bytes) for seconds, status in samples if status.memory_bytes]
+        held = [
+            (seconds, status.memory_bytes) for seconds, status in samples if status.memory_bytes
+        ]
         if len(held) < 4:
             continue
         (middle_s, middle), (last_s, last) = held[len(held) // 2], held[-1]
         if last > _GROWTH * middle and last > _MEMORY_BYTES:
             yield Advice(
                 "Memory grows: look for tensors or histories that the script keeps.",
-                f"{label} held {middle >> 20:,} MB after {middle_s:.0f} seconds and {last >> 20:,} MB after {last_s:.0f}.",
+                f"{label} held {middle >> 20:,} MB after {middle_s:.0f} seconds and {last >> 20:,}"
+                f" MB after {last_s:.0f}.",
             )
             return
 
@@ -133,7 +167,8 @@ def _of_metrics(record: Record) -> Iterator[Advice]:
             for name, value in sorted(status.metrics.items()):
                 if not math.isfinite(value):
                     yield Advice(
-                        f"{name} is not finite: lower the learning rate, or look for nulls in the rows.",
+                        f"{name} is not finite: lower the learning rate, or look for nulls in the"
+                        " rows.",
                         f"{label} reported it at step {status.step:,}.",
                     )
                     return

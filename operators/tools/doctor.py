@@ -1,4 +1,6 @@
-"""`akdl doctor [--cluster HOST:PORT] [SCRIPT...]`: check whether jobs can run here; 1 where something is WRONG."""
+"""`akdl doctor [--cluster HOST:PORT] [SCRIPT...]`: check whether jobs can run here; 1 where
+something is WRONG.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,30 @@ from operators.tools.passwords import refuse_password
 OK, NOTE, WRONG = "ok", "note", "WRONG"
 
 _WANTED = f"Flink {FLINKS[0]} to {FLINKS[-1]}"
-_PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "requests", "rich", "grpcio", "protobuf", "numpy")
-_ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
-_FLINK_FOLDERS = ("blobStore-", "flink-dist-cache-", "flink-io-", "flink-web-", "tm_", "python-dist-", "minicluster_")
+_PACKAGES = (
+    "apache-flink",
+    "pandas",
+    "pyarrow",
+    "psutil",
+    "requests",
+    "rich",
+    "grpcio",
+    "protobuf",
+    "numpy",
+)
+_ENVIRONMENTS = {
+    "TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators",
+    "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators",
+}
+_FLINK_FOLDERS = (
+    "blobStore-",
+    "flink-dist-cache-",
+    "flink-io-",
+    "flink-web-",
+    "tm_",
+    "python-dist-",
+    "minicluster_",
+)
 _GRPCIO = re.compile(r"\bgrpcio ([\d.]+)")
 _CONNECT_S = 5.0
 
@@ -56,19 +79,47 @@ class Finding:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="akdl doctor", description="Look whether jobs can run here.")
-    parser.add_argument(
-        "--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint, or https://[USER@]HOST:PORT"
+    parser = argparse.ArgumentParser(
+        prog="akdl doctor", description="Look whether jobs can run here."
     )
-    named = "tell which Python runs this main script, or is this pythonEnv, and what is in it; makes it if need be"
+    parser.add_argument(
+        "--cluster",
+        metavar="HOST:PORT",
+        help="look at a Flink cluster too, at its REST endpoint, or https://[USER@]HOST:PORT",
+    )
+    named = (
+        "tell which Python runs this main script, or is this pythonEnv, and what is in it; makes it"
+        " if need be"
+    )
     parser.add_argument("named", metavar="SCRIPT", nargs="*", help=named)
-    parser.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with")
-    parser.add_argument("--insecure", action="store_true", help="do not check the certificate of the cluster")
-    parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
+    parser.add_argument(
+        "--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with"
+    )
+    parser.add_argument(
+        "--insecure", action="store_true", help="do not check the certificate of the cluster"
+    )
+    parser.add_argument(
+        "--disk-gb",
+        type=float,
+        default=2.0,
+        help="free space that temporary files should have (default 2)",
+    )
     options = parser.parse_args(arguments)
-    remedy = "give https://USER@HOST:PORT and type the password or pass it to the standard input, or set"
-    refuse_password(parser, "--cluster", options.cluster or "", f"{remedy} FLINK_REST_CLIENT_HEADERS")
-    findings = [*python(), *java(), *jars(), *environments(), *map(python_of, options.named), *ports(), *proxies()]
+    remedy = (
+        "give https://USER@HOST:PORT and type the password or pass it to the standard input, or set"
+    )
+    refuse_password(
+        parser, "--cluster", options.cluster or "", f"{remedy} FLINK_REST_CLIENT_HEADERS"
+    )
+    findings = [
+        *python(),
+        *java(),
+        *jars(),
+        *environments(),
+        *map(python_of, options.named),
+        *ports(),
+        *proxies(),
+    ]
     findings += [*disk(options.disk_gb), *files_in_sight(), *gpus()]
     if options.cluster:
         options.cluster = _with_password(options.cluster)
@@ -81,7 +132,11 @@ def _with_password(address: str) -> str:
     user = login_of(address)
     if not user:
         return address
-    asked = getpass.getpass(f"Password of {user}: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    asked = (
+        getpass.getpass(f"Password of {user}: ")
+        if sys.stdin.isatty()
+        else sys.stdin.readline().rstrip("\n")
+    )
     return address.replace(f"{user}@", f"{user}:{urllib.parse.quote(asked, safe='')}@", 1)
 
 
@@ -98,11 +153,15 @@ def as_lines(findings: Sequence[Finding]) -> str:
 def python() -> Iterator[Finding]:
     version = "{}.{}.{}".format(*sys.version_info)
     fits = "{}.{}".format(*sys.version_info) in FLINK_PYTHONS
-    remedy = "" if fits else f"take Python {FLINK_PYTHONS[0]} to {FLINK_PYTHONS[-1]} for Flink's side"
+    remedy = (
+        "" if fits else f"take Python {FLINK_PYTHONS[0]} to {FLINK_PYTHONS[-1]} for Flink's side"
+    )
     yield Finding("Python", f"{version}, {sys.executable}", remedy)
     found = {name: preflight.installed(name) for name in _PACKAGES}
     missing = [name for name, version in found.items() if version is None]
-    for folder in dict.fromkeys([os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]):
+    for folder in dict.fromkeys(
+        [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    ):
         for package, path in shadowed_packages(folder).items():
             remedy = "give it another name, or start programs from another folder"
             yield Finding("a file of yours", f"{path} hides our package {package!r}", remedy)
@@ -114,7 +173,9 @@ def python() -> Iterator[Finding]:
         yield Finding("gRPC", problem, f"pip install '{preflight.GRPCIO}'")
     flink = found["apache-flink"]
     if flink is not None:
-        yield _flink("Flink", flink, flink, f"take {_WANTED}: pip install 'apache-flink~={FLINKS[-1]}.0'")
+        yield _flink(
+            "Flink", flink, flink, f"take {_WANTED}: pip install 'apache-flink~={FLINKS[-1]}.0'"
+        )
 
 
 def _flink(what: str, version: str, found: str, remedy: str) -> Finding:
@@ -165,39 +226,58 @@ def environments() -> Iterator[Finding]:
             elif wants_old and not has_old:
                 remedy, is_note = "scripts of TensorFlow 1 find it in tf.compat.v1", True
             elif grpcio is not None and preflight.deadlocks(grpcio.group(1)):
-                remedy, is_note = f"this grpcio can deadlock: install '{preflight.GRPCIO}' there", True
+                remedy, is_note = (
+                    f"this grpcio can deadlock: install '{preflight.GRPCIO}' there",
+                    True,
+                )
             yield Finding(what, f"{variable}: {found}", remedy, is_note)
     if unset:
         runs, found = _look_into(sys.executable)
         remedy = "" if runs else f"set pythonEnv on operators, or {' and '.join(unset)}"
         for variable in unset:
-            yield Finding(_ENVIRONMENTS[variable], f"{variable} is not set, so this Python: {found}", remedy)
+            yield Finding(
+                _ENVIRONMENTS[variable], f"{variable} is not set, so this Python: {found}", remedy
+            )
 
 
 def python_of(named: str) -> Finding:
     """The Python that runs a main script, or that a `pythonEnv` names."""
     runs, found = _look_into(named)
     if not runs:
-        return Finding(named, found, "name another environment in pythonEnv, or change its requirements")
+        return Finding(
+            named, found, "name another environment in pythonEnv, or change its requirements"
+        )
     bare = "tensorflow" not in found
-    return Finding(named, found, "it runs scripts and functions (predictFn) that do without TensorFlow" if bare else "", bare)
+    return Finding(
+        named,
+        found,
+        "it runs scripts and functions (predictFn) that do without TensorFlow" if bare else "",
+        bare,
+    )
 
 
 def ports() -> Iterator[Finding]:
     host = own_host()
     try:
-        with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
+        with socket.create_server(
+            (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+        ) as server:
             port = server.getsockname()[1]
             socket.create_connection((host, port), timeout=_CONNECT_S).close()
     except OSError as error:
-        remedy = "fix the address of this host's name (/etc/hosts) or the firewall, or choose a network with hostNetwork"
+        remedy = (
+            "fix the address of this host's name (/etc/hosts) or the firewall, or choose a network"
+            " with hostNetwork"
+        )
         yield Finding("Ports", f"{host} cannot be reached from here: {error}", remedy)
         return
     yield Finding("Ports", f"can be opened and reached at {host}")
 
 
 def proxies() -> Iterator[Finding]:
-    """Check that Python workers of a TaskManager with these variables reach it; gRPC sends calls to a proxy."""
+    """Check that Python workers of a TaskManager with these variables reach it; gRPC sends calls to
+    a proxy.
+    """
     names = [name for name in ("grpc_proxy", "https_proxy", "http_proxy") if os.environ.get(name)]
     if not names:
         return
@@ -205,7 +285,10 @@ def proxies() -> Iterator[Finding]:
     if any("localhost".endswith(entry.strip()) for entry in excluded.split(",") if entry.strip()):
         yield Finding("Proxy", f"{names[0]} is set, and no_proxy excludes localhost")
     else:
-        found = "is set, and no_proxy does not exclude localhost: local jobs run, a TaskManager's Python workers do not"
+        found = (
+            "is set, and no_proxy does not exclude localhost: local jobs run, a TaskManager's"
+            " Python workers do not"
+        )
         remedy = "set no_proxy=localhost,127.0.0.1 before you start Flink on this host"
         yield Finding("Proxy", f"{names[0]} {found}", remedy, is_note=True)
 
@@ -213,15 +296,31 @@ def proxies() -> Iterator[Finding]:
 def disk(wanted_gb: float) -> Iterator[Finding]:
     folder = tempfile.gettempdir()
     free_gb = shutil.disk_usage(folder).free / 1e9
-    found, remedy = f"{free_gb:.1f} GB free in {folder}", "make room there, or set TMPDIR to another place"
-    yield Finding("Disk", found) if free_gb >= wanted_gb else Finding("Disk", f"{found}, {wanted_gb:g} wanted", remedy)
+    found, remedy = (
+        f"{free_gb:.1f} GB free in {folder}",
+        "make room there, or set TMPDIR to another place",
+    )
+    yield (
+        Finding("Disk", found)
+        if free_gb >= wanted_gb
+        else Finding("Disk", f"{found}, {wanted_gb:g} wanted", remedy)
+    )
 
 
 def files_in_sight() -> Iterator[Finding]:
-    """Check whether other users of this host can read files of jobs in Flink's temporary folders."""
+    """Check whether other users of this host can read files of jobs in Flink's temporary
+    folders.
+    """
     what, place = "Privacy", tempfile.gettempdir()
-    remedy = "start Flink with umask 077, and with io.tmp.dirs and blob.storage.directory in a folder of mode 0700"
-    paths = [os.path.join(place, name) for name in sorted(os.listdir(place)) if name.startswith(_FLINK_FOLDERS)]
+    remedy = (
+        "start Flink with umask 077, and with io.tmp.dirs and blob.storage.directory in a folder of"
+        " mode 0700"
+    )
+    paths = [
+        os.path.join(place, name)
+        for name in sorted(os.listdir(place))
+        if name.startswith(_FLINK_FOLDERS)
+    ]
     seen = [path for path in paths if os.path.isdir(path) and os.stat(path).st_mode & 0o055]
     if seen:
         shown = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
@@ -238,8 +337,15 @@ def gpus() -> Iterator[Finding]:
         yield Finding("GPU", str(error), "fix or unset AKDL_GPUS")
         return
     if found:
-        yield Finding("GPU", ", ".join(f"{each} ({leased[each]})" if each in leased else each for each in found))
-    elif shutil.which("nvidia-smi") and "CUDA_VISIBLE_DEVICES" not in os.environ and "AKDL_GPUS" not in os.environ:
+        yield Finding(
+            "GPU",
+            ", ".join(f"{each} ({leased[each]})" if each in leased else each for each in found),
+        )
+    elif (
+        shutil.which("nvidia-smi")
+        and "CUDA_VISIBLE_DEVICES" not in os.environ
+        and "AKDL_GPUS" not in os.environ
+    ):
         remedy = "run nvidia-smi to see why; set AKDL_GPUS= if processes need no GPU"
         yield Finding("GPU", "nvidia-smi is installed and finds no GPU", remedy)
     else:
@@ -252,18 +358,26 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
         rest = Rest(address, verify, proxies=True)
         what = f"Cluster {rest.address}"
         overview = rest.get("/overview")
-        total, free, managers = (int(overview[key]) for key in ("slots-total", "slots-available", "taskmanagers"))
+        total, free, managers = (
+            int(overview[key]) for key in ("slots-total", "slots-available", "taskmanagers")
+        )
         version = str(overview["flink-version"])
     except (BridgeError, OSError, ValueError, KeyError, TypeError) as error:
         found = f"no Flink answers there: {type(error).__name__}: {error}"
-        yield Finding(what, found, "start the cluster, or give host and port of its REST endpoint, often 8081")
+        yield Finding(
+            what, found, "start the cluster, or give host and port of its REST endpoint, often 8081"
+        )
         return
     yield _flink(what, version, f"Flink {version}", f"take a cluster of {_WANTED}")
     found = f"{free} of {total} slots free, {managers} TaskManagers"
     if not total:
-        yield Finding(what, found, "start TaskManagers (Kubernetes and YARN start them for each job)")
+        yield Finding(
+            what, found, "start TaskManagers (Kubernetes and YARN start them for each job)"
+        )
     elif not free:
-        yield Finding(what, found, "wait for the jobs that have them, cancel one, or start more TaskManagers")
+        yield Finding(
+            what, found, "wait for the jobs that have them, cancel one, or start more TaskManagers"
+        )
     else:
         yield Finding(what, f"{found}: one for each worker and parameter server of an operator")
 

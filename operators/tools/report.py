@@ -23,22 +23,32 @@ from operators.tools.passwords import refuse_password
 
 _WIDTH, _HEIGHT, _LEFT, _ROW = 860, 150, 90, 22
 _COLORS = {
-    WORK: "#3f9c6b", READ: "#a8cf6f", DATA: "#4a90d9", PEERS: "#e8825a", START: "#f2b134", EXPORT: "#8e6bbf", LOST: "#c0392b"
-}  # fmt: skip
+    WORK: "#3f9c6b",
+    READ: "#a8cf6f",
+    DATA: "#4a90d9",
+    PEERS: "#e8825a",
+    START: "#f2b134",
+    EXPORT: "#8e6bbf",
+    LOST: "#c0392b",
+}
 _LINES = ("#4a90d9", "#e8825a", "#3f9c6b", "#8e6bbf", "#b8860b", "#5f6b7a")
 _MOST_MEMBERS = 40
 _STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
-    "h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif}"
-    "li{margin:.5em 0}.evidence{color:#666}.key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}"
-    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#1b1b1b}svg text{fill:#ddd}.evidence{color:#aaa}}"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0"
+    " 1em;color:#222;background:#fff}h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}svg{width:100%;height:auto}svg"  # noqa: E501
+    " text{font:12px system-ui,sans-serif}li{margin:.5em"
+    " 0}.evidence{color:#666}.key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0"
+    " 1em}@media(prefers-color-scheme:dark){body{color:#ddd;background:#1b1b1b}svg"
+    " text{fill:#ddd}.evidence{color:#aaa}}"
 )
 
 _Curve = tuple[str, list[tuple[float, float]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="akdl report", description="Make one HTML page of the record of a run.")
+    parser = argparse.ArgumentParser(
+        prog="akdl report", description="Make one HTML page of the record of a run."
+    )
     parser.add_argument("record", metavar="RECORD", help="a file in a logDir, at any address")
     parser.add_argument(
         "page",
@@ -56,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with open(local, "rb") as record:
                 page = page_of(read_record(RECORD.read(record).decode("utf-8")))
     except (OSError, FileError, ValueError) as error:
-        sys.stderr.write(f"cannot read the record {shown(given.record)}: {masked(str(error), given.record)}\n")
+        sys.stderr.write(
+            f"cannot read the record {shown(given.record)}: {masked(str(error), given.record)}\n"
+        )
         return 1
     path = given.page or os.path.splitext(local if is_here else name_of(given.record))[0] + ".html"
     try:
@@ -73,17 +85,25 @@ def page_of(record: Record) -> str:
     end = {None: "has not ended", True: "ended early", False: "ended well"}[record.failed]
     rows = [status for status in record.last if status.is_worker]
     facts = (
-        f"Started {record.started[:19].replace('T', ' ')} UTC, {end}, {record.total_s:.0f} seconds, {record.size} processes, "
-        f"{sum(status.rows_in for status in rows):,} rows in, {sum(status.rows_out for status in rows):,} rows out."
+        f"Started {record.started[:19].replace('T', ' ')} UTC, {end}, {record.total_s:.0f} seconds,"
+        f" {record.size} processes, {sum(status.rows_in for status in rows):,} rows in,"
+        f" {sum(status.rows_out for status in rows):,} rows out."
     )
     advice = "".join(
-        f"<li>{html.escape(each.text)}<br><span class=evidence>{html.escape(each.evidence)}</span></li>"
+        f"<li>{html.escape(each.text)}<br><span"
+        f" class=evidence>{html.escape(each.evidence)}</span></li>"
         for each in advise(record)
     )
     parts = [
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(record.name)}</title><style>{_STYLE}</style>",
+        (
+            "<!doctype html><html lang=en><meta"
+            f" charset=utf-8><title>{html.escape(record.name)}</title><style>{_STYLE}</style>"
+        ),
         f"<h1>{html.escape(record.name)}</h1><p>{html.escape(facts)}</p><h2>Advice</h2><ul>{advice}</ul>",
-        f"<h2>Where the time went</h2><p>{described(added(status.time_s for status in rows))}</p>{_times(record)}",
+        (
+            "<h2>Where the time"
+            f" went</h2><p>{described(added(status.time_s for status in rows))}</p>{_times(record)}"
+        ),
     ]
     for title, curves in _charts(record):
         if any(len(points) > 1 and any(value for _, value in points) for _, points in curves):
@@ -92,8 +112,15 @@ def page_of(record: Record) -> str:
 
 
 def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
-    workers = {label: samples for label, samples in record.samples.items() if samples[-1][1].is_worker}
-    names = {name for samples in record.samples.values() for _, status in samples for name in status.metrics}
+    workers = {
+        label: samples for label, samples in record.samples.items() if samples[-1][1].is_worker
+    }
+    names = {
+        name
+        for samples in record.samples.values()
+        for _, status in samples
+        for name in status.metrics
+    }
     charts = [
         ("Rows in, each second", _speeds(workers, lambda status: status.rows_in)),
         ("Rows out, each second", _speeds(workers, lambda status: status.rows_out)),
@@ -101,18 +128,33 @@ def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
     for name in sorted(names - {TOTAL_STEPS}):
         curves = []
         for label, samples in record.samples.items():
-            values = [(seconds, status.metrics[name]) for seconds, status in samples if name in status.metrics]
-            curves.append((label, [(seconds, value) for seconds, value in values if math.isfinite(value)]))
+            values = [
+                (seconds, status.metrics[name])
+                for seconds, status in samples
+                if name in status.metrics
+            ]
+            curves.append(
+                (label, [(seconds, value) for seconds, value in values if math.isfinite(value)])
+            )
         charts.append((name, curves))
     memory = [
-        (label, [(seconds, status.memory_bytes / (1 << 20)) for seconds, status in samples if status.memory_bytes])
+        (
+            label,
+            [
+                (seconds, status.memory_bytes / (1 << 20))
+                for seconds, status in samples
+                if status.memory_bytes
+            ],
+        )
         for label, samples in record.samples.items()
     ]
     processors = _speeds(record.samples, lambda status: status.cpu_s)
     return [*charts, ("Memory of a process, in MB", memory), ("Processors in use", processors)]
 
 
-def _speeds(members: dict[str, list[tuple[float, MemberStatus]]], count: Callable[[MemberStatus], float]) -> list[_Curve]:
+def _speeds(
+    members: dict[str, list[tuple[float, MemberStatus]]], count: Callable[[MemberStatus], float]
+) -> list[_Curve]:
     """Growth of a count each second, over at least five seconds at a time."""
     curves: list[_Curve] = [(label, []) for label in members]
     for (_, points), samples in zip(curves, members.values()):
@@ -136,14 +178,17 @@ def _times(record: Record) -> str:
             used.add(use)
             title = f"<title>{WORDS[use]}: {percent}%, {time_s[use]:.1f} s</title>"
             shapes.append(
-                f'<rect x="{_LEFT + place * scale:.1f}" y="{top + 3}" width="{max(time_s[use] * scale, 0.5):.1f}" '
-                f'height="{_ROW - 6}" fill="{_COLORS[use]}">{title}</rect>'
+                f'<rect x="{_LEFT + place * scale:.1f}" y="{top + 3}"'
+                f' width="{max(time_s[use] * scale, 0.5):.1f}" height="{_ROW - 6}"'
+                f' fill="{_COLORS[use]}">{title}</rect>'
             )
             place += time_s[use]
     height = len(shown) * _ROW
     shapes.append(_axis(0.0, record.total_s, height))
     keys = "".join(
-        f'<span class=key style="background:{color}"></span>{WORDS[use]}' for use, color in _COLORS.items() if use in used
+        f'<span class=key style="background:{color}"></span>{WORDS[use]}'
+        for use, color in _COLORS.items()
+        if use in used
     )
     left_out = len(record.samples) - len(shown)
     more = f"<p>{left_out} more members are left out.</p>" if left_out else ""
@@ -162,12 +207,19 @@ def _chart(curves: Sequence[_Curve], total_s: float) -> str:
         f'<text x="0" y="15">{high:,.4g}</text><text x="0" y="{_HEIGHT}">{low:,.4g}</text>',
     ]
     for (label, points), color in zip(shown, _LINES):
-        places = " ".join(f"{_LEFT + (x - begin_s) * scale_x:.1f},{_HEIGHT - (y - low) * scale_y:.1f}" for x, y in points)
+        places = " ".join(
+            f"{_LEFT + (x - begin_s) * scale_x:.1f},{_HEIGHT - (y - low) * scale_y:.1f}"
+            for x, y in points
+        )
         title = f"<title>{html.escape(label)}</title>"
-        shapes.append(f'<polyline points="{places}" fill="none" stroke="{color}" stroke-width="1.5">{title}</polyline>')
+        shapes.append(
+            f'<polyline points="{places}" fill="none" stroke="{color}"'
+            f' stroke-width="1.5">{title}</polyline>'
+        )
     shapes.append(_axis(begin_s, total_s, _HEIGHT))
     keys = "".join(
-        f'<span class=key style="background:{color}"></span>{html.escape(label)}' for (label, _), color in zip(shown, _LINES)
+        f'<span class=key style="background:{color}"></span>{html.escape(label)}'
+        for (label, _), color in zip(shown, _LINES)
     )
     return f"{_svg(_HEIGHT + 20, shapes)}<p>{keys}</p>"
 
@@ -180,10 +232,14 @@ def _axis(begin_s: float, end_s: float, top: int) -> str:
     places = [(begin_s, "start"), ((begin_s + end_s) / 2, "middle"), (end_s, "end")]
     scale = _scale(begin_s, end_s)
     return "".join(
-        f'<text x="{_LEFT + (seconds - begin_s) * scale:.1f}" y="{top + 15}" text-anchor="{anchor}">{seconds:.0f} s</text>'
+        f'<text x="{_LEFT + (seconds - begin_s) * scale:.1f}" y="{top + 15}"'
+        f' text-anchor="{anchor}">{seconds:.0f} s</text>'
         for seconds, anchor in places
     )
 
 
 def _svg(height: int, shapes: Sequence[str]) -> str:
-    return f'<svg viewBox="0,0,{_WIDTH},{height}" xmlns="http://www.w3.org/2000/svg" role="img">{"".join(shapes)}</svg>'
+    return (
+        f'<svg viewBox="0,0,{_WIDTH},{height}" xmlns="http://www.w3.org/2000/svg"'
+        f' role="img">{"".join(shapes)}</svg>'
+    )

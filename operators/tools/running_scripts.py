@@ -35,7 +35,9 @@ _JOB = "a script, or id or name of a job of the cluster (default: all)"
 
 
 class Program:
-    """A program on this host, or one script of it; the scripts below it write their status into their own folders."""
+    """A program on this host, or one script of it; the scripts below it write their status into
+    their own folders.
+    """
 
     def __init__(self, pid: int, script: str | None) -> None:
         self._script = script
@@ -46,7 +48,8 @@ class Program:
             except psutil.Error:  # of another user, or it has just ended
                 continue
             if folder:
-                self._pids.setdefault(os.path.join(folder, PRIVATE_FOLDER), process.pid)  # its own children come later
+                # its own children come later
+                self._pids.setdefault(os.path.join(folder, PRIVATE_FOLDER), process.pid)
 
     def read(self) -> list[MemberStatus]:
         return [status for folder in self._pids for status in _statuses_in(folder, self._script)]
@@ -60,7 +63,9 @@ class Program:
 
 
 class Cluster:
-    """Jobs of a cluster with this id or name, or all, or one script in all of them; a member's status holds its stacks."""
+    """Jobs of a cluster with this id or name, or all, or one script in all of them; a member's
+    status holds its stacks.
+    """
 
     def __init__(self, rest: Rest, job: str | None) -> None:
         self._running = rest.jobs()
@@ -83,20 +88,36 @@ class Cluster:
 
 
 def top(arguments: Sequence[str] | None = None) -> int:
-    """Print a table of the members of each script: phase, rows, step, processors, memory, and who waits for whom."""
-    return _run("akdl top", "Show what the processes of running scripts do.", arguments, _print_tables)
+    """Print a table of the members of each script: phase, rows, step, processors, memory, and who
+    waits for whom.
+    """
+    return _run(
+        "akdl top", "Show what the processes of running scripts do.", arguments, _print_tables
+    )
 
 
 def stacks(arguments: Sequence[str] | None = None) -> int:
     """Print where each thread of the scripts stands."""
-    return _run("akdl stacks", "Show where the processes of running scripts stand.", arguments, _print_stacks)
+    return _run(
+        "akdl stacks",
+        "Show where the processes of running scripts stand.",
+        arguments,
+        _print_stacks,
+    )
 
 
-def _run(command: str, what: str, arguments: Sequence[str] | None, show: Callable[[Program | Cluster], bool]) -> int:
+def _run(
+    command: str,
+    what: str,
+    arguments: Sequence[str] | None,
+    show: Callable[[Program | Cluster], bool],
+) -> int:
     parser = argparse.ArgumentParser(prog=command, description=what)
     parser.add_argument("where", metavar="PROGRAM|CLUSTER", help=_WHERE)
     parser.add_argument("job", metavar="JOB", nargs="?", help=_JOB)
-    parser.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with")
+    parser.add_argument(
+        "--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with"
+    )
     given = parser.parse_args(arguments)
     refuse_password(parser, "CLUSTER", given.where, "set FLINK_REST_CLIENT_HEADERS")
     try:
@@ -107,7 +128,9 @@ def _run(command: str, what: str, arguments: Sequence[str] | None, show: Callabl
             job = Cluster(Rest(given.where, given.ca_file or True, proxies=True), given.job)
             advice = f"Running jobs: {job}"
         if not show(job):
-            raise ConfigurationError(f"no script{f' {given.job!r}' * bool(given.job)} runs in {given.where}. {advice}")
+            raise ConfigurationError(
+                f"no script{f' {given.job!r}' * bool(given.job)} runs in {given.where}. {advice}"
+            )
     except (BridgeError, OSError, ValueError, psutil.Error) as error:
         sys.stderr.write(f"{command}: {masked(str(error), given.where)}\n")
         return 1
@@ -122,7 +145,13 @@ def _print_tables(job: Program | Cluster) -> bool:
     for _, each in itertools.groupby(members, lambda status: status.group):
         group = list(each)
         names = ["", "phase", "rows in", "rows/s", "rows out", "step", "processors", "memory", ""]
-        table = Table(*names, title=group[0].operator or "predictor", title_justify="left", box=None, pad_edge=False)
+        table = Table(
+            *names,
+            title=group[0].operator or "predictor",
+            title_justify="left",
+            box=None,
+            pad_edge=False,
+        )
         for status in group:
             earlier = before.get(_key(status), status)
             passed_s = status.age_s - earlier.age_s
@@ -151,7 +180,11 @@ def doing(status: MemberStatus, group: Sequence[MemberStatus]) -> str:
         return "waits for rows"
     if status.idle_s < _STILL_S:
         return ""
-    still = [each for each in group if each.idle_s >= _STILL_S and not each.waiting and each.phase != STARTING]
+    still = [
+        each
+        for each in group
+        if each.idle_s >= _STILL_S and not each.waiting and each.phase != STARTING
+    ]
     starting = [each.label for each in group if each.phase == STARTING]
     moving = [each.label for each in group if each not in still and not each.waiting]
     spins = ", uses the processor" if status.spinning else ""
@@ -164,7 +197,9 @@ def _print_stacks(job: Program | Cluster) -> bool:
     found = job.stacks()
     for status, stack in found:
         idle = f", no progress for {status.idle_s:.0f} s" if status.idle_s >= _STILL_S else ""
-        sys.stdout.write(f"--- {status.operator}, {status.label}: {status.phase}{idle} ---\n{stack.rstrip()}\n")
+        sys.stdout.write(
+            f"--- {status.operator}, {status.label}: {status.phase}{idle} ---\n{stack.rstrip()}\n"
+        )
     return bool(found)
 
 

@@ -41,13 +41,18 @@ CELLS: dict[str, list[Any]] = {
 }
 
 
-def parse(cells: dict[str, list[Any]], types: dict[str, str], exact: bool = False, **options: Any) -> dict[str, Any]:
+def parse(
+    cells: dict[str, list[Any]], types: dict[str, str], exact: bool = False, **options: Any
+) -> dict[str, Any]:
     records = encode_rows(cells, types, exact)
     return features.parse_examples(records, table_columns(types), exact, **options)
 
 
 def dense(sparse: Any) -> list[list[Any]]:
-    return [row[:n] for row, n in zip(tensors().sparse.to_dense(sparse).numpy().tolist(), row_lengths(sparse))]
+    return [
+        row[:n]
+        for row, n in zip(tensors().sparse.to_dense(sparse).numpy().tolist(), row_lengths(sparse))
+    ]
 
 
 def row_lengths(sparse: Any) -> list[int]:
@@ -63,11 +68,16 @@ def tensors() -> Any:
 def test_feature_spec_dtypes() -> None:
     tf = tensors()
     spec = features.feature_spec(table_columns(SCALARS))
-    assert all(isinstance(feature, tf.io.FixedLenFeature) and feature.shape == [] for feature in spec.values())
+    assert all(
+        isinstance(feature, tf.io.FixedLenFeature) and feature.shape == []
+        for feature in spec.values()
+    )
     strings = {"text", "money", "raw"}
     floats = {"single", "number"}
     for name, feature in spec.items():
-        assert feature.dtype == (tf.string if name in strings else tf.float32 if name in floats else tf.int64), name
+        assert feature.dtype == (
+            tf.string if name in strings else tf.float32 if name in floats else tf.int64
+        ), name
 
 
 @pytest.mark.parametrize("text", ["ARRAY<INT>", "ARRAY<INT NOT NULL> NOT NULL", "array< int >"])
@@ -78,7 +88,9 @@ def test_feature_spec_arrays(text: str) -> None:
 
 def test_feature_spec_exact_doubles() -> None:
     tf = tensors()
-    spec = features.feature_spec(table_columns({"a": "DOUBLE", "b": "FLOAT", "c": "ARRAY<DOUBLE>"}), exact_doubles=True)
+    spec = features.feature_spec(
+        table_columns({"a": "DOUBLE", "b": "FLOAT", "c": "ARRAY<DOUBLE>"}), exact_doubles=True
+    )
     assert spec["a"] == tf.io.FixedLenFeature([], tf.string)
     assert spec["b"].dtype == tf.float32
     assert spec["c"] == tf.io.FixedLenFeature([], tf.string, b"")
@@ -128,14 +140,21 @@ def test_parse_examples_exact_arrays_of_different_length() -> None:
 def test_parse_examples_no_rows() -> None:
     tf = tensors()
     types = {"d": "DOUBLE", "a": "ARRAY<DOUBLE>"}
-    parsed = features.parse_examples(tf.zeros([0], tf.string), table_columns(types), exact_doubles=True)
+    parsed = features.parse_examples(
+        tf.zeros([0], tf.string), table_columns(types), exact_doubles=True
+    )
     assert parsed["d"].shape == (0,)
     assert parsed["a"].dense_shape.numpy().tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(("sql_type", "exact"), [("INT", False), ("FLOAT", False), ("STRING", False), ("DOUBLE", True)])
+@pytest.mark.parametrize(
+    ("sql_type", "exact"), [("INT", False), ("FLOAT", False), ("STRING", False), ("DOUBLE", True)]
+)
 def test_parse_examples_null_without_default(sql_type: str, exact: bool) -> None:
-    with pytest.raises(tensors().errors.InvalidArgumentError, match="Feature: x .*is required but could not be found"):
+    with pytest.raises(
+        tensors().errors.InvalidArgumentError,
+        match="Feature: x .*is required but could not be found",
+    ):
         parse({"x": [None]}, {"x": sql_type}, exact)
 
 
@@ -151,7 +170,9 @@ def test_parse_examples_null_without_default(sql_type: str, exact: bool) -> None
         ("DECIMAL(4, 2)", False, "0.00", b"0.00"),
     ],
 )
-def test_parse_examples_null_with_default(sql_type: str, exact: bool, default: Any, expected: Any) -> None:
+def test_parse_examples_null_with_default(
+    sql_type: str, exact: bool, default: Any, expected: Any
+) -> None:
     parsed = parse({"x": [None]}, {"x": sql_type}, exact, defaults={"x": default})
     assert parsed["x"].numpy().tolist() == [expected]
 
@@ -161,7 +182,11 @@ def test_batches_rows_in_order(drop: bool, sizes: list[int]) -> None:
     types = {"x": "BIGINT", "d": "DOUBLE"}
     records = encode_rows({"x": range(10), "d": [0.1] * 10}, types, True)
     dataset = tensors().data.Dataset.from_tensor_slices(records)
-    found = list(features.batches(dataset, 4, table_columns(types), True, drop_remainder=drop).as_numpy_iterator())
+    found = list(
+        features.batches(
+            dataset, 4, table_columns(types), True, drop_remainder=drop
+        ).as_numpy_iterator()
+    )
     assert [len(batch["x"]) for batch in found] == sizes
     assert np.concatenate([batch["x"] for batch in found]).tolist() == list(range(sum(sizes)))
     assert found[0]["d"].dtype == np.float64

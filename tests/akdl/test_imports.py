@@ -68,7 +68,9 @@ OURS = tuple(ALLOWED)
 
 def in_fresh_interpreter(code: str) -> str:
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=4 * DEADLINE_S).stdout.strip()
+    return subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=4 * DEADLINE_S
+    ).stdout.strip()
 
 
 @pytest.mark.parametrize(
@@ -97,8 +99,12 @@ def in_fresh_interpreter(code: str) -> str:
     ],
 )
 def test_light_modules_do_not_load_tensorflow(module: str) -> None:
-    loaded = in_fresh_interpreter(f"import sys, {module}; print(sorted({{name.split('.')[0] for name in sys.modules}}))")
-    assert not {"tensorflow", "keras", "pyflink", "pandas", "pyarrow"} & set(ast.literal_eval(loaded))
+    loaded = in_fresh_interpreter(
+        f"import sys, {module}; print(sorted({{name.split('.')[0] for name in sys.modules}}))"
+    )
+    assert not {"tensorflow", "keras", "pyflink", "pandas", "pyarrow"} & set(
+        ast.literal_eval(loaded)
+    )
 
 
 def test_akdl_loads_the_standard_library_only() -> None:
@@ -113,9 +119,7 @@ def test_importing_what_trains_leaves_eager_execution_on() -> None:
     modules = "akdl.engine.train, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train, akdl.keras.keras_training"
     if importlib.util.find_spec("tensorflow_estimator"):
         modules += ", akdl.engine.early_stopping, akdl.estimator.estimator_training, akdl.estimator.common_estimator, akdl.estimator.exporters"
-    code = (
-        f"import {modules}\nimport tensorflow as tf\nprint(tf.executing_eagerly(), tf.compat.v1.resource_variables_enabled())"
-    )
+    code = f"import {modules}\nimport tensorflow as tf\nprint(tf.executing_eagerly(), tf.compat.v1.resource_variables_enabled())"
     assert in_fresh_interpreter(code) == "True True"
 
 
@@ -126,7 +130,9 @@ def modules_of(package: str) -> Iterator[tuple[str, Path]]:
 
 
 def imported_by(module: str, path: Path) -> Iterator[str]:
-    """Yield what the import statements of a module name, wherever they stand in it; `from a import b` gives "a.b"."""
+    """Yield what the import statements of a module name, wherever they stand in it; `from a import
+    b` gives "a.b".
+    """
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -146,12 +152,15 @@ def test_imports_point_one_way(package: str) -> None:
         f"{module} imports {name}"
         for module, path in modules_of(package)
         for name in imported_by(module, path)
-        if name.split(".")[0] in OURS and not any(name == good or name.startswith(f"{good}.") for good in allowed)
+        if name.split(".")[0] in OURS
+        and not any(name == good or name.startswith(f"{good}.") for good in allowed)
     ]
     assert wrong == []
 
 
 def test_the_walk_sees_every_kind_of_import(tmp_path: Path) -> None:
     path = tmp_path / "m.py"
-    path.write_text("import a.b\nfrom c import d\ndef f():\n    from . import e\n    from ..g import h\n")
+    path.write_text(
+        "import a.b\nfrom c import d\ndef f():\n    from . import e\n    from ..g import h\n"
+    )
     assert list(imported_by("p.q.m", path)) == ["a.b", "c.d", "p.q.e", "p.g.h"]

@@ -1,4 +1,6 @@
-"""What is hidden of addresses, texts and parameters, and what stays readable. Where all this is shown: tests/e2e/test_secrets.py."""
+"""What is hidden of addresses, texts and parameters, and what stays readable. Where all this is
+shown: tests/e2e/test_secrets.py.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ def test_addresses(address: str) -> None:
 
 @pytest.mark.parametrize("address", [each for each in ADDRESSES if " " not in each])
 def test_addresses_in_texts(address: str) -> None:
-    for text in (f"cannot read {address}: HTTP 404", f"'{address}'.", f"[{address}]", f"x\n{address}"):
+    for text in (
+        f"cannot read {address}: HTTP 404",
+        f"'{address}'.",
+        f"[{address}]",
+        f"x\n{address}",
+    ):
         assert not leaks(masked(text)), masked(text)
     assert masked(f"see {shown(address)}: no file") == f"see {shown(address)}: no file"
 
@@ -38,7 +45,10 @@ def test_addresses_in_texts(address: str) -> None:
         ("s3://key/sec:ret@bucket/a", "s3://bucket/a"),
         ("s3:///key:secret@bucket/a", "s3://bucket/a"),
         ("oss://wjalr7/utnFEMI3K7/bPxRfi@bucket/a", "oss://bucket/a"),
-        ("jdbc:sqlserver://host:1433;user=sa;password=x", "jdbc:sqlserver://host:1433;user=sa;password=***"),
+        (
+            "jdbc:sqlserver://host:1433;user=sa;password=x",
+            "jdbc:sqlserver://host:1433;user=sa;password=***",
+        ),
         ("https://u:p#w@host/x", "https://host/x"),
         ("https://u:p@host/x?mail=a@b", "https://..."),
         ("http://[fe80::1]:80/x", "http://[fe80::1]:80/x"),

@@ -40,4 +40,9 @@ def test_values_are_cut() -> None:
 
 
 def test_numbers_of_numpy_are_shown_as_numbers() -> None:
-    assert (short(np.float64(0.5)), short(np.int64(2)), short(0.1), short(True)) == ("0.5", "2", "0.1", "True")
+    assert (short(np.float64(0.5)), short(np.int64(2)), short(0.1), short(True)) == (
+        "0.5",
+        "2",
+        "0.1",
+        "True",
+    )

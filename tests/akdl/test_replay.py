@@ -36,7 +36,8 @@ OUTPUT = Schema.parse("id BIGINT NOT NULL, word STRING NOT NULL")
 SAME = "akdl replay: the error of the job"
 ROWS, CHUNK, BAD = 4_000, 500, 2_718
 PICTURE = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
-# What is wrong in one row, by the script that fails on it: columns and their cells; the length of an array.
+# What is wrong in one row, by the script that fails on it: columns and their cells; the length of
+# an array.
 PLANTED: dict[str, dict[str, Any]] = {
     "unknown_category": {"word": "quince"},
     "text_for_a_number": {"word": "twelve"},
@@ -84,7 +85,12 @@ def table(planted: dict[str, Any], rows: int, bad: int, width: int) -> list[pa.R
 
 
 def failed(
-    folder: pathlib.Path, error: str, planted: dict[str, Any], extra: Any = None, sizes: Any = (ROWS, BAD, 2), **changes: Any
+    folder: pathlib.Path,
+    error: str,
+    planted: dict[str, Any],
+    extra: Any = None,
+    sizes: Any = (ROWS, BAD, 2),
+    **changes: Any,
 ) -> str:
     """Run a script on a table with a bad row, and return the text of the error."""
     params = {"error": error, "db_password": "hidden", **changes.pop("params", {})}
@@ -108,7 +114,9 @@ def failed(
 
 
 def replayed(text: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command that an error names, without the debugger unless something is typed into it."""
+    """Run the command that an error names, without the debugger unless something is typed
+    into it.
+    """
     (command,) = re.findall("^Replay it with: akdl replay --pdb (.*)$", text, re.MULTILINE)
     debugger = [] if typed is None else ["--pdb"]
     return subprocess.run(
@@ -151,24 +159,42 @@ def test_extra_inputs_and_seeds_are_kept(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_debugger_opens_at_the_row(tmp_path: pathlib.Path) -> None:
-    done = replayed(failed(tmp_path, "unknown_category", {"word": "quince"}), "p int(row['id']), row['word']\nq\n")
+    done = replayed(
+        failed(tmp_path, "unknown_category", {"word": "quince"}),
+        "p int(row['id']), row['word']\nq\n",
+    )
     assert f"({BAD}, 'quince')" in done.stdout and done.returncode == 1
 
 
 def test_nothing_secret_is_kept_and_nobody_else_may_read_it(tmp_path: pathlib.Path) -> None:
     login = "http://me:hidden@proxy:3128"
-    failed(tmp_path, "unknown_category", {"word": "quince"}, env_vars=("API_TOKEN=hidden", f"https_proxy={login}", "REGION=eu"))
+    failed(
+        tmp_path,
+        "unknown_category",
+        {"word": "quince"},
+        env_vars=("API_TOKEN=hidden", f"https_proxy={login}", "REGION=eu"),
+    )
     (path,) = tmp_path.iterdir()
     assert (stat.S_IMODE(path.stat().st_mode), b"hidden" in path.read_bytes()) == (0o600, False)
     with tarfile.open(path) as archive:
         kept = json.load(archive.extractfile(".akdl/failure.json"))  # type: ignore[arg-type]
-    assert kept["environment"]["REGION"] == "eu" and not {"API_TOKEN", "https_proxy"} & set(kept["environment"])
-    assert json.loads(kept["task"]["user_params"]) == {"error": "unknown_category", "db_password": "***"}
+    assert kept["environment"]["REGION"] == "eu" and not {"API_TOKEN", "https_proxy"} & set(
+        kept["environment"]
+    )
+    assert json.loads(kept["task"]["user_params"]) == {
+        "error": "unknown_category",
+        "db_password": "***",
+    }
 
 
 def test_a_script_that_does_not_fail_again(tmp_path: pathlib.Path) -> None:
-    done = replayed(failed(tmp_path / "runs", "fails_once", {}, params={"marker": str(tmp_path / "seen")}))
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "akdl replay: no error; the job had RuntimeError: not yet")
+    done = replayed(
+        failed(tmp_path / "runs", "fails_once", {}, params={"marker": str(tmp_path / "seen")})
+    )
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        0,
+        "akdl replay: no error; the job had RuntimeError: not yet",
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +203,10 @@ def test_a_script_that_does_not_fail_again(tmp_path: pathlib.Path) -> None:
         (b"no archive", "neither a zip nor a tar file"),
         ({"script.py": b""}, "expected a file that a failed script left with keepFailedRows"),
         ({".akdl/failure.json": b"[]"}, "expected a file that a failed script left"),
-        ({".akdl/failure.json": b'{"task": {"kind": 3}}'}, "expected a file that a failed script left"),
+        (
+            {".akdl/failure.json": b'{"task": {"kind": 3}}'},
+            "expected a file that a failed script left",
+        ),
         ({"../outside": b""}, "it has an entry that would leave its folder: '../outside'"),
     ],
 )

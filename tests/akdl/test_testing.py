@@ -27,7 +27,9 @@ def test_encode_rows_features() -> None:
 
 def test_encode_rows_exact_doubles() -> None:
     (record,) = testing.encode_rows({"x": [1.0]}, {"x": "DOUBLE"}, exact_doubles=True)
-    assert Example.FromString(record).features.feature["x"].bytes_list.value == [b"\0\0\0\0\0\0\xf0\x3f"]
+    assert Example.FromString(record).features.feature["x"].bytes_list.value == [
+        b"\0\0\0\0\0\0\xf0\x3f"
+    ]
 
 
 def test_encode_rows_names_differ() -> None:
@@ -72,13 +74,19 @@ def test_collecting_writer_write_unknown_column() -> None:
 def test_collecting_writer_write_wrong_count() -> None:
     example = Example()
     example.features.feature["n"].int64_list.value.extend([1, 2])
-    with pytest.raises(ValueError, match=r"column 'n' \(INT\): expected an int64_list with 1 value, got .* with 2 values"):
+    with pytest.raises(
+        ValueError,
+        match=r"column 'n' \(INT\): expected an int64_list with 1 value, got .* with 2 values",
+    ):
         testing.CollectingWriter({"n": "INT"}).write(example)
 
 
 def test_collecting_writer_write_wrong_kind() -> None:
     writer = testing.CollectingWriter({"n": "STRING", "words": "ARRAY<STRING>"})
-    with pytest.raises(TypeError, match=r"row 0: column 'n' \(STRING\): expected a bytes_list with 1 value, got an int64_list"):
+    with pytest.raises(
+        TypeError,
+        match=r"row 0: column 'n' \(STRING\): expected a bytes_list with 1 value, got an int64_list",
+    ):
         writer.write(EXAMPLE)
     assert writer.rows == []
 
@@ -93,7 +101,10 @@ def test_collecting_writer_write_exact_doubles() -> None:
 
 @pytest.mark.parametrize("writer", [testing.CollectingWriter(), OutputWriter(None, [])])  # type: ignore[arg-type]
 def test_collecting_writer_write_what_is_no_example(writer: Any) -> None:
-    with pytest.raises(TypeError, match="expected a tf.train.Example, got list; write lists and arrays with .*write_batch"):
+    with pytest.raises(
+        TypeError,
+        match="expected a tf.train.Example, got list; write lists and arrays with .*write_batch",
+    ):
         writer.write([7])
 
 
@@ -149,7 +160,11 @@ def test_task_configs_batch(tmp_path: Path) -> None:
     records = testing.encode_rows(CELLS, TYPES)
     assert list(tf.data.TFRecordDataset(task_config.dataset_file).as_numpy_iterator()) == records
     assert list(task_config.tf_context.flink_stream_dataset().as_numpy_iterator()) == records
-    assert (task_config.task_type, task_config.task_index, task_config.num_workers) == ("chief", 0, 1)
+    assert (task_config.task_type, task_config.task_index, task_config.num_workers) == (
+        "chief",
+        0,
+        1,
+    )
     assert task_config.user_params == {"n": 3}
     task_config.output_writer.write_batch({"y": [1]})
     assert task_config.output_writer.rows == [{"y": 1}]  # type: ignore[attr-defined]
@@ -175,7 +190,9 @@ def test_task_configs_serialized_rows(tmp_path: Path) -> None:
 
 @pytest.mark.tf
 def test_task_configs_train(tmp_path: Path) -> None:
-    task_config = testing.train_task_config(CELLS, TYPES, str(tmp_path), task_type="worker", num_workers=2)
+    task_config = testing.train_task_config(
+        CELLS, TYPES, str(tmp_path), task_type="worker", num_workers=2
+    )
     assert isinstance(task_config, TrainTaskConfig)
     assert task_config.saved_model_dir == str(tmp_path / "savedmodel")
     assert (task_config.task_type, task_config.num_workers) == ("worker", 2)
@@ -199,4 +216,7 @@ def test_task_configs_shares(tmp_path: Path) -> None:
     task_config = testing.train_task_config(CELLS, TYPES, str(tmp_path))
     assert task_config.tf_context.shares() == [Share(task_config.dataset_file, 2)]
     shares = [Share("a", 1), Share("b", 2)]
-    assert testing.train_task_config(CELLS, TYPES, str(tmp_path), shares=shares).tf_context.shares() == shares
+    assert (
+        testing.train_task_config(CELLS, TYPES, str(tmp_path), shares=shares).tf_context.shares()
+        == shares
+    )

@@ -7,7 +7,12 @@ from akdl.tf_version import parse_version
 
 @pytest.mark.parametrize(
     ("text", "version"),
-    [("1.15.5", (1, 15, 5)), ("2.16.0-rc1", (2, 16, 0)), ("2.9", (2, 9)), ("2.18.0.dev20240901", (2, 18, 0))],
+    [
+        ("1.15.5", (1, 15, 5)),
+        ("2.16.0-rc1", (2, 16, 0)),
+        ("2.9", (2, 9)),
+        ("2.18.0.dev20240901", (2, 18, 0)),
+    ],
 )
 def test_parse_version(text: str, version: tuple[int, ...]) -> None:
     assert parse_version(text) == version

@@ -10,7 +10,9 @@ from akdl import versions
 @pytest.mark.parametrize("name", ["FLINKS", "FLINK_PYTHONS", "FLINK_120_PYTHONS", "PYTHONS"])
 def test_releases_are_in_order(name: str) -> None:
     releases = getattr(versions, name)
-    assert list(releases) == sorted(set(releases), key=lambda each: tuple(map(int, each.split("."))))
+    assert list(releases) == sorted(
+        set(releases), key=lambda each: tuple(map(int, each.split(".")))
+    )
 
 
 def test_flink_runs_on_pythons_that_scripts_may_have() -> None:

@@ -10,7 +10,9 @@ SMALL, LARGE = 100, 1100
 
 
 class Runs:
-    """A job that takes 1 s to start, and for its rows the seconds that are given, the last ones again and again."""
+    """A job that takes 1 s to start, and for its rows the seconds that are given, the last ones
+    again and again.
+    """
 
     def __init__(self, *seconds: float) -> None:
         self.seconds = list(seconds)
@@ -30,7 +32,12 @@ def jobs(benchmark_module: Callable[[str], Any]) -> Any:
 
 def test_a_net_time_is_that_of_the_rows_beyond_the_small_size(jobs: Any) -> None:
     net = jobs.measure({"job": jobs.Job(Runs(4.0, 5.0), SMALL, LARGE)}, 2)["job"]
-    assert (net.rows, net.seconds, net.rates, net.too_short) == (1000, [4.0, 5.0], [250.0, 200.0], False)
+    assert (net.rows, net.seconds, net.rates, net.too_short) == (
+        1000,
+        [4.0, 5.0],
+        [250.0, 200.0],
+        False,
+    )
 
 
 def test_jobs_take_turns_and_share_the_start_up_of_one_run(jobs: Any) -> None:
@@ -40,9 +47,13 @@ def test_jobs_take_turns_and_share_the_start_up_of_one_run(jobs: Any) -> None:
 
 
 @pytest.mark.parametrize("again", [-0.5, 0.0, 1.9])
-def test_a_round_with_too_short_a_time_runs_again(jobs: Any, again: float, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_round_with_too_short_a_time_runs_again(
+    jobs: Any, again: float, capsys: pytest.CaptureFixture[str]
+) -> None:
     job, beside = Runs(4.0, again, 5.0), Runs(3.0)
-    nets = jobs.measure({"job": jobs.Job(job, SMALL, LARGE), "beside": jobs.Job(beside, SMALL, LARGE)}, 2)
+    nets = jobs.measure(
+        {"job": jobs.Job(job, SMALL, LARGE), "beside": jobs.Job(beside, SMALL, LARGE)}, 2
+    )
     assert nets["job"].seconds == [4.0, 5.0] and not nets["job"].too_short
     assert len(beside.sizes) == len(job.sizes) == 1 + 2 * 3  # both, so that they stay neighbours
     assert f"round 2 runs again: job took {again:.2f} s beyond start-up" in capsys.readouterr().out
@@ -65,10 +76,19 @@ def given(only: str = "") -> argparse.Namespace:
 
 
 def test_a_comparison_is_with_another_job_or_with_a_rate(jobs: Any) -> None:
-    lines = [jobs.Comparison("to job", "a", "b", "b", 1.0), jobs.Comparison("to rate", "a", 500.0, "asked for", 1.0)]
-    made = {name: jobs.Job(Runs(seconds), SMALL, LARGE) for name, seconds in {"a": 4.0, "b": 8.0}.items()}
+    lines = [
+        jobs.Comparison("to job", "a", "b", "b", 1.0),
+        jobs.Comparison("to rate", "a", 500.0, "asked for", 1.0),
+    ]
+    made = {
+        name: jobs.Job(Runs(seconds), SMALL, LARGE)
+        for name, seconds in {"a": 4.0, "b": 8.0}.items()
+    }
     figures, nets = jobs.compare(made, lines, given())
-    assert [(each.name, each.ratio, each.verdict) for each in figures] == [("to job", 2.0, "yes"), ("to rate", 0.5, "NO")]
+    assert [(each.name, each.ratio, each.verdict) for each in figures] == [
+        ("to job", 2.0, "yes"),
+        ("to rate", 0.5, "NO"),
+    ]
     assert set(nets) == {"a", "b"}
 
 
@@ -79,15 +99,22 @@ def test_a_figure_is_undecided_where_its_limit_is_too_short(jobs: Any) -> None:
 
 
 def test_only_the_jobs_that_the_chosen_lines_need_run(jobs: Any) -> None:
-    lines = [jobs.Comparison("first", "a", 1.0, "asked for", 1.0), jobs.Comparison("second", "b", 1.0, "asked for", 1.0)]
+    lines = [
+        jobs.Comparison("first", "a", 1.0, "asked for", 1.0),
+        jobs.Comparison("second", "b", 1.0, "asked for", 1.0),
+    ]
     left, right = Runs(4.0), Runs(4.0)
     made = {"a": jobs.Job(left, SMALL, LARGE), "b": jobs.Job(right, SMALL, LARGE)}
     figures, _ = jobs.compare(made, lines, given("seco"))
     assert [each.name for each in figures] == ["second"] and not left.sizes
-    with pytest.raises(SystemExit, match="no line has 'third' in its name; the lines are first, second"):
+    with pytest.raises(
+        SystemExit, match="no line has 'third' in its name; the lines are first, second"
+    ):
         jobs.compare(made, lines, given("third"))
 
 
 def test_processor_time_below_a_tick_of_the_clock_counts_as_one(jobs: Any) -> None:
-    net = jobs.Net(1000, [1.0, 1.0, 1.0], [{"driver": 0.0}, {"driver": -0.02}, {"driver": 2.0}], True)
+    net = jobs.Net(
+        1000, [1.0, 1.0, 1.0], [{"driver": 0.0}, {"driver": -0.02}, {"driver": 2.0}], True
+    )
     assert net.processors_per_million == [10.0, 10.0, 2000.0]

@@ -42,7 +42,11 @@ def test_own_seconds_and_those_in_the_kernel_count(processes: Any) -> None:
 def test_kinds_of_processes(processes: Any, tmp_path: pathlib.Path) -> None:
     java = tmp_path / "java"
     java.symlink_to("/bin/sleep")
-    commands = [[str(java), "60"], [sys.executable, "-c", "import time; time.sleep(60)", "akdl.entry"], ["sleep", "60"]]
+    commands = [
+        [str(java), "60"],
+        [sys.executable, "-c", "import time; time.sleep(60)", "akdl.entry"],
+        ["sleep", "60"],
+    ]
     children = [subprocess.Popen(command) for command in commands]
 
     def seen() -> list[str | None]:

@@ -12,8 +12,16 @@ import pytest
 def figure(benchmark_module: Callable[[str], Any]) -> Callable[..., Any]:
     report = benchmark_module("report")
 
-    def make(values: Any, target: float = 1.0, unit: str = "rows/s", limit: float = 1.0, too_short: bool = False) -> Any:
-        return report.Figure("a job", unit, values, [limit] * len(values), "its limit", target, too_short)
+    def make(
+        values: Any,
+        target: float = 1.0,
+        unit: str = "rows/s",
+        limit: float = 1.0,
+        too_short: bool = False,
+    ) -> Any:
+        return report.Figure(
+            "a job", unit, values, [limit] * len(values), "its limit", target, too_short
+        )
 
     return make
 
@@ -48,7 +56,9 @@ def test_a_report_is_a_table_figures_and_a_chart(
     tmp_path: pathlib.Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    benchmark_module("report").report("some", "Some jobs", [figure([2_000.0, 3_000.0], limit=1_000.0), figure([0.5])], tmp_path)
+    benchmark_module("report").report(
+        "some", "Some jobs", [figure([2_000.0, 3_000.0], limit=1_000.0), figure([0.5])], tmp_path
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:] == [
         "Some jobs",
@@ -57,5 +67,8 @@ def test_a_report_is_a_table_figures_and_a_chart(
         "a job  0.5 rows/s    1, its limit      0.50 (0.50 to 0.50)  >= 1    NO",
     ]
     saved = json.loads((tmp_path / "some.json").read_text())
-    assert [(each["ratio"], each["verdict"]) for each in saved["figures"]] == [(2.5, "yes"), (0.5, "NO")]
+    assert [(each["ratio"], each["verdict"]) for each in saved["figures"]] == [
+        (2.5, "yes"),
+        (0.5, "NO"),
+    ]
     assert (tmp_path / "some.png").read_bytes().startswith(b"\x89PNG")

@@ -33,7 +33,12 @@ def test_what_a_group_costs_is_measured_and_written(tmp_path: pathlib.Path) -> N
     assert [line.split()[0] for line in printed.splitlines()[:2]] == ["members", "3"]
     found = json.loads((tmp_path / "scale.json").read_text())
     assert [each["members"] for each in found["groups"]] == [3]
-    assert all(each["grown_bytes"] < MOST_GROWTH for each in found["chunks"]), "a process keeps nothing of a chunk"
+    assert all(each["grown_bytes"] < MOST_GROWTH for each in found["chunks"]), (
+        "a process keeps nothing of a chunk"
+    )
     own, shared = found["extras"][-2:]
     assert own["held_bytes"] > 10 * shared["held_bytes"], "16 members have one file"
-    assert [(each["workers"], each["dealt"]) for each in found["streams"]] == [(2, "chunk"), (2, "row")]
+    assert [(each["workers"], each["dealt"]) for each in found["streams"]] == [
+        (2, "chunk"),
+        (2, "row"),
+    ]

@@ -35,7 +35,9 @@ def test_every_error_is_a_bridge_error_and_keeps_its_message(kind: type[BridgeEr
 
 
 def test_kinds_can_be_told_apart() -> None:
-    assert all(kind.__bases__ == (BridgeError,) for kind in KINDS), "an except for one does not catch another"
+    assert all(kind.__bases__ == (BridgeError,) for kind in KINDS), (
+        "an except for one does not catch another"
+    )
 
 
 def test_the_tree_shows_all_kinds_and_operators_has_them() -> None:

@@ -90,7 +90,12 @@ def test_a_handler_that_raises_nothing_lets_the_wait_go_on() -> None:
     before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
     try:
         with interrupts_later():
-            assert waited_for(lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)) is None
+            assert (
+                waited_for(
+                    lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                )
+                is None
+            )
         assert heard == [signal.SIGINT]
     finally:
         signal.signal(signal.SIGINT, before)

@@ -51,7 +51,10 @@ def test_parse(text: str, expected: list[tuple[str, str]]) -> None:
         ("a", "expected \"name type\" for column 1, got 'a' in the schema 'a'"),
         ("a int, b", "expected \"name type\" for column 2, got 'b'"),
         ("a int,, b int", "expected \"name type\" for column 2, got ''"),
-        ("id INT, order date TIMESTAMP(3)", "a name with spaces needs back-quotes: `order date` TIMESTAMP(3); got"),
+        (
+            "id INT, order date TIMESTAMP(3)",
+            "a name with spaces needs back-quotes: `order date` TIMESTAMP(3); got",
+        ),
         ("a foo", "column 'a' has the unknown type 'FOO'; known types are BIGDECIMAL, BIGINT"),
         ("a int, a long", "column 'a' occurs twice"),
         ("a ARRAY<int", "'<' at character 8 of 'a ARRAY<int' is not closed"),
@@ -62,8 +65,14 @@ def test_parse(text: str, expected: list[tuple[str, str]]) -> None:
         ("a TIMESTAMP(9)", "CAST it to TIMESTAMP(6)"),
         ("a VARCHAR(0)", "expected a length of at least 1"),
         ("a ARRAY<ARRAY<INT>>", "unknown type 'ARRAY<INT>'"),
-        ("t TIMESTAMP(3), watermark for t AS t", "WATERMARK FOR has to be the last entry of the schema, and belongs to"),
-        ("a ARRAY<TIMESTAMP_LTZ(3)>", "column 'a' is an ARRAY of TIMESTAMP_LTZ, which PyFlink does not support. CAST it"),
+        (
+            "t TIMESTAMP(3), watermark for t AS t",
+            "WATERMARK FOR has to be the last entry of the schema, and belongs to",
+        ),
+        (
+            "a ARRAY<TIMESTAMP_LTZ(3)>",
+            "column 'a' is an ARRAY of TIMESTAMP_LTZ, which PyFlink does not support. CAST it",
+        ),
     ],
 )
 def test_parse_errors(text: str, words: str) -> None:
@@ -76,10 +85,18 @@ def test_a_watermark_is_the_last_entry() -> None:
     text = "`a t` TIMESTAMP(3), x INT NOT NULL, WATERMARK FOR `a t` AS CAST(COALESCE(`a t`, `a,b`) AS TIMESTAMP(3)) - INTERVAL '5' SECOND"
     columns, watermark = split_watermark(text)
     assert columns == "`a t` TIMESTAMP(3), x INT NOT NULL"
-    assert watermark == ("a t", "CAST(COALESCE(`a t`, `a,b`) AS TIMESTAMP(3)) - INTERVAL '5' SECOND")
-    with pytest.raises(SchemaError, match="WATERMARK FOR t has to be the last entry of the schema, behind all columns"):
+    assert watermark == (
+        "a t",
+        "CAST(COALESCE(`a t`, `a,b`) AS TIMESTAMP(3)) - INTERVAL '5' SECOND",
+    )
+    with pytest.raises(
+        SchemaError,
+        match="WATERMARK FOR t has to be the last entry of the schema, behind all columns",
+    ):
         split_watermark("t TIMESTAMP(3), WATERMARK FOR t AS t - INTERVAL '5' SECOND, x INT")
-    with pytest.raises(SchemaError, match="WATERMARK FOR x: expected a column of type TIMESTAMP.3. or"):
+    with pytest.raises(
+        SchemaError, match="WATERMARK FOR x: expected a column of type TIMESTAMP.3. or"
+    ):
         split_watermark("t TIMESTAMP(3), x INT, WATERMARK FOR x AS x")
 
 

@@ -15,14 +15,21 @@ def settings(**changes: Any) -> GroupSettings:
     schema = Schema.parse("id BIGINT")
     values: dict[str, Any] = {"num_workers": 3, "num_ps": 2, "user_files": (), **changes}
     return GroupSettings(
-        operator="Op", kind="batch", input_schema=schema, output_schema=schema, main_script="main.py", **values
+        operator="Op",
+        kind="batch",
+        input_schema=schema,
+        output_schema=schema,
+        main_script="main.py",
+        **values,
     )
 
 
 @pytest.mark.parametrize(
     ("chief_coordinates", "fed", "deciding"), [(False, [0, 1, 2], [0, 1, 2]), (True, [1, 2], [0])]
 )  # fmt: skip
-def test_who_gets_rows_and_who_ends_the_group(chief_coordinates: bool, fed: list[int], deciding: list[int]) -> None:
+def test_who_gets_rows_and_who_ends_the_group(
+    chief_coordinates: bool, fed: list[int], deciding: list[int]
+) -> None:
     group = settings(chief_coordinates=chief_coordinates)
     assert (group.size, list(group.fed), list(group.deciding)) == (5, fed, deciding)
 
@@ -32,7 +39,10 @@ def test_large_files_and_archives_travel_with_the_job() -> None:
     assert settings(user_files=files).shipped == ["/cache/words-1"]
     assert settings(user_files=files, python="/usr/bin/python3").shipped == ["/cache/words-1"]
     archive = PythonArchive("/cache/env-2.tar.gz", "2", "env.tar.gz")
-    assert settings(user_files=files, python=archive).shipped == ["/cache/words-1", "/cache/env-2.tar.gz"]
+    assert settings(user_files=files, python=archive).shipped == [
+        "/cache/words-1",
+        "/cache/env-2.tar.gz",
+    ]
 
 
 def test_a_weight_is_a_column_of_the_script_unless_the_table_has_it() -> None:

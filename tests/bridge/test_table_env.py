@@ -8,7 +8,14 @@ import pytest
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import EnvironmentSettings, StreamTableEnvironment
 
-from bridge.table_env import described, groups_in, has_checkpoints, is_streaming, parallelism_of, uids
+from bridge.table_env import (
+    described,
+    groups_in,
+    has_checkpoints,
+    is_streaming,
+    parallelism_of,
+    uids,
+)
 from operators.flink.java import start_java
 
 pytestmark = pytest.mark.flink
@@ -22,8 +29,14 @@ def env() -> Any:
 
 @pytest.mark.parametrize("streaming", [True, False])
 def test_the_mode(env: Any, streaming: bool) -> None:
-    settings = EnvironmentSettings.in_streaming_mode() if streaming else EnvironmentSettings.in_batch_mode()
-    assert is_streaming(StreamTableEnvironment.create(env, environment_settings=settings)) is streaming
+    settings = (
+        EnvironmentSettings.in_streaming_mode()
+        if streaming
+        else EnvironmentSettings.in_batch_mode()
+    )
+    assert (
+        is_streaming(StreamTableEnvironment.create(env, environment_settings=settings)) is streaming
+    )
 
 
 def test_flink_streams_where_no_mode_is_chosen(env: Any) -> None:
@@ -71,6 +84,13 @@ def test_groups_of_a_job() -> None:
         described("Op, main.py", "Op_1a"),
         described("Predict", "Predict_2b"),
     ]
-    descriptions = ["Source of a group of rows<br/>", f"{names[0]}<br/>+- {names[1]}<br/>", names[2]]
-    assert groups_in({"nodes": [{"description": each} for each in descriptions]}) == {"Op_1a", "Predict_2b"}
+    descriptions = [
+        "Source of a group of rows<br/>",
+        f"{names[0]}<br/>+- {names[1]}<br/>",
+        names[2],
+    ]
+    assert groups_in({"nodes": [{"description": each} for each in descriptions]}) == {
+        "Op_1a",
+        "Predict_2b",
+    }
     assert groups_in({}) == set()

@@ -1,7 +1,9 @@
-"""Stands for a Python that has imported TensorFlow or PyFlink: lets the process of `python_forks` fork, and ends as the fork does.
+"""Stands for a Python that has imported TensorFlow or PyFlink: lets the process of `python_forks`
+fork, and ends as the fork does.
 
-It is the program behind `tests.support.warm_python`, which writes it beside the socket. `-m MODULE` or a
-script, and its arguments, run in a fork; whatever else a Python can be asked for is left to a real one.
+It is the program behind `tests.support.warm_python`, which writes it beside the socket. `-m MODULE`
+or a script, and its arguments, run in a fork; whatever else a Python can be asked for is left to a
+real one.
 """
 
 import json
@@ -26,7 +28,8 @@ def main() -> None:
         "executable": program, "arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd(), "numbers": inherited,
     }  # fmt: skip
     text = json.dumps(request).encode()
-    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # until they can be sent on: the fork may be faster than this process
+    # until they can be sent on: the fork may be faster than this process
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     line = socket.socket(socket.AF_UNIX)
     line.connect(os.path.join(os.path.dirname(program), "socket"))
     socket.send_fds(line, [struct.pack("!I", len(text))], namespaces + inherited)

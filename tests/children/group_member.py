@@ -1,4 +1,5 @@
-"""One process of a TensorFlow group: calls the `main` of a script with a task config made from a JSON file.
+"""One process of a TensorFlow group: calls the `main` of a script with a task config made from a
+JSON file.
 
 Arguments: the script, the JSON file, and where to write the rows that the script wrote, as JSON.
 """

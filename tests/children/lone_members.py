@@ -1,6 +1,8 @@
-"""Forks members of groups on demand: each in a process of its own, as in Flink's Python workers, perhaps on a host of its own.
+"""Forks members of groups on demand: each in a process of its own, as in Flink's Python workers,
+perhaps on a host of its own.
 
-A line of standard input is the arguments of `_start`, answered with the process id of the new member.
+A line of standard input is the arguments of `_start`, answered with the process id of the new
+member.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from bridge.settings import GroupSettings, UserFile
 
 INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("rows BIGINT")
 EXTRA = Schema.parse("text STRING")
-MEGABYTE = pa.record_batch([pa.array(["x" * 10_000] * 100)], names=["text"])  # Flink brings chunks of about this size
+# Flink brings chunks of about this size
+MEGABYTE = pa.record_batch([pa.array(["x" * 10_000] * 100)], names=["text"])
 
 
 def serve() -> None:
@@ -50,7 +53,10 @@ def _start(namespace: str | None, log: str, outcome: str, **member: Any) -> int:
     if pid == 0:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
-        for path, flags, descriptors in ((os.devnull, os.O_RDONLY, [0]), (log, os.O_WRONLY | os.O_CREAT, [1, 2])):
+        for path, flags, descriptors in (
+            (os.devnull, os.O_RDONLY, [0]),
+            (log, os.O_WRONLY | os.O_CREAT, [1, 2]),
+        ):
             for descriptor in descriptors:
                 os.dup2(os.open(path, flags), descriptor)
         try:
@@ -74,7 +80,15 @@ def _enter(namespace: str) -> None:
         raise OSError(ctypes.get_errno(), f"cannot enter the namespace {namespace}")
 
 
-def be_member(script: str, index: int, addresses: list[Any], rows: int, lost_s: float, extra: int = 0, **changes: Any) -> Any:
+def be_member(
+    script: str,
+    index: int,
+    addresses: list[Any],
+    rows: int,
+    lost_s: float,
+    extra: int = 0,
+    **changes: Any,
+) -> Any:
     state_store.LOST_S = diagnosis.LOST_S = lost_s
     settings = GroupSettings(
         operator="TestOp", token="secret", kind="batch", num_workers=len(addresses), num_ps=0, input_schema=INPUT, output_schema=OUTPUT,
@@ -86,8 +100,12 @@ def be_member(script: str, index: int, addresses: list[Any], rows: int, lost_s: 
         member.set_cluster([Address(*each) for each in addresses])
         for _ in range(0 if index else extra):
             list(member.feed(MEGABYTE, extra_input=1))
-        batches = [pa.record_batch([pa.array(range(rows), pa.int64())], names=["id"])] if rows else []
-        messages = [message for batch in batches for message in member.feed(batch)] + list(member.finish())
+        batches = (
+            [pa.record_batch([pa.array(range(rows), pa.int64())], names=["id"])] if rows else []
+        )
+        messages = [message for batch in batches for message in member.feed(batch)] + list(
+            member.finish()
+        )
     except TaskError as error:
         return {"error": str(error)}
     finally:

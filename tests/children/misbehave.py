@@ -19,7 +19,9 @@ if way == "grandchild":
     print("grandchild:", grandchild.pid, flush=True)
     sys.exit(0)
 if way == "daemon":  # in another session, and without the variable by which it could be found
-    daemon = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env={}, start_new_session=True)
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"], env={}, start_new_session=True
+    )
     print("daemon:", daemon.pid, flush=True)
     sys.exit(0)
 if way == "lines":

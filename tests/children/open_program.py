@@ -1,6 +1,8 @@
-"""A program with a local job of a Python function that waits; prints the address of its workers, and "done" when it may end.
+"""A program with a local job of a Python function that waits; prints the address of its workers,
+and "done" when it may end.
 
-Arguments: whose environment it is, a file that it makes when the function runs, and one for whose end the function waits.
+Arguments: whose environment it is, a file that it makes when the function runs, and one for whose
+    end the function waits.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ if __name__ == "__main__":
 
     table_env = getMLEnv().stenv
     table_env.create_temporary_function("wait_for", udf(wait, result_type=DataTypes.BIGINT()))
-    source = StreamOperator.fromTable(table_env.sql_query("SELECT x FROM (VALUES (1), (2)) AS t(x)"))
+    source = StreamOperator.fromTable(
+        table_env.sql_query("SELECT x FROM (VALUES (1), (2)) AS t(x)")
+    )
     print(table_env.get_config().get("python.loopback-server.address", ""), flush=True)
     table = source.select("wait_for(x) AS y").getOutputTable()
     assert len(list(table.execute().collect())) == 2

@@ -1,9 +1,12 @@
-"""Forks Pythons on demand: each has TensorFlow or PyFlink at once, which take seconds of processor time to import.
+"""Forks Pythons on demand: each has TensorFlow or PyFlink at once, which take seconds of processor
+time to import.
 
-Programs like `forked_python` ask for them on a socket. Each fork is a session of its own, with the variables, the folder, the
-descriptors and the host of who asked. Signals come on the line, the exit status goes back on it; a fork dies with its line.
+Programs like `forked_python` ask for them on a socket. Each fork is a session of its own, with the
+variables, the folder, the descriptors and the host of who asked. Signals come on the line, the exit
+status goes back on it; a fork dies with its line.
 
-Arguments: the descriptor of the socket that listens, and the modules to import. The end of the input is the end of all.
+Arguments: the descriptor of the socket that listens, and the modules to import. The end of the
+    input is the end of all.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ from typing import Any
 
 _MOST_FDS = 250
 _HOST_FDS = 3  # namespaces of files, host name and network come first
-_ONE_PROCESS = (signal.SIGUSR1, signal.SIGUSR2)  # questions, which what the fork has started could not answer
+# questions, which what the fork has started could not answer
+_ONE_PROCESS = (signal.SIGUSR1, signal.SIGUSR2)
 
 
 @dataclass
@@ -103,7 +107,8 @@ def _forward(fork: Fork, selector: selectors.BaseSelector) -> None:
 
 
 def _kill(fork: Fork, number: int) -> None:
-    for kill in (os.kill,) if number in _ONE_PROCESS else (os.killpg, os.kill):  # it has no group before it is a session
+    # it has no group before it is a session
+    for kill in (os.kill,) if number in _ONE_PROCESS else (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
             kill(fork.pid, number)
             return
@@ -122,7 +127,12 @@ def _reap(fork: Fork, selector: selectors.BaseSelector) -> None:
 
 
 def be(
-    executable: str, arguments: list[str], environment: dict[str, str], folder: str, numbers: list[int], descriptors: list[int]
+    executable: str,
+    arguments: list[str],
+    environment: dict[str, str],
+    folder: str,
+    numbers: list[int],
+    descriptors: list[int],
 ) -> int:
     """Run a module as a Python of its own would, and return the exit status."""
     import numpy as np
@@ -176,8 +186,9 @@ def _enter_host(namespaces: list[int]) -> None:
 
 
 def _end(status: int, imported: set[str]) -> None:
-    """End as a Python of its own does, with all closed that is open, but leave modules as they are that were imported before the
-    fork: to take them apart takes most of the time of a small program.
+    """End as a Python of its own does, with all closed that is open, but leave modules as they are
+    that were imported before the fork: to take them apart takes most of the time of a small
+    program.
     """
     threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
     atexit._run_exitfuncs()
@@ -185,7 +196,8 @@ def _end(status: int, imported: set[str]) -> None:
         del sys.modules[name]
     gc.collect()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # the program may have closed or replaced it
+        # the program may have closed or replaced it
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(status)
 

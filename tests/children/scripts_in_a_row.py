@@ -1,4 +1,6 @@
-"""A program with several jobs, whose scripts print what they find; with "stay", it prints the process that waits, and stays."""
+"""A program with several jobs, whose scripts print what they find; with "stay", it prints the
+process that waits, and stays.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,11 @@ if __name__ == "__main__":
     run("sets a variable", "os.environ['TF_OF_A_TEST'] = 'x'")
     waiting()
     pathlib.Path("termcolor.py").write_text("whose = 'of the user'\n")
-    run("has a module", "import termcolor; found['termcolor'] = termcolor.whose", files=["termcolor.py"])
+    run(
+        "has a module",
+        "import termcolor; found['termcolor'] = termcolor.whose",
+        files=["termcolor.py"],
+    )
     waiting()
     run("wants a variable", envVars=["TF_OF_A_TEST=wanted"])
     waiting()

@@ -1,4 +1,6 @@
-"""The page for scripts from Alink against the code: each of Alink's names is here, or the page says that it is not."""
+"""The page for scripts from Alink against the code: each of Alink's names is here, or the page says
+that it is not.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +45,20 @@ def defined(path: str) -> set[str]:
     body = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
     functions = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     return functions | {
-        target.id for node in body if isinstance(node, ast.Assign) for target in node.targets if hasattr(target, "id")
+        target.id
+        for node in body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if hasattr(target, "id")
     }
 
 
 def test_names_that_do_not_exist_are_on_the_page() -> None:
-    rows = [line for line in PAGE.splitlines() if "do not exist" in line or "does not exist, because" in line]
+    rows = [
+        line
+        for line in PAGE.splitlines()
+        if "do not exist" in line or "does not exist, because" in line
+    ]
     said = {name for line in rows for name in re.findall(r"`(\w+)", line.split("|")[1])}
     missing = {name for path, names in NAMES.items() for name in names if name not in defined(path)}
     assert missing <= said
@@ -60,7 +70,9 @@ def test_the_page_names_operators_and_parameters_that_exist() -> None:
     named = set(re.findall(r"\b(KerasSequential\w+)\b", PAGE))
     assert named and named <= set(operators.__all__)
     (call,) = re.findall(r"KerasSequentialClassifierTrainBatchOp\((.*?\])\)", PAGE, re.DOTALL)
-    given = {keyword.arg: keyword.value for keyword in ast.parse(f"f({call})", mode="eval").body.keywords}  # type: ignore[attr-defined]
+    given = {
+        keyword.arg: keyword.value for keyword in ast.parse(f"f({call})", mode="eval").body.keywords
+    }  # type: ignore[attr-defined]
     assert set(given) <= {param.name for param in catalog.KERAS_TRAIN}
     for text in ast.literal_eval(given["layers"]):
         parse_call(text)
@@ -69,6 +81,8 @@ def test_the_page_names_operators_and_parameters_that_exist() -> None:
 def test_layers_are_not_evaluated() -> None:
     source = inspect.getsource(inspect.getmodule(LayerTextError))  # type: ignore[arg-type]
     calls = {
-        node.func.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        node.func.id
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
     assert not calls & {"eval", "exec", "compile", "__import__"}

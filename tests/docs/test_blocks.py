@@ -32,7 +32,13 @@ PROGRAMS = {
     "cd", "cp", "export", "tar", "mkdir", "wget", "make", "pip", "python", "python3", "python3.11", "conda", "conda-pack", "uv", "docker",
     "kubectl", "git", "ls", "echo", "psql",
 }  # fmt: skip
-PAGES = sorted({block.page for block in BLOCKS if block.language in ("python", "sql") and not block.page.startswith("docs/zh")})
+PAGES = sorted(
+    {
+        block.page
+        for block in BLOCKS
+        if block.language in ("python", "sql") and not block.page.startswith("docs/zh")
+    }
+)
 
 
 def of(*languages: str) -> list[Block]:
@@ -40,7 +46,9 @@ def of(*languages: str) -> list[Block]:
 
 
 def test_languages_are_known() -> None:
-    assert [f"{block}: {block.language!r}" for block in BLOCKS if block.language not in LANGUAGES] == []
+    assert [
+        f"{block}: {block.language!r}" for block in BLOCKS if block.language not in LANGUAGES
+    ] == []
 
 
 def test_few_blocks_do_not_run() -> None:
@@ -70,7 +78,11 @@ def test_python_and_data_can_be_read() -> None:
 def test_output_follows_what_prints_it() -> None:
     for before, block in zip(BLOCKS, BLOCKS[1:]):
         if block.printed:
-            assert (before.page, before.language, block.language) == (block.page, "python", "text"), str(block)
+            assert (before.page, before.language, block.language) == (
+                block.page,
+                "python",
+                "text",
+            ), str(block)
 
 
 def commands() -> list[tuple[str, list[str]]]:
@@ -103,18 +115,24 @@ def test_commands_exist() -> None:
 
 
 def test_extras_exist() -> None:
-    extras = set(re.findall(r'"([\w-]+)": ', (ROOT / "setup.py").read_text().split("extras_require", 1)[1]))
+    extras = set(
+        re.findall(r'"([\w-]+)": ', (ROOT / "setup.py").read_text().split("extras_require", 1)[1])
+    )
     named = {
         extra
         for page in pages()
-        for group in re.findall(r"pip install [^\n`]*(?:\.|akdl)\[([\w,-]+)\]", page.read_text(encoding="utf-8"))
+        for group in re.findall(
+            r"pip install [^\n`]*(?:\.|akdl)\[([\w,-]+)\]", page.read_text(encoding="utf-8")
+        )
         for extra in group.split(",")
     }
     assert named <= extras
 
 
 def test_translated_pages_show_the_same_code() -> None:
-    """Comments may be translated; the rest of each block is on the English page, whose blocks are run."""
+    """Comments may be translated; the rest of each block is on the English page, whose blocks are
+    run.
+    """
 
     def plain(block: Block) -> str:
         return re.sub(r"\s*(?:#|--).*", "", block.text).strip()
@@ -125,10 +143,15 @@ def test_translated_pages_show_the_same_code() -> None:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, dict[str, str]], list[str]]]:
+def runs(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[str, dict[str, str]], list[str]]]:
     """Run a page in a process that runs them all, and so starts Java once; return what is wrong."""
     folder = tmp_path_factory.mktemp("pages")
-    errors, login = folder / "stderr", {"AWS_ACCESS_KEY_ID": "shop", "AWS_SECRET_ACCESS_KEY": "open-sesame"}
+    errors, login = (
+        folder / "stderr",
+        {"AWS_ACCESS_KEY_ID": "shop", "AWS_SECRET_ACCESS_KEY": "open-sesame"},
+    )
     with errors.open("wb") as stderr, subprocess.Popen(
         [sys.executable, "-m", "tests.support.page_blocks", str(folder)],
         cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True,
@@ -154,7 +177,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, di
 @pytest.mark.flink
 @pytest.mark.tf
 @pytest.mark.parametrize("page", PAGES)
-def test_blocks_run(page: str, runs: Callable[[str, dict[str, str]], list[str]], request: pytest.FixtureRequest) -> None:
+def test_blocks_run(
+    page: str, runs: Callable[[str, dict[str, str]], list[str]], request: pytest.FixtureRequest
+) -> None:
     text, servers = (ROOT / page).read_text(encoding="utf-8"), {}
     if KAFKA in text:
         servers[KAFKA] = request.getfixturevalue("kafka").address
@@ -163,7 +188,11 @@ def test_blocks_run(page: str, runs: Callable[[str, dict[str, str]], list[str]],
     if POSTGRESQL in text:
         database = request.getfixturevalue("postgresql")
         servers[POSTGRESQL] = database.address
-        database.run("".join(block.text for block in BLOCKS if block.page == page and block.file == "shop.sql"))
+        database.run(
+            "".join(
+                block.text for block in BLOCKS if block.page == page and block.file == "shop.sql"
+            )
+        )
     for framework in ("torch", "jax"):
         if f'["{framework}"]' in text:
             servers[f'["{framework}"]'] = repr(python_with(framework))

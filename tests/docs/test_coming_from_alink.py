@@ -1,4 +1,6 @@
-"""The page for programs from Alink: it names each operator and parameter that these have there, and what it says is so."""
+"""The page for programs from Alink: it names each operator and parameter that these have there, and
+what it says is so.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +45,12 @@ def test_each_name_of_alink_is_there_as_the_page_says(page: pathlib.Path) -> Non
     said = {name: answer for names, answer in rows for name in re.findall(r"`(\w+)…?`", names)}
     assert [name for name in (*PARAMETERS, *OPERATORS) if name not in said] == []
     same = {name for name, answer in said.items() if answer.startswith(SAME)}
-    assert len(same) > 50 and {name for name in same if not any(each.startswith(name) for each in known)} == set()
+    assert (
+        len(same) > 50
+        and {name for name in same if not any(each.startswith(name) for each in known)} == set()
+    )
     missing = {name for name, answer in said.items() if answer.startswith(MISSING)}
-    assert missing and {name for name in missing if any(each.startswith(name) for each in known)} == set()
+    assert (
+        missing
+        and {name for name in missing if any(each.startswith(name) for each in known)} == set()
+    )

@@ -45,7 +45,9 @@ def test_instructions_are_known(dockerfile: list[tuple[str, str]]) -> None:
 
 def test_the_image_is_of_our_release_of_flink(dockerfile: list[tuple[str, str]]) -> None:
     default = dict(value.split("=", 1) for value in values(dockerfile, "ARG"))["FLINK"]
-    assert default.startswith(f"{version('apache-flink').rpartition('.')[0]}.") and default.endswith("-java17")
+    assert default.startswith(
+        f"{version('apache-flink').rpartition('.')[0]}."
+    ) and default.endswith("-java17")
     assert values(dockerfile, "FROM") == ["flink:${FLINK}"]
     assert f"flink-python-{default.split('-')[0]}.jar" in README
 
@@ -56,11 +58,15 @@ def test_all_that_is_installed_is_copied_and_there(dockerfile: list[tuple[str, s
         *sources, target = value.replace("${SIDES}", "flink,tf").split()
         for source in sources:
             assert (ROOT / source).exists(), source
-            copied[source] = target if target.endswith("/") else str(pathlib.PurePath(target).parent) + "/"
+            copied[source] = (
+                target if target.endswith("/") else str(pathlib.PurePath(target).parent) + "/"
+            )
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
     pins = {f"docs/kubernetes/requirements-{name}.txt" for name in ("uv", "flink,tf")}
     assert copied == {
-        **dict.fromkeys({"setup.py", "pyproject.toml", "README.md", *packages, *pins}, "/tmp/akdl/"),
+        **dict.fromkeys(
+            {"setup.py", "pyproject.toml", "README.md", *packages, *pins}, "/tmp/akdl/"
+        ),
         "scripts/build_stubs.py": "/tmp/akdl/scripts/",
     }
     extras = dict(value.split("=", 1) for value in values(dockerfile, "ARG"))["SIDES"].split(",")
@@ -68,13 +74,17 @@ def test_all_that_is_installed_is_copied_and_there(dockerfile: list[tuple[str, s
 
 
 @pytest.mark.parametrize("sides", ["flink", "flink,tf"])
-@pytest.mark.fault("security", "Each package of the Kubernetes image is pinned by version and checksum")
+@pytest.mark.fault(
+    "security", "Each package of the Kubernetes image is pinned by version and checksum"
+)
 def test_each_package_of_the_image_is_pinned_by_version_and_checksum(sides: str) -> None:
     """And the pins are what setup.py asks for: they are renewed when that changes."""
     text = (FOLDER / f"requirements-{sides}.txt").read_text()
     pins = dict(re.findall(r"^([\w.-]+)==(\S+) \\$", text, re.MULTILINE))
     entries = re.split(r"\n(?=\S)", text.strip())
-    assert len(entries) == len(pins) > 30 and all(re.search(r"--hash=sha256:[0-9a-f]{64}", entry) for entry in entries)
+    assert len(entries) == len(pins) > 30 and all(
+        re.search(r"--hash=sha256:[0-9a-f]{64}", entry) for entry in entries
+    )
     here = {"python_version": "3.11", "sys_platform": "linux", "platform_machine": "x86_64"}
     declared = requirements()
     for text in (
@@ -94,14 +104,20 @@ def requirements() -> dict[str, Any]:
     return dict(setup.call_args.kwargs)
 
 
-def test_commands_are_right_for_a_shell_and_find_what_others_made(dockerfile: list[tuple[str, str]]) -> None:
+def test_commands_are_right_for_a_shell_and_find_what_others_made(
+    dockerfile: list[tuple[str, str]],
+) -> None:
     run = values(dockerfile, "RUN")
     for command in run:
         done = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     environments = set(re.findall(r"venv (?:--\S+ 3\.11 )?(/\S+)", " ".join(run)))
     assert environments == {"/opt/uv", "/opt/akdl"}
-    used = {path.rsplit("/bin/", 1)[0] for command in run for path in re.findall(r"/\S+/bin/\w+", command)}
+    used = {
+        path.rsplit("/bin/", 1)[0]
+        for command in run
+        for path in re.findall(r"/\S+/bin/\w+", command)
+    }
     assert used == environments
     assert "PATH=/opt/akdl/bin:${PATH}" in values(dockerfile, "ENV")
 
@@ -118,8 +134,14 @@ def container(objects: dict[tuple[str, str], Any], role: str) -> Any:
 
 
 def properties(objects: dict[tuple[str, str], Any], role: str) -> dict[str, str]:
-    """Flink's configuration of a container, as the image's entrypoint reads it: a line each, without any space."""
-    (text,) = [each["value"] for each in container(objects, role)["env"] if each["name"] == "FLINK_PROPERTIES"]
+    """Flink's configuration of a container, as the image's entrypoint reads it: a line each,
+    without any space.
+    """
+    (text,) = [
+        each["value"]
+        for each in container(objects, role)["env"]
+        if each["name"] == "FLINK_PROPERTIES"
+    ]
     return dict(re.sub(r"\s", "", line).split(":", 1) for line in text.splitlines())
 
 
@@ -133,7 +155,9 @@ def test_kinds(objects: dict[tuple[str, str], Any]) -> None:
 
 
 @pytest.mark.parametrize("release", ["1.29", "newest"])
-def test_objects_fit_the_schemas_of_kubernetes(objects: dict[tuple[str, str], Any], release: str) -> None:
+def test_objects_fit_the_schemas_of_kubernetes(
+    objects: dict[tuple[str, str], Any], release: str
+) -> None:
     validator = pytest.importorskip("kubernetes_validate")
     release = validator.latest_version() if release == "newest" else release
     for each in objects.values():
@@ -145,7 +169,9 @@ def test_objects_fit_the_schemas_of_kubernetes(objects: dict[tuple[str, str], An
 
 
 @pytest.mark.parametrize("role", ["jobmanager", "taskmanager"])
-def test_pods_have_no_rights_that_they_do_not_need(objects: dict[tuple[str, str], Any], role: str) -> None:
+def test_pods_have_no_rights_that_they_do_not_need(
+    objects: dict[tuple[str, str], Any], role: str
+) -> None:
     spec = objects["Deployment", f"flink-{role}"]["spec"]["template"]["spec"]
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"] == {
@@ -161,16 +187,26 @@ def test_pods_have_no_rights_that_they_do_not_need(objects: dict[tuple[str, str]
 def test_only_pods_of_the_cluster_reach_each_other(objects: dict[tuple[str, str], Any]) -> None:
     spec = objects["NetworkPolicy", "flink"]["spec"]
     everybody = {"matchLabels": {"app": "flink"}}
-    assert spec == {"podSelector": everybody, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": everybody}]}]}
+    assert spec == {
+        "podSelector": everybody,
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [{"podSelector": everybody}]}],
+    }
     for role in ("jobmanager", "taskmanager"):
         labels = objects["Deployment", f"flink-{role}"]["spec"]["template"]["metadata"]["labels"]
         assert everybody["matchLabels"].items() <= labels.items()
 
 
 @pytest.mark.parametrize("role", ["jobmanager", "taskmanager"])
-def test_deployments_select_their_own_pods_and_run_our_image(objects: dict[tuple[str, str], Any], role: str) -> None:
+def test_deployments_select_their_own_pods_and_run_our_image(
+    objects: dict[tuple[str, str], Any], role: str
+) -> None:
     spec = objects["Deployment", f"flink-{role}"]["spec"]
-    assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"] == {"app": "flink", "component": role}
+    assert (
+        spec["selector"]["matchLabels"]
+        == spec["template"]["metadata"]["labels"]
+        == {"app": "flink", "component": role}
+    )
     assert container(objects, role)["args"] == [role]
     (built,) = re.findall(r"docker build --file docs/kubernetes/Dockerfile --tag (\S+) \.", README)
     assert container(objects, role)["image"] == built
@@ -184,10 +220,14 @@ def test_the_service_leads_to_the_jobmanager(objects: dict[tuple[str, str], Any]
         for role in ("jobmanager", "taskmanager")
     ]
     assert [service["spec"]["selector"].items() <= each.items() for each in labels] == [True, False]
-    opened = {each["name"]: each["containerPort"] for each in container(objects, "jobmanager")["ports"]}
+    opened = {
+        each["name"]: each["containerPort"] for each in container(objects, "jobmanager")["ports"]
+    }
     # Flink's own defaults, and that of the blob server in the image's entrypoint
     assert (
-        {each["name"]: each["port"] for each in service["spec"]["ports"]} == opened == {"rpc": 6123, "blob": 6124, "rest": 8081}
+        {each["name"]: each["port"] for each in service["spec"]["ports"]}
+        == opened
+        == {"rpc": 6123, "blob": 6124, "rest": 8081}
     )
     assert container(objects, "jobmanager")["readinessProbe"]["httpGet"]["port"] in opened
     assert "port-forward service/flink-jobmanager 8081:8081" in README
@@ -199,7 +239,9 @@ def test_slots_are_those_of_the_page(objects: dict[tuple[str, str], Any]) -> Non
     each = int(properties(objects, "taskmanager")["taskmanager.numberOfTaskSlots"])
     replicas = objects["Deployment", "flink-taskmanager"]["spec"]["replicas"]
     assert f"There are {each * replicas} slots, {each} in each of {replicas} TaskManagers" in README
-    assert f"{replicas} TaskManagers with {each} slots each" in (FOLDER / "session.yaml").read_text()
+    assert (
+        f"{replicas} TaskManagers with {each} slots each" in (FOLDER / "session.yaml").read_text()
+    )
 
 
 def test_pods_have_memory_beside_that_of_flink(objects: dict[tuple[str, str], Any]) -> None:
@@ -209,11 +251,17 @@ def test_pods_have_memory_beside_that_of_flink(objects: dict[tuple[str, str], An
     slots = int(properties(objects, "taskmanager")["taskmanager.numberOfTaskSlots"])
     assert (
         limit("taskmanager")
-        >= float(properties(objects, "taskmanager")["taskmanager.memory.process.size"].removesuffix("g")) + 1.5 * slots
+        >= float(
+            properties(objects, "taskmanager")["taskmanager.memory.process.size"].removesuffix("g")
+        )
+        + 1.5 * slots
     )
     assert (
         limit("jobmanager") * 1024
-        >= float(properties(objects, "jobmanager")["jobmanager.memory.process.size"].removesuffix("m")) + 1024
+        >= float(
+            properties(objects, "jobmanager")["jobmanager.memory.process.size"].removesuffix("m")
+        )
+        + 1024
     )
 
 

@@ -1,4 +1,6 @@
-"""The numbers that trainings on the pages print are those of models that have learned; test_blocks.py checks all pages that run."""
+"""The numbers that trainings on the pages print are those of models that have learned;
+test_blocks.py checks all pages that run.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,15 @@ WORKER = "[TF2TableModelTrainBatchOp, chief 0] "
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("300/300 [====] - 1s 1ms/step - loss: 0.2469 - accuracy: 0.1021", "accuracy is that of a model that has not learned"),
+        (
+            "300/300 [====] - 1s 1ms/step - loss: 0.2469 - accuracy: 0.1021",
+            "accuracy is that of a model that has not learned",
+        ),
         (" 1/16 - loss: 0.4\r16/16 - loss: 0.8262", "loss is that of a model that has not learned"),
-        ("epoch 2/2  loss 0.21  auc(0) 0.48  (12 steps/s)", "auc is that of a model that has not learned"),
+        (
+            "epoch 2/2  loss 0.21  auc(0) 0.48  (12 steps/s)",
+            "auc is that of a model that has not learned",
+        ),
         (f"{WORKER}2/2 - 0s - loss: nan", "loss is no number"),
         ("loss = inf, step = 100\nloss = 0.1, step = 200", "loss is no number"),
         ("train.py: 0 rows, 41 s: start 100%", "nothing was done"),
@@ -50,9 +58,12 @@ def test_numbers_of_a_model_that_has_learned(text: str) -> None:
 
 @pytest.mark.tf
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")  # Keras 3.15, of its own default
+# Keras 3.15, of its own default
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")
 @pytest.mark.parametrize("page", ["docs/first_steps.md", "docs/zh/first_steps.md"])
-def test_the_accuracy_of_the_first_steps(page: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_accuracy_of_the_first_steps(
+    page: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     source = next(
         block
         for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
@@ -66,7 +77,9 @@ def test_the_accuracy_of_the_first_steps(page: str, tmp_path: Path, capfd: pytes
     random = np.random.default_rng(1)
     age, visits = random.integers(18, 80, 2000), random.poisson(5, 2000)
     rows = {"age": age, "visits": visits, "bought": (age + 8 * visits > 90).astype(int)}
-    task_config = testing.train_task_config(rows, {"age": "FLOAT", "visits": "FLOAT", "bought": "INT"}, str(tmp_path))
+    task_config = testing.train_task_config(
+        rows, {"age": "FLOAT", "visits": "FLOAT", "bought": "INT"}, str(tmp_path)
+    )
     script.main(task_config)
     printed = re.findall(r"accuracy: ([0-9.]+)", capfd.readouterr().out)
     assert printed and float(printed[-1]) > 0.8, "of all steps together, from the first one on"

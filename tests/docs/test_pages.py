@@ -10,15 +10,24 @@ import pytest
 from scripts import draw_docs
 from tests.support.installs import ROOT
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("benchmarks/*.md"),
+    *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("examples/**/*.md"),
+]
 PAGES = [page for page in PAGES if "docs/api/" not in page.as_posix()]  # made by `make docs`
 CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def anchors(page: pathlib.Path) -> set[str]:
     """Return the headings of a page as GitHub and Sphinx write them in addresses."""
-    headings = re.findall(r"^#+ (.*)$", CODE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    headings = re.findall(
+        r"^#+ (.*)$", CODE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE
+    )
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -34,7 +43,8 @@ def test_links_and_files(page: pathlib.Path) -> None:
         if not aim.exists() or (anchor and anchor not in anchors(aim)):
             missing.append(target)
     files = re.findall(
-        r"(?<![\w./-])((?:akdl|bridge|operators|proto|examples|docs|benchmarks|tests|scripts)/[\w./-]+\.\w+)", text
+        r"(?<![\w./-])((?:akdl|bridge|operators|proto|examples|docs|benchmarks|tests|scripts)/[\w./-]+\.\w+)",
+        text,
     )
     assert missing + [file for file in files if not (ROOT / file).exists()] == []
 
@@ -44,7 +54,15 @@ def test_links_that_leave_the_pages_are_whole_addresses() -> None:
     text = "".join(CODE.sub("", page.read_text(encoding="utf-8")) for page in PAGES)
     text = re.sub(r"`[^`]*`", "", text)
     links = re.findall(r"\]\((https?://[^)\s]+)\)", text)
-    assert links and [link for link in links if not re.fullmatch(r"https://[\w-]+(\.[\w-]+)+(/[\w.~%/#?=&-]*)?", link)] == []
+    assert (
+        links
+        and [
+            link
+            for link in links
+            if not re.fullmatch(r"https://[\w-]+(\.[\w-]+)+(/[\w.~%/#?=&-]*)?", link)
+        ]
+        == []
+    )
     assert len(re.findall(r"https?://", text)) == len(links), "each is a link with words"
 
 
@@ -68,8 +86,11 @@ def test_installs_of_akdl_from_an_index_are_found(text: str, is_from_an_index: b
 
 
 def from_an_index(text: str) -> list[str]:
-    """Return what installs akdl by its name: package indexes do not have it, so somebody else could put a package there."""
-    plain = re.sub(r"[\"\\]*\s+[\"\\]*", " ", text)  # commands go on in the next line, and strings of Python in the next string
+    """Return what installs akdl by its name: package indexes do not have it, so somebody else could
+    put a package there.
+    """
+    # commands go on in the next line, and strings of Python in the next string
+    plain = re.sub(r"[\"\\]*\s+[\"\\]*", " ", text)
     found = re.finditer(
         r"\b(?:pip3?|uv|pipx|poetry|pdm|conda|mamba) (?:pip |tool )?(?:install|add|run)\b[^`;|&()]{0,80}?(?<![\w./-])akdl(?![\w./-])"
         r"|(?<![\w./-])akdl ?(?:\[[\w,.-]+\]|[=~>]=)",
@@ -80,19 +101,44 @@ def from_an_index(text: str) -> list[str]:
 
 def test_no_text_installs_akdl_from_a_package_index() -> None:
     kinds = ("*.py", "*.pyi", "*.md", "*.sh", "*.ipynb", "*.toml", "*.yaml", "Dockerfile", "*.txt")
-    folders = ("akdl", "bridge", "operators", "docs", "changes", "examples", "scripts", "benchmarks")
+    folders = (
+        "akdl",
+        "bridge",
+        "operators",
+        "docs",
+        "changes",
+        "examples",
+        "scripts",
+        "benchmarks",
+    )
     files = {
-        path for kind in kinds for path in [*ROOT.glob(kind), *(each for name in folders for each in (ROOT / name).rglob(kind))]
+        path
+        for kind in kinds
+        for path in [
+            *ROOT.glob(kind),
+            *(each for name in folders for each in (ROOT / name).rglob(kind)),
+        ]
     }
     files |= {ROOT / "Makefile"}
-    texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in files if path.is_file()}
-    assert len(texts) > 300 and {name: found for name, text in texts.items() if (found := from_an_index(text))} == {}
+    texts = {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in files
+        if path.is_file()
+    }
+    assert (
+        len(texts) > 300
+        and {name: found for name, text in texts.items() if (found := from_an_index(text))} == {}
+    )
 
 
 def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     named = set(re.findall(r"^(?:[^<\n`]*<)?([\w/]+)>?$", index, re.MULTILINE))
-    pages = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in PAGES if ROOT / "docs" in page.parents}
+    pages = {
+        page.relative_to(ROOT / "docs").with_suffix("").as_posix()
+        for page in PAGES
+        if ROOT / "docs" in page.parents
+    }
     assert pages - named == {"index"}
 
 
@@ -101,11 +147,17 @@ def test_the_first_page_is_short() -> None:
 
 
 def test_pictures_are_those_of_their_script_and_of_the_figures() -> None:
-    assert [path.name for path, text in draw_docs.pictures() if path.read_text(encoding="utf-8") != text] == []
+    assert [
+        path.name for path, text in draw_docs.pictures() if path.read_text(encoding="utf-8") != text
+    ] == []
 
 
 def test_options_of_the_example_are_those_of_the_page() -> None:
     page = (ROOT / "docs" / "clusters.md").read_text().replace("\\\n", "")
     job = (ROOT / "examples" / "on_a_cluster" / "job.py").read_text()
-    used = {option for line in re.findall(r"on_a_cluster/job\.py (.*)", page) for option in re.findall(r"--[\w-]+", line)}
+    used = {
+        option
+        for line in re.findall(r"on_a_cluster/job\.py (.*)", page)
+        for option in re.findall(r"--[\w-]+", line)
+    }
     assert used and used <= set(re.findall(r'add_argument\(\s*"(--[\w-]+)"', job))

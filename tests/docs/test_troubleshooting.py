@@ -16,7 +16,9 @@ def texts() -> list[str]:
     for package in ("akdl", "bridge", "operators"):
         for path in (ROOT / package).rglob("*.py"):
             if not path.name.endswith("_pb2.py"):
-                found += [text_of(node) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+                found += [
+                    text_of(node) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                ]
     return [text for text in found if text]
 
 
@@ -30,10 +32,16 @@ def text_of(node: ast.AST) -> str:
 
 def test_each_error_is_one_of_the_code() -> None:
     rows = [
-        line.split(" | ")[0].strip("|` ") for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")
+        line.split(" | ")[0].strip("|` ")
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `")
     ]
     known = texts()
     assert len(rows) >= 50
-    patterns = {row: re.compile(".*".join(map(re.escape, row.split("…"))), re.DOTALL) for row in rows}
-    assert [row for row, pattern in patterns.items() if not any(pattern.search(text) for text in known)] == []
+    patterns = {
+        row: re.compile(".*".join(map(re.escape, row.split("…"))), re.DOTALL) for row in rows
+    }
+    assert [
+        row for row, pattern in patterns.items() if not any(pattern.search(text) for text in known)
+    ] == []
     assert len(set(rows)) == len(rows)

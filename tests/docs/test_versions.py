@@ -1,4 +1,6 @@
-"""One answer to which versions work: the page, the metadata, the doctor and all other pages say the same."""
+"""One answer to which versions work: the page, the metadata, the doctor and all other pages say the
+same.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +36,23 @@ def requirement(requirements: list[str], text: str) -> Requirement:
 
 
 def test_flinks(extras: dict[str, Any]) -> None:
-    new, old = requirement(extras["flink"], "apache-flink>="), requirement(extras["flink-1.20"], "apache-flink>=")
+    new, old = (
+        requirement(extras["flink"], "apache-flink>="),
+        requirement(extras["flink-1.20"], "apache-flink>="),
+    )
     allowed = [f"2.{minor}" for minor in range(20) if new.specifier.contains(f"2.{minor}.0")]
     assert allowed == [each for each in FLINKS if each != "1.20"]
     assert old.specifier.contains(f"{FLINKS[0]}.0") and not old.specifier.contains("1.19.3")
 
 
 def test_pythons(extras: dict[str, Any]) -> None:
-    marker = requirement(extras["flink"], f"apache-flink==0+needs.python.{FLINK_PYTHONS[0]}.to.{FLINK_PYTHONS[-1]};").marker
+    marker = requirement(
+        extras["flink"], f"apache-flink==0+needs.python.{FLINK_PYTHONS[0]}.to.{FLINK_PYTHONS[-1]};"
+    ).marker
     assert marker is not None
-    assert not marker.evaluate({"python_version": FLINK_PYTHONS[-1]}) and marker.evaluate({"python_version": "3.13"})
+    assert not marker.evaluate({"python_version": FLINK_PYTHONS[-1]}) and marker.evaluate(
+        {"python_version": "3.13"}
+    )
 
 
 def test_pages_name_the_versions() -> None:
@@ -67,7 +76,12 @@ def test_other_pages_say_the_same() -> None:
 
 
 def test_what_was_tried() -> None:
-    rows = [row.split(" | ") for row in re.findall(r"^\| (\d.*) \|$", PAGE.partition("## What was tried")[2], re.MULTILINE)]
+    rows = [
+        row.split(" | ")
+        for row in re.findall(
+            r"^\| (\d.*) \|$", PAGE.partition("## What was tried")[2], re.MULTILINE
+        )
+    ]
     assert rows
     for flink, python, _, script_python, *_, date in rows:
         minors = [release.rpartition(".")[0] for release in (flink, python, script_python)]

@@ -15,7 +15,12 @@ def script_op(name: str, schema: str, workers: int = 1, **params: object) -> Ten
     """Return an operator that runs a script of tests/e2e/scripts on independent workers."""
     files = [str(SCRIPTS / name), str(SCRIPTS / "tfrecords.py")]
     return TensorFlow2BatchOp(
-        userFiles=files, mainScriptFile=files[0], outputSchemaStr=schema, numWorkers=workers, numPSs=0, **params
+        userFiles=files,
+        mainScriptFile=files[0],
+        outputSchemaStr=schema,
+        numWorkers=workers,
+        numPSs=0,
+        **params,
     )
 
 
@@ -31,7 +36,9 @@ def sequence(table_env: object, rows: int) -> BatchOperator:
 
 
 def frames(*results: BatchOperator) -> list[pd.DataFrame]:
-    """Return the rows of several operators, which one job runs side by side: a job of its own for each takes seconds."""
+    """Return the rows of several operators, which one job runs side by side: a job of its own for
+    each takes seconds.
+    """
     found: list[list[pd.DataFrame]] = [[] for _ in results]
     for result, into in zip(results, found):
         result.lazyCollectToDataframe(into.append)
@@ -40,9 +47,14 @@ def frames(*results: BatchOperator) -> list[pd.DataFrame]:
 
 
 def shares_of(*results: BatchOperator) -> list[dict[int, tuple[int, int, int]]]:
-    """Run echo_ids in one job; for each result, return worker -> (rows, different ids, sum of ids)."""
+    """Run echo_ids in one job; for each result, return worker -> (rows, different ids, sum
+    of ids).
+    """
     return [
-        {worker: (len(ids), ids.nunique(), int(ids.sum())) for worker, ids in frame.groupby("worker").id}
+        {
+            worker: (len(ids), ids.nunique(), int(ids.sum()))
+            for worker, ids in frame.groupby("worker").id
+        }
         for frame in frames(*results)
     ]
 
@@ -53,13 +65,23 @@ def shares(result: BatchOperator) -> dict[int, tuple[int, int, int]]:
 
 
 def points(table_env: object, rows: int) -> BatchOperator:
-    """Return a table `x0 FLOAT, x1 FLOAT, label BIGINT`: points in a square, and whether x0 > x1."""
+    """Return a table `x0 FLOAT, x1 FLOAT, label BIGINT`: points in a square, and whether x0
+    > x1.
+    """
     places = "CAST(SIN(id * 12.9898) AS FLOAT) AS x0, CAST(COS(id * 78.233) AS FLOAT) AS x1"
     label = "CASE WHEN x0 > x1 THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END AS label"
     return sequence(table_env, rows).select(places).select(f"*, {label}")
 
 
 def train_op(name: str, schema: str, *more_files: str, **params: object) -> TensorFlow2BatchOp:
-    """Return an operator that runs a training script of tests/e2e/scripts; 2 threads each, as there are many processes."""
+    """Return an operator that runs a training script of tests/e2e/scripts; 2 threads each, as there
+    are many processes.
+    """
     files = [str(SCRIPTS / file) for file in (name, *more_files)]
-    return TensorFlow2BatchOp(userFiles=files, mainScriptFile=files[0], outputSchemaStr=schema, intraOpParallelism=2, **params)
+    return TensorFlow2BatchOp(
+        userFiles=files,
+        mainScriptFile=files[0],
+        outputSchemaStr=schema,
+        intraOpParallelism=2,
+        **params,
+    )

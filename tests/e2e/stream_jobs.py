@@ -18,8 +18,8 @@ from tests.support.leftovers import DEADLINE_S, wait_until
 class Running:
     """A job whose rows are collected as they come.
 
-    PyFlink takes several calls into the JVM for each row, some hundred rows per second on a slow machine: a source
-    should be slower than that, or `rows` falls behind.
+    PyFlink takes several calls into the JVM for each row, some hundred rows per second on a slow
+    machine: a source should be slower than that, or `rows` falls behind.
     """
 
     def __init__(self, op: StreamOperator) -> None:
@@ -58,8 +58,13 @@ class Running:
             raise self.error
 
     def predicts(self, value: float) -> bool:
-        """Whether the second column of the latest rows has this value, in both subtasks: one may be behind the other."""
-        latest = [[row[1] for row in self.rows[-1000:] if row[0] % 2 == subtask][-10:] for subtask in (0, 1)]
+        """Whether the second column of the latest rows has this value, in both subtasks: one may be
+        behind the other.
+        """
+        latest = [
+            [row[1] for row in self.rows[-1000:] if row[0] % 2 == subtask][-10:]
+            for subtask in (0, 1)
+        ]
         return all(cells == [value] * 10 for cells in latest)
 
     def cancel(self) -> None:
@@ -89,14 +94,18 @@ def all_rows(op: StreamOperator) -> list[tuple[Any, ...]]:
 
 
 def check_once(rows: list[tuple[Any, ...]]) -> None:
-    """Check that every row of `counting` has come once: each of the two subtasks of the source counts in steps of two."""
+    """Check that every row of `counting` has come once: each of the two subtasks of the source
+    counts in steps of two.
+    """
     for first in (0, 1):
         ids = [row[0] for row in rows if row[0] % 2 == first]
         assert ids == list(range(first, 2 * len(ids), 2))
 
 
 def check_switches(rows: list[tuple[Any, ...]], values: list[float]) -> None:
-    """Check that every row has come once, and that the second column goes through these rising values."""
+    """Check that every row has come once, and that the second column goes through these rising
+    values.
+    """
     check_once(rows)
     assert sorted({row[1] for row in rows}) == values
     for subtask in (0, 1):
@@ -128,5 +137,9 @@ class SentModels:
     def send(self, rows: list[tuple[int, str]]) -> None:
         self._sent += 1
         part = self._folder / ".part"
-        part.write_text("".join(json.dumps({"model_id": number, "model_info": text}) + "\n" for number, text in rows))
+        part.write_text(
+            "".join(
+                json.dumps({"model_id": number, "model_info": text}) + "\n" for number, text in rows
+            )
+        )
         os.rename(part, self._folder / f"{self._sent}.json")

@@ -25,12 +25,19 @@ def stream_op(name: str, workers: int = 1, **params: object) -> TensorFlow2Strea
     """Return an operator that runs a script of tests/e2e/scripts/stream on independent workers."""
     files = [str(SCRIPTS / "stream" / name), str(SCRIPTS / "tfrecords.py")]
     return TensorFlow2StreamOp(
-        userFiles=files, mainScriptFile=files[0], outputSchemaStr=SCHEMA, numWorkers=workers, numPSs=0, **params
+        userFiles=files,
+        mainScriptFile=files[0],
+        outputSchemaStr=SCHEMA,
+        numWorkers=workers,
+        numPSs=0,
+        **params,
     )
 
 
 def counting(table_env: Any, rows: int, per_second: int = 1_000_000_000) -> StreamOperator:
-    """Return a stream with the BIGINT column `id` that counts from 0; Flink goes on where it was after a failure."""
+    """Return a stream with the BIGINT column `id` that counts from 0; Flink goes on where it was
+    after a failure.
+    """
     name = f"counting_{rows}_{per_second}"
     table_env.execute_sql(
         f"CREATE TEMPORARY TABLE IF NOT EXISTS {name} (id BIGINT) WITH ('connector' = 'datagen', "
@@ -43,14 +50,17 @@ def counting(table_env: Any, rows: int, per_second: int = 1_000_000_000) -> Stre
 def stop_with_savepoint(client: Any, folder: pathlib.Path | str) -> str:
     """Stop the job of a PyFlink client without draining it, and return the path of its savepoint.
 
-    PyFlink fails the job if a timer of a Python function fires after its task closed its mailbox. The savepoint is complete then;
-    sinks commit their last files when a job starts from it.
+    PyFlink fails the job if a timer of a Python function fires after its task closed its mailbox.
+    The savepoint is complete then; sinks commit their last files when a job starts from it.
     """
     place = folder if isinstance(folder, str) else folder.as_uri()
     try:
         return str(client.stop_with_savepoint(False, place).result())
     except Py4JJavaError as error:
-        found = re.search(r"StopWithSavepointStoppingException: .* created at: (\S+), but .* is consistent", str(error))
+        found = re.search(
+            r"StopWithSavepointStoppingException: .* created at: (\S+), but .* is consistent",
+            str(error),
+        )
         if found is None:
             raise
         return found[1]
@@ -58,7 +68,9 @@ def stop_with_savepoint(client: Any, folder: pathlib.Path | str) -> str:
 
 @contextmanager
 def socket_stream(environments: Any) -> Iterator[tuple[StreamOperator, Any]]:
-    """Yield a stream without end with the BIGINT column `id`, and a function that sends ids into it."""
+    """Yield a stream without end with the BIGINT column `id`, and a function that sends ids into
+    it.
+    """
     from pyflink.datastream import DataStream
 
     server = socket.create_server(("127.0.0.1", 0))
@@ -75,11 +87,18 @@ def socket_stream(environments: Any) -> Iterator[tuple[StreamOperator, Any]]:
         connections[0].sendall("".join(f"{number}\n" for number in ids).encode())
 
     port = server.getsockname()[1]
-    lines = DataStream(environments.senv._j_stream_execution_environment.socketTextStream("127.0.0.1", port))
+    lines = DataStream(
+        environments.senv._j_stream_execution_environment.socketTextStream("127.0.0.1", port)
+    )
     table_env = environments.stenv
     table_env.create_temporary_view(f"lines_{port}", table_env.from_data_stream(lines))
     try:
-        yield StreamOperator.fromTable(table_env.sql_query(f"SELECT CAST(f0 AS BIGINT) AS id FROM lines_{port}")), send
+        yield (
+            StreamOperator.fromTable(
+                table_env.sql_query(f"SELECT CAST(f0 AS BIGINT) AS id FROM lines_{port}")
+            ),
+            send,
+        )
     finally:
         for connection in connections:
             connection.close()
@@ -103,7 +122,9 @@ class Sink:
         )
 
     def rows(self, pattern: str = "*") -> list[tuple[int, int]]:
-        """Return (worker, id) of all rows so far, in no order; by default also those that are not final yet."""
+        """Return (worker, id) of all rows so far, in no order; by default also those that are not
+        final yet.
+        """
         found = []
         for path in self.folder.rglob(pattern):
             if path.is_file():

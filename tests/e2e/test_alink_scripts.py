@@ -23,7 +23,13 @@ from tests.e2e.jobs import SCRIPTS, points
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 MODEL = "model_id LONG, model_info STRING"
 PARAMS = json.dumps(
-    {"featureCols": json.dumps(["x0", "x1"]), "labelCol": "label", "batch_size": 16, "num_epochs": 1, "flag": True}
+    {
+        "featureCols": json.dumps(["x0", "x1"]),
+        "labelCol": "label",
+        "batch_size": 16,
+        "num_epochs": 1,
+        "flag": True,
+    }
 )
 
 
@@ -34,7 +40,13 @@ def _local_env() -> None:
 
 def arguments(name: str, **params: object) -> dict[str, object]:
     script = str(SCRIPTS / "alink" / name)
-    return {"userFiles": [script], "mainScriptFile": script, "userParams": PARAMS, "intraOpParallelism": 2, **params}
+    return {
+        "userFiles": [script],
+        "mainScriptFile": script,
+        "userParams": PARAMS,
+        "intraOpParallelism": 2,
+        **params,
+    }
 
 
 def signature(rows: object, folder: pathlib.Path) -> Any:
@@ -49,18 +61,26 @@ def rows_of(op: object) -> list[tuple[int, str]]:
 
 def test_workers_in_step_with_unequal_shares(tmp_path: pathlib.Path) -> None:
     op = TF2TableModelTrainBatchOp(**arguments("dnn_train.py", numWorkers=2, numPSs=0))
-    assert set(signature(rows_of(points(getMLEnv().btenv, 33).link(op)), tmp_path / "m").structured_outputs) >= {"logits"}
+    assert set(
+        signature(rows_of(points(getMLEnv().btenv, 33).link(op)), tmp_path / "m").structured_outputs
+    ) >= {"logits"}
 
 
 def test_a_copy_of_the_batch_script(tmp_path: pathlib.Path) -> None:
-    op = TensorFlow2BatchOp(**arguments("dnn_batch.py", numWorkers=1, numPSs=0, outputSchemaStr=MODEL))
-    assert set(signature(rows_of(points(getMLEnv().btenv, 64).link(op)), tmp_path / "m").structured_outputs) >= {"logits"}
+    op = TensorFlow2BatchOp(
+        **arguments("dnn_batch.py", numWorkers=1, numPSs=0, outputSchemaStr=MODEL)
+    )
+    assert set(
+        signature(rows_of(points(getMLEnv().btenv, 64).link(op)), tmp_path / "m").structured_outputs
+    ) >= {"logits"}
 
 
 @pytest.mark.own_processes
 def test_a_copy_of_the_stream_script(tmp_path: pathlib.Path) -> None:
     stream = StreamOperator.fromTable(points(getMLEnv().stenv, 64).getOutputTable())
-    op = TensorFlow2StreamOp(**arguments("dnn_stream.py", numWorkers=1, numPSs=0, outputSchemaStr=MODEL))
+    op = TensorFlow2StreamOp(
+        **arguments("dnn_stream.py", numWorkers=1, numPSs=0, outputSchemaStr=MODEL)
+    )
     with stream.link(op).getOutputTable().execute().collect() as rows:
         found = [tuple(row) for row in rows]
     assert set(signature(found, tmp_path / "m").structured_outputs) >= {"logits"}
@@ -76,11 +96,16 @@ def test_plain_keras_with_the_default_counts() -> None:
 def test_files_of_the_work_folder_and_a_checkpoint_beside_the_model(tmp_path: pathlib.Path) -> None:
     env = getMLEnv().btenv
     tensors = BatchOperator.fromTable(env.sql_query("SELECT ARRAY[CAST(1 AS DOUBLE), 2] AS t"))
-    extra = BatchOperator.fromTable(env.sql_query("SELECT CAST(0.1 AS DOUBLE) AS d, CAST('a b' AS STRING) AS s"))
+    extra = BatchOperator.fromTable(
+        env.sql_query("SELECT CAST(0.1 AS DOUBLE) AS d, CAST('a b' AS STRING) AS s")
+    )
     params = {"userParams": {"ALINK:save_latest_checkpoint": True}, "numWorkers": 1, "numPSs": 0}
-    rows = rows_of(TF2TableModelTrainBatchOp(**arguments("files.py", **params)).linkFrom(tensors, extra))
+    rows = rows_of(
+        TF2TableModelTrainBatchOp(**arguments("files.py", **params)).linkFrom(tensors, extra)
+    )
     model, checkpoint = json.loads(dict(rows)[0])
-    assert (checkpoint["name"].rsplit("/", 1)[-1], checkpoint["chunks"]) == ("latest_ckpt.zip", 1) and len(rows) == model[
-        "chunks"
-    ] + 2
+    assert (checkpoint["name"].rsplit("/", 1)[-1], checkpoint["chunks"]) == (
+        "latest_ckpt.zip",
+        1,
+    ) and len(rows) == model["chunks"] + 2
     assert list(signature(rows, tmp_path / "m").structured_outputs) == ["y"]

@@ -24,10 +24,15 @@ def env() -> Iterator[MLEnv]:
 
 
 def test_random_tables_come_back_as_they_were(env: MLEnv) -> None:
-    """Of all types, with nulls, in small and large batches; in one job, and one of them in a job of its own."""
+    """Of all types, with nulls, in small and large batches; in one job, and one of them in a job of
+    its own.
+    """
     draw = random.Random(3)
     tables = [random_table(draw, rows) for rows in (0, 1, 700, 5000)]
-    sources = [BatchOperator.fromArrow(table.to_reader(1 + place * 1000)) for place, table in enumerate(tables)]
+    sources = [
+        BatchOperator.fromArrow(table.to_reader(1 + place * 1000))
+        for place, table in enumerate(tables)
+    ]
     frames: list[pd.DataFrame] = []
     for source in sources[:3]:
         source.lazyCollectToDataframe(frames.append)
@@ -60,7 +65,10 @@ def test_other_libraries_take_and_give_tables(env: MLEnv) -> None:
     first = BatchOperator.fromArrow(given)
     assert first.getSchemaStr() == "id BIGINT, city STRING, text STRING, v ARRAY<FLOAT>"
     result = duckdb.sql("SELECT * REPLACE (id + 10 AS id) FROM given")
-    union = first.unionAll(BatchOperator.fromArrow(result), BatchOperator.fromArrow(given.to_pandas(), first.getSchemaStr()))
+    union = first.unionAll(
+        BatchOperator.fromArrow(result),
+        BatchOperator.fromArrow(given.to_pandas(), first.getSchemaStr()),
+    )
     back = polars.DataFrame(union)
     texts = given.with_columns(polars.col("city").cast(polars.String))
     expected = polars.concat([texts, texts.with_columns(polars.col("id") + 10), texts])
@@ -69,7 +77,9 @@ def test_other_libraries_take_and_give_tables(env: MLEnv) -> None:
     assert sorted(duckdb.sql("SELECT count(*), max(id) FROM back").fetchall()) == [(9, 2**53 + 11)]
 
 
-def test_a_stream_begins_with_a_table_of_arrow(env: MLEnv, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_begins_with_a_table_of_arrow(
+    env: MLEnv, capsys: pytest.CaptureFixture[str]
+) -> None:
     source = StreamOperator.fromArrow(pa.table({"n": [1, 2], "s": ["a", None]}), "n INT, s STRING")
     source.select("n + 1 AS m, s").print()
     StreamOperator.execute()

@@ -1,4 +1,6 @@
-"""The short form of benchmarks: they run, and write what they found. What they find here means nothing."""
+"""The short form of benchmarks: they run, and write what they found. What they find here means
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from tests.support.environment import ENVIRONMENT
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 BENCHMARKS = pathlib.Path(__file__).parent.parent.parent / "benchmarks"
 # One program and one job show what all share; each further one is a job of the same code.
-all_of_them = pytest.mark.skipif("AKDL_TEST_BENCHMARKS" not in os.environ, reason="as others: set AKDL_TEST_BENCHMARKS")
+all_of_them = pytest.mark.skipif(
+    "AKDL_TEST_BENCHMARKS" not in os.environ, reason="as others: set AKDL_TEST_BENCHMARKS"
+)
 
 
 def run(folder: pathlib.Path, script: str, *options: str) -> str:
@@ -34,8 +38,12 @@ def run(folder: pathlib.Path, script: str, *options: str) -> str:
 
 
 @pytest.fixture
-def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
-    """Run a benchmark as the main program of this process, and return what it prints; one of its own would start Java."""
+def run_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., str]]:
+    """Run a benchmark as the main program of this process, and return what it prints; one of its
+    own would start Java.
+    """
     monkeypatch.syspath_prepend(BENCHMARKS)
 
     def run_benchmark(folder: pathlib.Path, script: str, *options: str) -> str:
@@ -51,7 +59,9 @@ def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 def figures(folder: pathlib.Path, name: str, printed: str) -> dict[Any, Any]:
-    """Return what a benchmark wrote, by the name of the line; each is in its table too, and there is a chart."""
+    """Return what a benchmark wrote, by the name of the line; each is in its table too, and there
+    is a chart.
+    """
     assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads((folder / f"{name}.json").read_text())["figures"]
     for figure in found:
@@ -63,7 +73,12 @@ def figures(folder: pathlib.Path, name: str, printed: str) -> dict[Any, Any]:
 def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path: pathlib.Path) -> None:
     found = figures(tmp_path, "codec", run(tmp_path, "codec", "--rounds", "1"))
     verbs = ("send", "encode", "decode")
-    cases = ("STRING", "ARRAY<FLOAT>", "10 FLOAT, 1 BIGINT", "5 STRING, 3 DOUBLE, 2 ARRAY, 20 % null")
+    cases = (
+        "STRING",
+        "ARRAY<FLOAT>",
+        "10 FLOAT, 1 BIGINT",
+        "5 STRING, 3 DOUBLE, 2 ARRAY, 20 % null",
+    )
     assert {f"{verb} {case}" for verb in verbs for case in cases} <= set(found)
     for figure in found.values():
         assert figure["ratio"] == pytest.approx(figure["values"][0] / figure["limits"][0])
@@ -72,7 +87,9 @@ def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path: pat
 
 @all_of_them
 def test_the_feed(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
-    printed = run_here(tmp_path, "feed", "--rounds", "1", "--scale", "0.001", "--only", "dataset_file, STREAMING")
+    printed = run_here(
+        tmp_path, "feed", "--rounds", "1", "--scale", "0.001", "--only", "dataset_file, STREAMING"
+    )
     found = figures(tmp_path, "feed", printed)
     assert set(found) == {"dataset_file, STREAMING", "processor time, dataset_file"}
     assert found["dataset_file, STREAMING"]["verdict"] == "undecided"
@@ -89,7 +106,9 @@ def test_the_feed(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
         ),
     ],
 )
-def test_jobs_beside_their_limit(tmp_path: pathlib.Path, run_here: Callable[..., str], script: str, line: str) -> None:
+def test_jobs_beside_their_limit(
+    tmp_path: pathlib.Path, run_here: Callable[..., str], script: str, line: str
+) -> None:
     """One line of each: the others are further jobs by the same code, which `make bench` runs."""
     printed = run_here(tmp_path, script, "--rounds", "1", "--scale", "0.001", "--only", line)
     assert {name.partition(", ")[0] for name in figures(tmp_path, script, printed)} == {line}
@@ -97,19 +116,34 @@ def test_jobs_beside_their_limit(tmp_path: pathlib.Path, run_here: Callable[...,
 
 @all_of_them
 def test_the_grid(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
-    options = ["--rounds", "1", "--scale", "0.001", "--bundles", "16", "--chunks", "", "--segments", "65536"]
+    options = [
+        "--rounds",
+        "1",
+        "--scale",
+        "0.001",
+        "--bundles",
+        "16",
+        "--chunks",
+        "",
+        "--segments",
+        "65536",
+    ]
     found = figures(tmp_path, "grid_feed", run_here(tmp_path, "grid", "feed", *options))
     cells = {name.split(";")[0] for name in found}
     assert cells == {"as is", "bundles 16, segments 65,536"}
 
 
-@pytest.mark.skipif("AKDL_TEST_LARGE_ROWS" not in os.environ, reason="two programs: set AKDL_TEST_LARGE_ROWS")
+@pytest.mark.skipif(
+    "AKDL_TEST_LARGE_ROWS" not in os.environ, reason="two programs: set AKDL_TEST_LARGE_ROWS"
+)
 def test_memory(tmp_path: pathlib.Path) -> None:
     found = figures(tmp_path, "memory", run(tmp_path, "memory", "--scale", "0.002"))
     assert set(found) == {"driver", "jvm", "tensorflow"}
 
 
-@pytest.mark.skipif("AKDL_TEST_LARGE_ROWS" not in os.environ, reason="takes minutes: set AKDL_TEST_LARGE_ROWS")
+@pytest.mark.skipif(
+    "AKDL_TEST_LARGE_ROWS" not in os.environ, reason="takes minutes: set AKDL_TEST_LARGE_ROWS"
+)
 @pytest.mark.parametrize("case", ["500 rows", "2,500 rows", "cell", "doubles", "line end"])
 def test_large_rows_take_memory_in_bounds(tmp_path: pathlib.Path, case: str) -> None:
     printed = run(tmp_path, "large_rows", "--only", case)

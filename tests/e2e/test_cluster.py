@@ -1,4 +1,6 @@
-"""Three TaskManagers with one slot each: a group spreads over them, and every row arrives exactly once."""
+"""Three TaskManagers with one slot each: a group spreads over them, and every row arrives exactly
+once.
+"""
 
 from __future__ import annotations
 
@@ -93,23 +95,35 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
 def test_exactly_once_on_three_task_managers(cluster: FlinkCluster, mode: str) -> None:
     rows = 100_003
-    linked = sequence(getattr(getMLEnv(), mode), rows).link(script_op("echo_ids.py", "worker INT, id BIGINT", 3))
+    linked = sequence(getattr(getMLEnv(), mode), rows).link(
+        script_op("echo_ids.py", "worker INT, id BIGINT", 3)
+    )
     check(shares(linked), rows, 3, 3)
-    assert len(task_managers_of_last_job(cluster, "TensorFlow2BatchOp")) == 3, "each worker ran on another TaskManager"
+    assert len(task_managers_of_last_job(cluster, "TensorFlow2BatchOp")) == 3, (
+        "each worker ran on another TaskManager"
+    )
 
 
 def task_managers_of_last_job(cluster: FlinkCluster, operator: str) -> set[Any]:
     """Return the TaskManagers on which an operator of the newest job ran."""
     newest = max(cluster.rest("/jobs/overview")["jobs"], key=lambda job: job["start-time"])
     vertices = cluster.rest(f"/jobs/{newest['jid']}")["vertices"]
-    (vertex,) = (v["id"] for v in vertices if v["name"].startswith(operator) and "addresses" not in v["name"])
+    (vertex,) = (
+        v["id"] for v in vertices if v["name"].startswith(operator) and "addresses" not in v["name"]
+    )
     return {
-        tm["taskmanager-id"] for tm in cluster.rest(f"/jobs/{newest['jid']}/vertices/{vertex}/taskmanagers")["taskmanagers"]
+        tm["taskmanager-id"]
+        for tm in cluster.rest(f"/jobs/{newest['jid']}/vertices/{vertex}/taskmanagers")[
+            "taskmanagers"
+        ]
     }
 
 
 def test_progress_and_output_come_from_the_cluster(
-    cluster: FlinkCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    cluster: FlinkCluster,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("AKDL_PROGRESS", "1")
     useRemoteEnv(cluster.host, cluster.rest_port, 3, config={"debug_mode": True})
@@ -125,7 +139,10 @@ def test_progress_and_output_come_from_the_cluster(
     assert len(frame) == 300
     assert re.search(r"^says.py: 300 rows in, 300 out, \d+ s: ", err, re.MULTILINE), err
     (record,) = (read_record(path.read_text()) for path in (tmp_path / "runs").glob("*.jsonl"))
-    assert sorted(path.name for path in (tmp_path / "runs").glob("says-py-*/*")) == ["chief", "worker"], "for TensorBoard"
+    assert sorted(path.name for path in (tmp_path / "runs").glob("says-py-*/*")) == [
+        "chief",
+        "worker",
+    ], "for TensorBoard"
     assert sorted(record.samples) == ["chief 0", "worker 0"] and record.failed is False
     newest = max(cluster.rest("/jobs/overview")["jobs"], key=lambda job: job["start-time"])
     assert newest["name"] == "says.py"
@@ -134,20 +151,29 @@ def test_progress_and_output_come_from_the_cluster(
 
 
 def test_a_table_of_the_cluster_goes_on_in_sql(cluster: FlinkCluster) -> None:
-    result = sequence(getMLEnv().btenv, 300).link(script_op("echo_ids.py", "worker INT, id BIGINT", 3))
-    table = BatchOperator.fromTable(result.getOutputTable()).select("COUNT(*) AS n, COUNT(DISTINCT worker) AS workers")
+    result = sequence(getMLEnv().btenv, 300).link(
+        script_op("echo_ids.py", "worker INT, id BIGINT", 3)
+    )
+    table = BatchOperator.fromTable(result.getOutputTable()).select(
+        "COUNT(*) AS n, COUNT(DISTINCT worker) AS workers"
+    )
     assert table.collectToDataframe().values.tolist() == [[300, 3]]
 
 
 @pytest.mark.tf
 def test_a_model_travels_with_the_job_that_predicts(
-    cluster: FlinkCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    cluster: FlinkCluster,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("AKDL_PROGRESS", "1")
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     env = getMLEnv().btenv
-    train = TF2TableModelTrainBatchOp(userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0)
+    train = TF2TableModelTrainBatchOp(
+        userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0
+    )
     predict = TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE", selectedCols=["x0", "x1"])
     found = predict.linkFrom(points(env, 5).link(train), points(env, 1000)).collectToDataframe()
     assert len(found) == 1000
@@ -173,8 +199,12 @@ def main(config):
 """
 
 
-def test_a_packed_environment_travels_with_the_job(cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
-    """Driver and TaskManagers share this machine, so the log tells which copy was unpacked: the one that Flink brought."""
+def test_a_packed_environment_travels_with_the_job(
+    cluster: FlinkCluster, tmp_path: pathlib.Path
+) -> None:
+    """Driver and TaskManagers share this machine, so the log tells which copy was unpacked: the one
+    that Flink brought.
+    """
     (tmp_path / "main.py").write_text(IN_ENV)
     (tmp_path / "big").write_bytes(bytes(2_000_000))
     archive = pack(make_environment(tmp_path / "made"), str(tmp_path / "env.tar.gz"))
@@ -184,33 +214,63 @@ def test_a_packed_environment_travels_with_the_job(cluster: FlinkCluster, tmp_pa
     )  # fmt: skip
     found = sequence(getMLEnv().btenv, 30).link(op).collectToDataframe()
     place = os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}")
-    assert len(found) == 3 and set(found.named) == {"value"} and all(env.startswith(place) for env in found.env)
+    assert (
+        len(found) == 3
+        and set(found.named) == {"value"}
+        and all(env.startswith(place) for env in found.env)
+    )
     assert len(set(found.env)) == 1, "one folder on one host"
     wait_until(lambda: not os.listdir(place), "the environment is gone with its last process")
     wait_for_log(cluster, rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in")
 
 
 def answers(cluster: FlinkCluster, job: str) -> str:
-    """Return all that the REST endpoint, which Flink's pages ask too, says of a cluster and a job."""
+    """Return all that the REST endpoint, which Flink's pages ask too, says of a cluster and
+    a job.
+    """
     found, paths = (
         [],
-        [f"/jobs/{job}{part}" for part in ("", "/config", "/plan", "/exceptions", "/checkpoints", "/accumulators")],
+        [
+            f"/jobs/{job}{part}"
+            for part in ("", "/config", "/plan", "/exceptions", "/checkpoints", "/accumulators")
+        ],
     )
-    paths += ["/jobmanager/config", "/jobmanager/environment", "/jobmanager/log", "/jobmanager/stdout", "/jobs/overview"]
+    paths += [
+        "/jobmanager/config",
+        "/jobmanager/environment",
+        "/jobmanager/log",
+        "/jobmanager/stdout",
+        "/jobs/overview",
+    ]
     for vertex in cluster.rest(f"/jobs/{job}")["vertices"]:
-        paths += [f"/jobs/{job}/vertices/{vertex['id']}{part}" for part in ("", "/accumulators", "/metrics", "/taskmanagers")]
+        paths += [
+            f"/jobs/{job}/vertices/{vertex['id']}{part}"
+            for part in ("", "/accumulators", "/metrics", "/taskmanagers")
+        ]
     for manager in cluster.rest("/taskmanagers")["taskmanagers"]:
-        paths += [f"/taskmanagers/{manager['id']}{part}" for part in ("", "/log", "/stdout", "/logs", "/thread-dump")]
+        paths += [
+            f"/taskmanagers/{manager['id']}{part}"
+            for part in ("", "/log", "/stdout", "/logs", "/thread-dump")
+        ]
     for path in paths:
         with contextlib.suppress(urllib.error.HTTPError):
-            with urllib.request.urlopen(f"http://{cluster.host}:{cluster.rest_port}{path}", timeout=DEADLINE_S) as answer:
+            with urllib.request.urlopen(
+                f"http://{cluster.host}:{cluster.rest_port}{path}", timeout=DEADLINE_S
+            ) as answer:
                 found.append(f"{path}\n{answer.read().decode(errors='replace')}")
     assert len(found) > len(paths) / 2
     return "\n".join(found)
 
 
-def shown(command: Callable[[list[str]], int], arguments: list[str], pattern: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command until it shows a pattern, and return that output: statuses are old, and a busy endpoint answers late."""
+def shown(
+    command: Callable[[list[str]], int],
+    arguments: list[str],
+    pattern: str,
+    capsys: pytest.CaptureFixture[str],
+) -> str:
+    """Run a command until it shows a pattern, and return that output: statuses are old, and a busy
+    endpoint answers late.
+    """
     output = ""
 
     def is_shown() -> bool:
@@ -225,11 +285,14 @@ def shown(command: Callable[[list[str]], int], arguments: list[str], pattern: st
 
 def command_lines() -> str:
     """Return the command lines of all processes of this host, as any of its users sees them."""
-    return "\n".join(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+    return "\n".join(
+        " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])
+    )
 
 
 @pytest.mark.fault(
-    "security", "Secrets of a job on a cluster appear neither in REST, nor in logs of akdl, nor in command lines"
+    "security",
+    "Secrets of a job on a cluster appear neither in REST, nor in logs of akdl, nor in command lines",
 )
 def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lines(
     cluster: FlinkCluster, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
@@ -238,7 +301,9 @@ def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lin
     script.write_text(WAITS.format(folder=tmp_path))
     table.mkdir()
     (table / "rows.csv").write_text("id\n1\n2\n")
-    source = CsvSourceBatchOp(filePath=str(table / "rows.csv"), schemaStr="id BIGINT", ignoreFirstLine=True)
+    source = CsvSourceBatchOp(
+        filePath=str(table / "rows.csv"), schemaStr="id BIGINT", ignoreFirstLine=True
+    )
     op = TensorFlow2BatchOp(
         userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr="id BIGINT", numWorkers=1, numPSs=0,
         envVars=[f"DB_PASSWORD={SECRET}"], checkpointDir=f"s3://me:{SECRET}@bucket/models", userParams={"trees": TREES},
@@ -247,24 +312,42 @@ def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lin
     job = threading.Thread(target=lambda: rows.append(len(source.link(op).collectToDataframe())))
     job.start()
     try:
-        wait_until(lambda: (tmp_path / "begun").exists() or not job.is_alive(), "the script runs", START_S)
+        wait_until(
+            lambda: (tmp_path / "begun").exists() or not job.is_alive(), "the script runs", START_S
+        )
         newest = max(cluster.rest("/jobs/overview")["jobs"], key=lambda job: job["start-time"])
         commands = command_lines()
         said = answers(cluster, newest["jid"])
         address = [f"{cluster.host}:{cluster.rest_port}"]
-        live = shown(stacks, address, r"TensorFlow2BatchOp, main.py, chief 0: .*\n(.*\n)+?.*, in main\n", capsys)
+        live = shown(
+            stacks,
+            address,
+            r"TensorFlow2BatchOp, main.py, chief 0: .*\n(.*\n)+?.*, in main\n",
+            capsys,
+        )
         live += shown(top, address, "rows/s", capsys)
     finally:
         (tmp_path / "seen").touch()
         job.join()
-    logs = "\n".join(path.read_text(errors="replace") for path in cluster.log_folder.iterdir() if path.is_file())
-    logs = re.sub(".*FileSourceSplit.*", "", logs)  # Flink writes the addresses that it reads itself
-    assert rows == [2] and "akdl.entry" in commands and "main.py" in logs and "TensorFlow2BatchOp" in said, said
+    logs = "\n".join(
+        path.read_text(errors="replace") for path in cluster.log_folder.iterdir() if path.is_file()
+    )
+    # Flink writes the addresses that it reads itself
+    logs = re.sub(".*FileSourceSplit.*", "", logs)
+    assert (
+        rows == [2]
+        and "akdl.entry" in commands
+        and "main.py" in logs
+        and "TensorFlow2BatchOp" in said
+    ), said
     places = {"REST": said, "akdl top": live, "command lines": commands, "logs": logs}
     assert {place: leaks(text) for place, text in places.items() if leaks(text)} == {}
 
 
-@pytest.mark.fault("jobs", "Python workers of a cluster that block before code of akdl runs are told after startTimeout")
+@pytest.mark.fault(
+    "jobs",
+    "Python workers of a cluster that block before code of akdl runs are told after startTimeout",
+)
 def test_python_workers_that_block_at_their_start(
     cluster: FlinkCluster, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -275,7 +358,9 @@ def test_python_workers_that_block_at_their_start(
     getMLEnv().btenv.add_python_file(str(tmp_path / "sitecustomize.py"))
     op = script_op("echo_ids.py", "worker INT, id BIGINT", 1, startTimeout=8.0)
     rows: list[int] = []
-    job = threading.Thread(target=lambda: rows.append(len(sequence(getMLEnv().btenv, 9).link(op).collectToDataframe())))
+    job = threading.Thread(
+        target=lambda: rows.append(len(sequence(getMLEnv().btenv, 9).link(op).collectToDataframe()))
+    )
     job.start()
     said = ""
 
@@ -290,31 +375,52 @@ def test_python_workers_that_block_at_their_start(
         (tmp_path / "told").touch()
         job.join()
         useRemoteEnv(cluster.host, cluster.rest_port, 3)
-    assert re.search(r"Flink's Python workers still start after 8 s \(startTimeout\) on [\w.]+:\d+, and the job waits", said), (
-        said
-    )
+    assert re.search(
+        r"Flink's Python workers still start after 8 s \(startTimeout\) on [\w.]+:\d+, and the job waits",
+        said,
+    ), said
     assert rows == [9]
 
 
-@pytest.mark.fault("scripts", "`akdl top` and `akdl stacks` show one job of a cluster, with all threads of its scripts")
-def test_one_of_two_jobs_is_shown(cluster: FlinkCluster, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.fault(
+    "scripts",
+    "`akdl top` and `akdl stacks` show one job of a cluster, with all threads of its scripts",
+)
+def test_one_of_two_jobs_is_shown(
+    cluster: FlinkCluster, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     useRemoteEnv(cluster.host, cluster.rest_port, 1)
     jobs = []
     for name in ("first.py", "second.py"):
         (tmp_path / name).write_text(HOLDS.format(folder=tmp_path))
         op = TensorFlow2BatchOp(
-            userFiles=[], mainScriptFile=str(tmp_path / name), outputSchemaStr="id BIGINT", numWorkers=1, numPSs=0
+            userFiles=[],
+            mainScriptFile=str(tmp_path / name),
+            outputSchemaStr="id BIGINT",
+            numWorkers=1,
+            numPSs=0,
         )
-        jobs.append(threading.Thread(target=sequence(getMLEnv().btenv, 1).link(op).collectToDataframe))
+        jobs.append(
+            threading.Thread(target=sequence(getMLEnv().btenv, 1).link(op).collectToDataframe)
+        )
         jobs[-1].start()
     useRemoteEnv(cluster.host, cluster.rest_port, 3)
     address = f"{cluster.host}:{cluster.rest_port}"
     try:
         for name in ("first.py", "second.py"):
             shown(stacks, [address, name], r"Thread reader:\n(  .*\n)*  .*, in wants\n", capsys)
-        ids = {each["name"]: each["jid"] for each in cluster.rest("/jobs/overview")["jobs"] if each["state"] == "RUNNING"}
-        for job, name, other in (("first.py", "first.py", "second.py"), (ids["second.py"], "second.py", "first.py")):
-            found = shown(stacks, [address, job], r"Thread MainThread:\n(  .*\n)*  .*, in main\n", capsys)
+        ids = {
+            each["name"]: each["jid"]
+            for each in cluster.rest("/jobs/overview")["jobs"]
+            if each["state"] == "RUNNING"
+        }
+        for job, name, other in (
+            ("first.py", "first.py", "second.py"),
+            (ids["second.py"], "second.py", "first.py"),
+        ):
+            found = shown(
+                stacks, [address, job], r"Thread MainThread:\n(  .*\n)*  .*, in main\n", capsys
+            )
             found += shown(top, [address, job], "rows/s", capsys)
             assert f"TensorFlow2BatchOp, {name}" in found and other not in found, found
 
@@ -330,7 +436,12 @@ def test_one_of_two_jobs_is_shown(cluster: FlinkCluster, tmp_path: pathlib.Path,
 
 
 def test_an_error_on_a_task_manager_reaches_the_caller(cluster: FlinkCluster) -> None:
-    """The last test: Flink 2.3 may end a TaskManager when a job with several Python operators in one slot fails."""
+    """The last test: Flink 2.3 may end a TaskManager when a job with several Python operators in
+    one slot fails.
+    """
     op = script_op("fail.py", "x BIGINT", 3, userParams={"way": "raise"})
-    with pytest.raises(TaskError, match=r"(chief|worker) \d \(fail.py\): the script failed: ValueError: this script"):
+    with pytest.raises(
+        TaskError,
+        match=r"(chief|worker) \d \(fail.py\): the script failed: ValueError: this script",
+    ):
         sequence(getMLEnv().btenv, 100).link(op).collectToDataframe()

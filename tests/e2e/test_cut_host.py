@@ -1,4 +1,6 @@
-"""A host of a cluster whose wire is cut while a job runs on it. It takes a minute: set AKDL_TEST_NETWORK."""
+"""A host of a cluster whose wire is cut while a job runs on it. It takes a minute: set
+AKDL_TEST_NETWORK.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,12 @@ from tests.support.network import network, why_not
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif("AKDL_TEST_NETWORK" not in os.environ, reason="takes a minute: set AKDL_TEST_NETWORK"),
+    pytest.mark.skipif(
+        "AKDL_TEST_NETWORK" not in os.environ, reason="takes a minute: set AKDL_TEST_NETWORK"
+    ),
 ]
-HEARTBEATS = {"heartbeat.interval": "1000", "heartbeat.timeout": "5000"}  # milliseconds; by default 10 and 50 s
+# milliseconds; by default 10 and 50 s
+HEARTBEATS = {"heartbeat.interval": "1000", "heartbeat.timeout": "5000"}
 
 
 @pytest.mark.fault("network")
@@ -33,7 +38,9 @@ def test_a_host_that_is_cut_off_fails_the_job_and_keeps_no_process(
         pytest.skip(reason)
     with (
         network(2, wires=True) as hosts,
-        flink_cluster(tmp_path_factory.mktemp("cluster"), 2, hosts=hosts, options=HEARTBEATS) as cluster,
+        flink_cluster(
+            tmp_path_factory.mktemp("cluster"), 2, hosts=hosts, options=HEARTBEATS
+        ) as cluster,
     ):
         useRemoteEnv(cluster.host, cluster.rest_port, 2)
         script = tmp_path / "main.py"
@@ -53,8 +60,14 @@ def test_a_host_that_is_cut_off_fails_the_job_and_keeps_no_process(
         with pytest.raises(BridgeError) as caught:
             result.collectToDataframe()
         cutter.join()
-        print(f"the job failed {time.monotonic() - cut[0]:.0f} s after its host was cut off: {caught.value}")
-        wait_until(lambda: not task_processes(), "the scripts of both hosts have ended, while the wire is cut", 2 * DEADLINE_S)
+        print(
+            f"the job failed {time.monotonic() - cut[0]:.0f} s after its host was cut off: {caught.value}"
+        )
+        wait_until(
+            lambda: not task_processes(),
+            "the scripts of both hosts have ended, while the wire is cut",
+            2 * DEADLINE_S,
+        )
         print(f"all had ended after {time.monotonic() - cut[0]:.0f} s")
         assert hosts.hosts[1].address in str(caught.value)
     resetEnv()

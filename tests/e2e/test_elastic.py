@@ -1,4 +1,6 @@
-"""A training with a pair as numWorkers on a session cluster whose TaskManagers come and are killed."""
+"""A training with a pair as numWorkers on a session cluster whose TaskManagers come and are
+killed.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def task_processes(managers: list[int]) -> list[psutil.Process]:
 
 
 class Follower:
-    """What the TaskManagers of a cluster train, and an operator that trains until it is asked to stop."""
+    """What the TaskManagers of a cluster train, and an operator that trains until it is asked to
+    stop.
+    """
 
     def __init__(self, cluster: FlinkCluster, managers: list[int], checkpoints: Path) -> None:
         self._cluster, self._managers, self._checkpoints = cluster, managers, checkpoints
@@ -88,7 +92,9 @@ class Follower:
 
         wait_until(have_started, f"{workers} workers have started", 6 * DEADLINE_S)
         before = [None, self._last()]
-        wait_until(lambda: self._last() not in before, f"{workers} workers have trained", 6 * DEADLINE_S)
+        wait_until(
+            lambda: self._last() not in before, f"{workers} workers have trained", 6 * DEADLINE_S
+        )
         self._earlier.update(task_processes(self._managers))
         self.seen.append(workers)
 
@@ -121,11 +127,15 @@ class Follower:
             wait_until(lambda: not task_processes(self._managers), "nothing stays behind")
 
 
-@pytest.mark.fault("hosts", "An elastic training continues with fewer workers on the hosts that are left")
+@pytest.mark.fault(
+    "hosts", "An elastic training continues with fewer workers on the hosts that are left"
+)
 def test_workers_follow_the_task_managers(
     cluster: FlinkCluster, managers: list[int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A step takes all rows, so that their order does not matter, and one process makes the same steps."""
+    """A step takes all rows, so that their order does not matter, and one process makes the same
+    steps.
+    """
     checkpoints = tmp_path / "checkpoints"
     useRemoteEnv(cluster.host, cluster.rest_port, 1)
     follower = Follower(cluster, managers, checkpoints)
@@ -142,20 +152,28 @@ def test_workers_follow_the_task_managers(
     assert model.model_id[0] == 0 and len(model) >= 2, "a model table"
     said = [line for line in capfd.readouterr().err.splitlines() if " of 1 to 3 workers" in line]
     told = [int(line.split(" with ")[1].split()[0]) for line in said]
-    assert [workers for workers in told if workers != 1] == [2, 3, 2], "a job of one where slots are freed late"
+    assert [workers for workers in told if workers != 1] == [2, 3, 2], (
+        "a job of one where slots are freed late"
+    )
     import tensorflow as tf
 
     progress = json.loads(tf.train.load_variable(str(checkpoints), "values/.ATTRIBUTES/py_state"))
     dataset = testing.train_task_config(VALUES, TYPES, str(tmp_path)).dataset_file
     from akdl.keras.keras_training import train
 
-    alone = train({**CONFIG, "epochs": progress["steps"]}, script("rows"), {"DATASET_FILE": dataset}).model
+    alone = train(
+        {**CONFIG, "epochs": progress["steps"]}, script("rows"), {"DATASET_FILE": dataset}
+    ).model
     for ours, theirs in zip(weights_in(checkpoints), alone.get_weights()):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-@pytest.mark.fault("hosts", "An elastic training does not wait for a lost host as long as Flink's restart would")
-def test_a_restart_by_flink_ends_in_a_job_of_fewer_workers(cluster: FlinkCluster, managers: list[int], tmp_path: Path) -> None:
+@pytest.mark.fault(
+    "hosts", "An elastic training does not wait for a lost host as long as Flink's restart would"
+)
+def test_a_restart_by_flink_ends_in_a_job_of_fewer_workers(
+    cluster: FlinkCluster, managers: list[int], tmp_path: Path
+) -> None:
     table_env = useRemoteEnv(cluster.host, cluster.rest_port, 1, config=RESTARTS).btenv
     table_env.execute_sql(
         "CREATE TEMPORARY TABLE trained (model_id BIGINT, model_info STRING) WITH ('connector' = 'blackhole')"

@@ -1,4 +1,6 @@
-"""A failure of a script is at most 15 lines on stderr, with that of the progress, on each path that leads to one."""
+"""A failure of a script is at most 15 lines on stderr, with that of the progress, on each path that
+leads to one.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,26 @@ from tests.support.warm_python import warm_variables
 pytestmark = [pytest.mark.flink, pytest.mark.estimator]
 
 CALLED = 'Called from:\n  File "'
-# On a slow machine the JobManager may learn of the failure by an event that it cannot send, and the reason is then lost.
+# On a slow machine the JobManager may learn of the failure by an event that it cannot send, and the
+# reason is then lost.
 TOO_SOON = "TaskNotRunningException: Task is not running, but in state FAILED. A task failed so soon after its start"
 
 
-def shown(folder: pathlib.Path, scripts: dict[str, str], *paths: str, **variables: str) -> dict[str, str]:
-    """Run `failing_paths.py` with these environment variables too; return what stood on stderr for each path."""
+def shown(
+    folder: pathlib.Path, scripts: dict[str, str], *paths: str, **variables: str
+) -> dict[str, str]:
+    """Run `failing_paths.py` with these environment variables too; return what stood on stderr for
+    each path.
+    """
     for name, text in scripts.items():
         (folder / name).write_text(text)
     command = [sys.executable, str(SCRIPTS / "failing_paths.py"), str(folder), *paths]
-    # A slow machine shows more of the progress, and TensorFlow prints lines when it is imported here.
+    # A slow machine shows more of the progress, and TensorFlow prints lines when it is imported
+    # here.
     quiet = {**ENVIRONMENT, **variables, "AKDL_PROGRESS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    run = subprocess.run(command, env=quiet, capture_output=True, text=True, timeout=10 * DEADLINE_S)
+    run = subprocess.run(
+        command, env=quiet, capture_output=True, text=True, timeout=10 * DEADLINE_S
+    )
     assert run.returncode == 1, run.stderr
     found = re.split(r"^===== (\w+)\n", run.stderr, flags=re.MULTILINE)
     assert found[0] == "" and found[1::2] == list(paths), run.stderr
@@ -41,8 +51,12 @@ def check(texts: dict[str, str], expected: dict[str, str]) -> None:
         text = texts[path]
         assert len(text.splitlines()) <= LINES, text
         first, _, rest = text.partition("\n")
-        assert (said in first or (path == "user_function" and TOO_SOON in first)) and CALLED in rest, text
-        assert TOO_SOON in first or not re.search(r"org\.apache|site-packages|\.akdl|_beam", text), text
+        assert (
+            said in first or (path == "user_function" and TOO_SOON in first)
+        ) and CALLED in rest, text
+        assert TOO_SOON in first or not re.search(
+            r"org\.apache|site-packages|\.akdl|_beam", text
+        ), text
 
 
 def test_scripts_fail_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
@@ -69,7 +83,10 @@ def test_scripts_fail_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
     assert len(texts["collect"]) < 3_000 and "xend" in texts["collect"]
     assert "\n  at last\n" in texts["two_workers"]
     for path in (*translated, "stream", "pipeline"):
-        assert texts[path].splitlines()[1:3] == [f'  File "{tmp_path / "deep.py"}", line 5, in main', "    fails(20)"]
+        assert texts[path].splitlines()[1:3] == [
+            f'  File "{tmp_path / "deep.py"}", line 5, in main',
+            "    fails(20)",
+        ]
 
 
 @pytest.mark.slow
@@ -110,5 +127,7 @@ def export(folder: pathlib.Path) -> None:
         return {"y": tf.ensure_shape(x, [7])}
 
     tf.saved_model.save(model, str(folder), {"serving_default": serve})
-    stage = TFSavedModelPredictor(modelPath=str(folder), outputSchemaStr="y FLOAT", selectedCols=["x"])
+    stage = TFSavedModelPredictor(
+        modelPath=str(folder), outputSchemaStr="y FLOAT", selectedCols=["x"]
+    )
     PipelineModel(stage).save(str(folder.with_name("pipeline.zip")))

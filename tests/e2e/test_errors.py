@@ -11,7 +11,13 @@ import pytest
 from bridge.errors import source_paths
 from bridge.errors.summary import LINES
 from bridge.exceptions import ConfigurationError, JobError, TaskError
-from operators import AlinkGlobalConfiguration, BatchOperator, TensorFlow2BatchOp, getMLEnv, useLocalEnv
+from operators import (
+    AlinkGlobalConfiguration,
+    BatchOperator,
+    TensorFlow2BatchOp,
+    getMLEnv,
+    useLocalEnv,
+)
 from tests.e2e.jobs import SCRIPTS, script_op, sequence
 from tests.support.leftovers import DEADLINE_S, task_processes, wait_until
 
@@ -36,10 +42,12 @@ def test_main_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TaskError) as caught:
         run(failing("raise"))
     lines = str(caught.value).splitlines()
-    assert lines[0] == ("TensorFlow2BatchOp, chief 0 (fail.py): the script failed: ValueError: this script does not feel well")
-    assert lines[1].startswith(f'  File "{SCRIPTS / "fail.py"}", line ') and lines[1].endswith(", in main"), (
-        "the frames begin in the script"
+    assert lines[0] == (
+        "TensorFlow2BatchOp, chief 0 (fail.py): the script failed: ValueError: this script does not feel well"
     )
+    assert lines[1].startswith(f'  File "{SCRIPTS / "fail.py"}", line ') and lines[1].endswith(
+        ", in main"
+    ), "the frames begin in the script"
     assert lines[-1] == '    raise ValueError("this script does not feel well")'
     details = caught.value.details.splitlines()
     assert details[1] == "Traceback (most recent call last):" and "fail.py" in details[2]
@@ -48,13 +56,18 @@ def test_main_raises(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "take", [lambda table: table.execute().print(), lambda table: table.to_pandas()], ids=["print", "pandas"]
+    "take",
+    [lambda table: table.execute().print(), lambda table: table.to_pandas()],
+    ids=["print", "pandas"],
 )
 @pytest.mark.fault(
-    "scripts", "A script that fails in a query of plain PyFlink is an error of a few lines, also where it is caught"
+    "scripts",
+    "A script that fails in a query of plain PyFlink is an error of a few lines, also where it is caught",
 )
 def test_a_query_of_plain_pyflink_raises_a_short_error(take: Callable[[Any], object]) -> None:
-    with pytest.raises(TaskError, match="the script failed: ValueError: this script does not feel well") as caught:
+    with pytest.raises(
+        TaskError, match="the script failed: ValueError: this script does not feel well"
+    ) as caught:
         take(sequence(getMLEnv().btenv, 10).link(failing("raise")).getOutputTable())
     assert len(str(caught.value).splitlines()) <= LINES and "org.apache" not in str(caught.value)
 
@@ -62,8 +75,14 @@ def test_a_query_of_plain_pyflink_raises_a_short_error(take: Callable[[Any], obj
 @pytest.mark.parametrize(
     ("way", "expected"),
     [
-        ("exit", r"chief 0 \(fail.py\): the script failed: SystemExit: the script called sys.exit\(3\)"),
-        ("kill", r"chief 0 \(fail.py\): the process killed by signal 9 \(SIGKILL: .*memory.*\) before the script had ended"),
+        (
+            "exit",
+            r"chief 0 \(fail.py\): the script failed: SystemExit: the script called sys.exit\(3\)",
+        ),
+        (
+            "kill",
+            r"chief 0 \(fail.py\): the process killed by signal 9 \(SIGKILL: .*memory.*\) before the script had ended",
+        ),
         ("raise", r"worker 0 \(fail.py\)|chief 0 \(fail.py\)"),
     ],
 )
@@ -76,36 +95,51 @@ def test_ways_to_die(way: str, expected: str) -> None:
 @pytest.mark.fault("scripts")
 def test_a_row_that_does_not_fit_the_schema_fails_in_the_script() -> None:
     """All that may be wrong with it is in tests/akdl/rows."""
-    expected = "ValueError: output_writer.write: row 0: unknown column 'nonsense'; outputSchemaStr has 'x'"
+    expected = (
+        "ValueError: output_writer.write: row 0: unknown column 'nonsense'; outputSchemaStr has 'x'"
+    )
     with pytest.raises(TaskError, match=expected):
         run(failing("column"))
 
 
 @pytest.mark.fault("scripts", "A script without main is an error that says what to define")
 def test_no_main() -> None:
-    with pytest.raises(ConfigurationError, match="no_main.py defines no function `main`: the main script needs `def main"):
+    with pytest.raises(
+        ConfigurationError,
+        match="no_main.py defines no function `main`: the main script needs `def main",
+    ):
         run(script_op("no_main.py", "x INT"))
 
 
-@pytest.mark.fault("hosts", "A Python environment that lacks packages is an error with the command that installs them")
+@pytest.mark.fault(
+    "hosts",
+    "A Python environment that lacks packages is an error with the command that installs them",
+)
 def test_a_python_environment_without_what_is_needed(tmp_path: pathlib.Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho this is no Python; exit 1\n")
     python.chmod(0o755)
-    with pytest.raises(TaskError, match=r"(?s)exited with status 1 before it could start the script.*this is no Python"):
+    with pytest.raises(
+        TaskError,
+        match=r"(?s)exited with status 1 before it could start the script.*this is no Python",
+    ):
         run(script_op("echo_ids.py", "worker INT, id BIGINT", pythonEnv=str(python)))
 
 
 def test_plain_pyflink_gets_the_message_too() -> None:
     table = sequence(getMLEnv().btenv, 10).link(failing("raise")).getOutputTable()
-    with pytest.raises(Exception, match="the script failed: ValueError: this script does not feel well"):
+    with pytest.raises(
+        Exception, match="the script failed: ValueError: this script does not feel well"
+    ):
         with table.execute().collect() as rows:
             list(rows)
 
 
 @pytest.mark.fault("jobs")
 def test_a_cancelled_job_leaves_nothing_behind() -> None:
-    """Plain PyFlink: nobody stops the group but the group itself, which asks Flink whether it is still wanted."""
+    """Plain PyFlink: nobody stops the group but the group itself, which asks Flink whether it is
+    still wanted.
+    """
     result = sequence(getMLEnv().btenv, 10).link(failing("hang")).getOutputTable().execute()
     wait_until(lambda: len(task_processes()) == 1, "the script runs", 4 * DEADLINE_S)
     result.get_job_client().cancel().result()
@@ -134,7 +168,11 @@ def test_what_scripts_print_is_shown_live_with_role_and_index(
 ) -> None:
     script = tmp_path / "talk.py"
     script.write_text("def main(config):\n    print('hello from the script')\n")
-    op = script_op("fail.py", "x INT", workers=2).setUserFiles([str(script)]).setMainScriptFile(str(script))
+    op = (
+        script_op("fail.py", "x INT", workers=2)
+        .setUserFiles([str(script)])
+        .setMainScriptFile(str(script))
+    )
     try:
         AlinkGlobalConfiguration.setPrintProcessInfo(True)
         run(op)
@@ -145,7 +183,9 @@ def test_what_scripts_print_is_shown_live_with_role_and_index(
     assert "[TensorFlow2BatchOp, worker 0] hello from the script" in shown
 
 
-def test_user_params_keep_their_types_and_files_are_where_the_script_is(tmp_path: pathlib.Path) -> None:
+def test_user_params_keep_their_types_and_files_are_where_the_script_is(
+    tmp_path: pathlib.Path,
+) -> None:
     (tmp_path / "words.txt").write_text("some words")
     script = tmp_path / "look.py"
     script.write_text(
@@ -164,14 +204,19 @@ def test_user_params_keep_their_types_and_files_are_where_the_script_is(tmp_path
     op = script_op("fail.py", "x INT").setUserFiles(files).setMainScriptFile(str(script))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET_OF_THE_DRIVER", "1")
-        assert len(run(op.setUserParams({"n": 16, "deep": {"list": [1, "a", None]}, "text": "16"}))) == 0
+        assert (
+            len(run(op.setUserParams({"n": 16, "deep": {"list": [1, "a", None]}, "text": "16"})))
+            == 0
+        )
 
 
 @pytest.mark.fault("jobs", "Two jobs of one program at once succeed")
 def test_two_jobs_of_one_program_at_once() -> None:
     table_env = getMLEnv().btenv
     tables = [
-        sequence(table_env, rows).link(script_op("echo_ids.py", "worker INT, id BIGINT", workers=2)).getOutputTable()
+        sequence(table_env, rows)
+        .link(script_op("echo_ids.py", "worker INT, id BIGINT", workers=2))
+        .getOutputTable()
         for rows in (101, 102)
     ]
     results = [table.execute() for table in tables]  # both run from here on
@@ -181,7 +226,14 @@ def test_two_jobs_of_one_program_at_once() -> None:
 
 
 def test_too_little_network_memory_is_flinks_error_with_its_settings() -> None:
-    useLocalEnv(8, config={"taskmanager.memory.network.min": "64k", "taskmanager.memory.network.max": "64k"})
-    grouped = getMLEnv().btenv.sql_query("SELECT a, COUNT(*) FROM (VALUES (1), (2)) AS t(a) GROUP BY a")
-    with pytest.raises(JobError, match=r"(?s)Insufficient number of network buffers.*taskmanager\.memory\.network\.max"):
+    useLocalEnv(
+        8, config={"taskmanager.memory.network.min": "64k", "taskmanager.memory.network.max": "64k"}
+    )
+    grouped = getMLEnv().btenv.sql_query(
+        "SELECT a, COUNT(*) FROM (VALUES (1), (2)) AS t(a) GROUP BY a"
+    )
+    with pytest.raises(
+        JobError,
+        match=r"(?s)Insufficient number of network buffers.*taskmanager\.memory\.network\.max",
+    ):
         BatchOperator.fromTable(grouped).print()

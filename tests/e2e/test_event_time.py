@@ -1,6 +1,8 @@
-"""Event time through scripts and predictors: windows before and after them, and no row lost between.
+"""Event time through scripts and predictors: windows before and after them, and no row lost
+between.
 
-The same two windows without anything between them lose none, since Flink's watermarks pass from one to the other.
+The same two windows without anything between them lose none, since Flink's watermarks pass from one
+to the other.
 """
 
 from __future__ import annotations
@@ -14,7 +16,15 @@ from typing import Any
 
 import pytest
 
-from operators import MLEnv, StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, resetEnv, useLocalEnv, waitForJob
+from operators import (
+    MLEnv,
+    StreamOperator,
+    TensorFlow2StreamOp,
+    TFSavedModelPredictStreamOp,
+    resetEnv,
+    useLocalEnv,
+    waitForJob,
+)
 from tests.akdl.serving import models
 from tests.e2e.streams import stop_with_savepoint
 from tests.e2e.test_stream_checkpoints import checkpoints
@@ -33,7 +43,9 @@ def same(task_config: Any) -> None:
     from akdl.wire.cells import read_cells
 
     for columns in task_config.tf_context.rows.columns():
-        task_config.output_writer.write_batch({each.name: read_cells(each, columns.rows).values for each in columns.columns})
+        task_config.output_writer.write_batch(
+            {each.name: read_cells(each, columns.rows).values for each in columns.columns}
+        )
         if task_config.user_params.get("commits"):
             task_config.commit(columns.rows)
 
@@ -45,18 +57,25 @@ def same_batches(task_config: Any) -> None:
 
 
 def script(workers: int = 1, main: Any = same, **params: Any) -> TensorFlow2StreamOp:
-    return TensorFlow2StreamOp(mainScriptFile=main, numWorkers=workers, numPSs=0, **{"outputSchemaStr": OUTPUT, **params})
+    return TensorFlow2StreamOp(
+        mainScriptFile=main, numWorkers=workers, numPSs=0, **{"outputSchemaStr": OUTPUT, **params}
+    )
 
 
 def predictor(**params: Any) -> TFSavedModelPredictStreamOp:
     return TFSavedModelPredictStreamOp(
-        modelPath=models.scaled(2.0), outputSchemaStr="p DOUBLE", selectedCols=["x", "k"], reservedCols=["t", "n"], **params
+        modelPath=models.scaled(2.0),
+        outputSchemaStr="p DOUBLE",
+        selectedCols=["x", "k"],
+        reservedCols=["t", "n"],
+        **params,
     )
 
 
 @pytest.fixture(scope="module")
 def env() -> Iterator[MLEnv]:
-    yield useLocalEnv(4, {"taskmanager.memory.managed.size": "512m"})  # windows take theirs when they start
+    # windows take theirs when they start
+    yield useLocalEnv(4, {"taskmanager.memory.managed.size": "512m"})
     resetEnv()
 
 
@@ -66,8 +85,15 @@ def clicks(env: MLEnv, tmp_path: pathlib.Path) -> StreamOperator:
     with open(tmp_path / "in.csv", "w") as file:
         for number in range(ROWS):
             seconds = number * HOURS * 3600 // ROWS
-            day, hour, minute, second = 1 + seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60, seconds % 60
-            file.write(f"2024-01-{day:02d} {hour:02d}:{minute:02d}:{second:02d},{number * 7 % KEYS}\n")
+            day, hour, minute, second = (
+                1 + seconds // 86400,
+                seconds // 3600 % 24,
+                seconds // 60 % 60,
+                seconds % 60,
+            )
+            file.write(
+                f"2024-01-{day:02d} {hour:02d}:{minute:02d}:{second:02d},{number * 7 % KEYS}\n"
+            )
     env.stenv.execute_sql("DROP TEMPORARY TABLE IF EXISTS clicks")
     env.stenv.execute_sql(
         "CREATE TEMPORARY TABLE clicks (ts TIMESTAMP(3), k INT, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) "
@@ -104,13 +130,22 @@ class Totals:
 
     @staticmethod
     def _sum(folder: pathlib.Path) -> int:
-        return sum(int(line) for path in folder.rglob("*") if path.is_file() for line in path.read_text().splitlines())
+        return sum(
+            int(line)
+            for path in folder.rglob("*")
+            if path.is_file()
+            for line in path.read_text().splitlines()
+        )
 
 
 @pytest.mark.tf
 @pytest.mark.parametrize(
     ("parallelism", "workers"),
-    [(2, [1, 3]), pytest.param(1, [1, 2, 3], marks=pytest.mark.slow), pytest.param(4, [1, 2, 3], marks=pytest.mark.slow)],
+    [
+        (2, [1, 3]),
+        pytest.param(1, [1, 2, 3], marks=pytest.mark.slow),
+        pytest.param(4, [1, 2, 3], marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.fault("data")
 def test_no_row_is_late_after_a_script(
@@ -121,11 +156,15 @@ def test_no_row_is_late_after_a_script(
     totals = Totals(env.stenv, tmp_path)
     for count in workers:
         totals.add(f"script_{count}", clicks.link(script(count)))
-    totals.add("commits", clicks.link(script(2, replay="uncommitted", userParams={"commits": True})))
+    totals.add(
+        "commits", clicks.link(script(2, replay="uncommitted", userParams={"commits": True}))
+    )
     found = totals.run()
     totals = Totals(env.stenv, tmp_path)  # windows of more would not have enough memory
     totals.add("batches", clicks.link(script(main=same_batches)))
-    fed = clicks.select("t, n, CAST(k AS BIGINT) AS k, ARRAY[CAST(n AS FLOAT), CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x")
+    fed = clicks.select(
+        "t, n, CAST(k AS BIGINT) AS k, ARRAY[CAST(n AS FLOAT), CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x"
+    )
     totals.add("predictor", fed.link(predictor()))
     totals.add("script_of_script", clicks.link(script()).link(script(2)))
     found.update(totals.run())
@@ -137,7 +176,9 @@ def test_no_row_is_late_after_a_script(
 def test_rows_behind_a_watermark_of_the_output_are_counted(
     env: MLEnv, clicks: StreamOperator, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The watermark of the output lies a day before what has come, and rows of the past come at the end."""
+    """The watermark of the output lies a day before what has come, and rows of the past come at the
+    end.
+    """
 
     def turned_back(task_config: Any) -> None:
         from akdl.wire.cells import read_cells
@@ -156,15 +197,24 @@ def test_rows_behind_a_watermark_of_the_output_are_counted(
     totals.add("late", clicks.link(script(main=turned_back, outputSchemaStr=schema, chunkRows=20)))
     assert totals.run()["late"] < ROWS
     told = capfd.readouterr().err
-    assert "rows arrived behind the watermark of 't', so windows that had closed before lack them" in told
+    assert (
+        "rows arrived behind the watermark of 't', so windows that had closed before lack them"
+        in told
+    )
     assert "SOURCE_WATERMARK() uses the watermarks of the input" in told
 
 
 @pytest.mark.fault("data")
-def test_windows_close_while_a_subtask_of_the_source_is_idle(env: MLEnv, tmp_path: pathlib.Path) -> None:
-    """One file goes to one subtask of two; the other one never has a row, and the job never ends."""
+def test_windows_close_while_a_subtask_of_the_source_is_idle(
+    env: MLEnv, tmp_path: pathlib.Path
+) -> None:
+    """One file goes to one subtask of two; the other one never has a row, and the job never
+    ends.
+    """
     (incoming := tmp_path / "incoming").mkdir()
-    (tmp_path / "0.csv").write_text("".join(f"2024-01-01 00:{minute:02d}:00,{minute}\n" for minute in range(60)))
+    (tmp_path / "0.csv").write_text(
+        "".join(f"2024-01-01 00:{minute:02d}:00,{minute}\n" for minute in range(60))
+    )
     os.rename(tmp_path / "0.csv", incoming / "0.csv")
     config = env.stenv.get_config()
     config.set("parallelism.default", "2")
@@ -174,7 +224,9 @@ def test_windows_close_while_a_subtask_of_the_source_is_idle(env: MLEnv, tmp_pat
             "CREATE TEMPORARY TABLE growing (ts TIMESTAMP(3), k INT, WATERMARK FOR ts AS ts) WITH ('connector' = "
             f"'filesystem', 'path' = '{incoming}', 'format' = 'csv', 'source.monitor-interval' = '200 ms')"
         )
-        growing = StreamOperator.fromTable(env.stenv.sql_query("SELECT k, ts AS t, CAST(1 AS BIGINT) AS n FROM growing"))
+        growing = StreamOperator.fromTable(
+            env.stenv.sql_query("SELECT k, ts AS t, CAST(1 AS BIGINT) AS n FROM growing")
+        )
         passed = growing.link(script(2)).getOutputTable()
         env.stenv.create_temporary_view("passed", passed)
         windows = env.stenv.sql_query(
@@ -182,7 +234,9 @@ def test_windows_close_while_a_subtask_of_the_source_is_idle(env: MLEnv, tmp_pat
         )
         result = windows.execute()
         with result.collect() as rows:
-            assert [next(rows)[0] for _ in range(5)] == [10] * 5, "those that the watermark has passed"
+            assert [next(rows)[0] for _ in range(5)] == [10] * 5, (
+                "those that the watermark has passed"
+            )
         result.get_job_client().cancel().result()
     finally:
         config.set("table.exec.source.idle-timeout", "0 ms")
@@ -212,7 +266,8 @@ def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
     env.stenv.execute_sql(
         "CREATE TEMPORARY TABLE timed (id BIGINT, t AS TO_TIMESTAMP_LTZ(id * 1000, 3), WATERMARK FOR t AS t - INTERVAL '20' "
         "SECOND) WITH ('connector' = 'datagen', 'rows-per-second' = '250', 'fields.id.kind' = 'sequence', "
-        "'fields.id.start' = '0', 'fields.id.end' = '100000')"  # more than it reads before it is cancelled
+        # more than it reads before it is cancelled
+        "'fields.id.start' = '0', 'fields.id.end' = '100000')"
     )
     op = script(
         2, commits, outputSchemaStr="id BIGINT, t TIMESTAMP_LTZ(3), WATERMARK FOR t AS SOURCE_WATERMARK()", replay="uncommitted",
@@ -230,7 +285,10 @@ def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
         return [line for part in parts for line in part.read_text().splitlines()]
 
     def times(lines: list[str]) -> list[datetime.datetime]:
-        return [datetime.datetime.fromisoformat(line.partition(",")[2].strip('"') + "+00:00") for line in lines]
+        return [
+            datetime.datetime.fromisoformat(line.partition(",")[2].strip('"') + "+00:00")
+            for line in lines
+        ]
 
     try:
         result = env.stenv.execute_sql(
@@ -240,12 +298,22 @@ def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
         wait_until(lambda: len(counts()) > 1, "windows have closed", 4 * DEADLINE_S)
         first, closed = int(pathlib.Path(f"{pid_file}.0").read_text()), len(counts())
         os.kill(first, signal.SIGKILL)
-        wait_until(lambda: len(counts()) > closed + 20, "windows have closed after the kill", 4 * DEADLINE_S)
+        wait_until(
+            lambda: len(counts()) > closed + 20,
+            "windows have closed after the kill",
+            4 * DEADLINE_S,
+        )
         assert int(pathlib.Path(f"{pid_file}.0").read_text()) != first
-        # Each of two subtasks makes windows final, so a later one may be there before an earlier one.
+        # Each of two subtasks makes windows final, so a later one may be there before an earlier
+        # one.
         last = max(times(counts()))
-        wanted = [last - datetime.timedelta(minutes=number) for number in range(int(last.timestamp() // 60) + 1)]
-        wait_until(lambda: set(times(counts())) >= set(wanted), "no window is missing", 2 * DEADLINE_S)
+        wanted = [
+            last - datetime.timedelta(minutes=number)
+            for number in range(int(last.timestamp() // 60) + 1)
+        ]
+        wait_until(
+            lambda: set(times(counts())) >= set(wanted), "no window is missing", 2 * DEADLINE_S
+        )
         result.get_job_client().cancel().result()
         found = counts()
         assert len(set(times(found))) == len(found), "a window comes once"
@@ -255,13 +323,21 @@ def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.fault("jobs", "No row is late behind a script that goes on from a savepoint with another numWorkers")
+@pytest.mark.fault(
+    "jobs", "No row is late behind a script that goes on from a savepoint with another numWorkers"
+)
 def test_no_row_is_late_after_a_rescale(tmp_path: pathlib.Path) -> None:
-    """Windows of a minute have their 60 rows, each window once, through savepoints from two workers to three, and to one."""
+    """Windows of a minute have their 60 rows, each window once, through savepoints from two workers
+    to three, and to one.
+    """
     config = {**checkpoints(tmp_path), "taskmanager.memory.managed.size": "512m"}
 
     def windows() -> dict[int, int]:
-        lines = [line for part in (tmp_path / "out").rglob("part-*") for line in part.read_text().splitlines()]
+        lines = [
+            line
+            for part in (tmp_path / "out").rglob("part-*")
+            for line in part.read_text().splitlines()
+        ]
         found = dict(map(int, line.split(",")) for line in lines)
         assert len(found) == len(lines), "a window comes once"
         return found
@@ -274,7 +350,9 @@ def test_no_row_is_late_after_a_rescale(tmp_path: pathlib.Path) -> None:
             "'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '199999')"
         )
         schema = "id BIGINT, t TIMESTAMP_LTZ(3), WATERMARK FOR t AS SOURCE_WATERMARK()"
-        op = script(workers, outputSchemaStr=schema, replay="uncommitted", userParams={"commits": True})
+        op = script(
+            workers, outputSchemaStr=schema, replay="uncommitted", userParams={"commits": True}
+        )
         passed = StreamOperator.fromTable(table_env.from_path("timed")).link(op).getOutputTable()
         table_env.create_temporary_view("passed", passed)
         table_env.execute_sql(
@@ -291,13 +369,21 @@ def test_no_row_is_late_after_a_rescale(tmp_path: pathlib.Path) -> None:
         for workers in (2, 3, 1):
             client = start(workers)
             wait_until(
-                lambda least=reached + 5: len(windows()) > least, f"windows close behind {workers} workers", 4 * DEADLINE_S
+                lambda least=reached + 5: len(windows()) > least,
+                f"windows close behind {workers} workers",
+                4 * DEADLINE_S,
             )
             if workers != 1:
-                config["execution.state-recovery.path"] = stop_with_savepoint(client, tmp_path / "savepoints")
+                config["execution.state-recovery.path"] = stop_with_savepoint(
+                    client, tmp_path / "savepoints"
+                )
                 resetEnv()
             reached = len(windows())
-        wait_until(lambda: sorted(windows()) == list(range(len(windows()))), "no window is missing", 2 * DEADLINE_S)
+        wait_until(
+            lambda: sorted(windows()) == list(range(len(windows()))),
+            "no window is missing",
+            2 * DEADLINE_S,
+        )
         assert set(windows().values()) == {60}
         client.cancel().result()
     finally:

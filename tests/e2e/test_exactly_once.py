@@ -1,4 +1,6 @@
-"""Scripts that are killed at the worst moment: every row changes the state once, and its output leaves once."""
+"""Scripts that are killed at the worst moment: every row changes the state once, and its output
+leaves once.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from tests.support.leftovers import DEADLINE_S, wait_until
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
 
 ENOUGH = 1500
-# The script has written its results, and has not asked for more: its rows are unfinished, also in the checkpoints that come then.
+# The script has written its results, and has not asked for more: its rows are unfinished, also in
+# the checkpoints that come then.
 DIES = """
 import glob, os, re, signal, time
 def latest():
@@ -72,7 +75,9 @@ def main(config):
 """
 
 
-@pytest.mark.fault("jobs", "A killed script repeats no row and loses none, nor does the state that it learns")
+@pytest.mark.fault(
+    "jobs", "A killed script repeats no row and loses none, nor does the state that it learns"
+)
 @pytest.mark.timeout(10 * DEADLINE_S)
 def test_killed_scripts_give_each_row_once_and_learn_it_once(tmp_path: pathlib.Path) -> None:
     found = outputs_of_killed(tmp_path, {"plain": PLAIN, "learns": LEARNS, "arrays": ARRAYS})
@@ -81,16 +86,26 @@ def test_killed_scripts_give_each_row_once_and_learn_it_once(tmp_path: pathlib.P
         assert found[name] == [(id, id * (id + 1) // 2) for id in range(len(found[name]))]
 
 
-def outputs_of_killed(tmp_path: pathlib.Path, texts: dict[str, str], **params: Any) -> dict[str, list[tuple[Any, ...]]]:
-    """Run scripts side by side on one stream until all have been killed and have written enough; return what is final."""
+def outputs_of_killed(
+    tmp_path: pathlib.Path, texts: dict[str, str], **params: Any
+) -> dict[str, list[tuple[Any, ...]]]:
+    """Run scripts side by side on one stream until all have been killed and have written enough;
+    return what is final.
+    """
     table_env = useLocalEnv(1, checkpoints(tmp_path)).stenv
-    # The source is slower than the scripts, and has no end: checkpoints wait for a script whose input has ended.
+    # The source is slower than the scripts, and has no end: checkpoints wait for a script whose
+    # input has ended.
     source = counting(table_env, ENDLESS, PER_SECOND)
     statements = table_env.create_statement_set()
     for name, text in texts.items():
         script = tmp_path / f"{name}.py"
-        paths = {"KILLED": tmp_path / f"{name}.killed", "CHECKPOINTS": tmp_path / "checkpoints" / "*" / "chk-*" / "_metadata"}
-        script.write_text("".join(f"{what} = {str(path)!r}\n" for what, path in paths.items()) + DIES + text)
+        paths = {
+            "KILLED": tmp_path / f"{name}.killed",
+            "CHECKPOINTS": tmp_path / "checkpoints" / "*" / "chk-*" / "_metadata",
+        }
+        script.write_text(
+            "".join(f"{what} = {str(path)!r}\n" for what, path in paths.items()) + DIES + text
+        )
         table_env.execute_sql(
             f"CREATE TEMPORARY TABLE {name} (id BIGINT, total BIGINT) WITH ('connector' = 'filesystem', 'format' = 'csv', "
             f"'path' = '{tmp_path / name}')"

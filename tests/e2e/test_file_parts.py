@@ -76,31 +76,46 @@ def test_members_read_whole_groups_in_equal_shares(folder: str) -> None:
     op = source.link(script_op("roles.py", SCHEMA, 3, equalSteps="pad").setNumPSs(1))
     found = seen(op)
     assert {len(worker["ids"]) for worker in found.values()} == {335}
-    real = {role: [id_ for id_, weight in zip(each["ids"], each["weights"]) if weight] for role, each in found.items()}
+    real = {
+        role: [id_ for id_, weight in zip(each["ids"], each["weights"]) if weight]
+        for role, each in found.items()
+    }
     assert sorted(id_ for numbers in real.values() for id_ in numbers) == list(range(ROWS))
-    assert sum(len(groups_of(numbers)) for numbers in real.values()) - 11 <= 2, "few groups have several readers"
+    assert sum(len(groups_of(numbers)) for numbers in real.values()) - 11 <= 2, (
+        "few groups have several readers"
+    )
     assert real["chief 0"][:200] == [*range(100), *range(300, 400)]
 
 
 def test_a_streaming_environment_with_filter_and_extra_input(folder: str) -> None:
     env = useLocalEnv(2)
     useCustomEnv(env.senv, env.stenv)
-    source = ParquetSourceBatchOp(filePath=folder, filter="id < 200 OR id >= 900").select("`id`, text")
+    source = ParquetSourceBatchOp(filePath=folder, filter="id < 200 OR id >= 900").select(
+        "`id`, text"
+    )
     extra = MemSourceBatchOp([("x",)], "s STRING")
-    op = script_op("extra_inputs.py", "worker INT, found STRING", 2, shuffleParts=1).linkFrom(source, extra)
+    op = script_op("extra_inputs.py", "worker INT, found STRING", 2, shuffleParts=1).linkFrom(
+        source, extra
+    )
     found = {row.worker: json.loads(row.found) for row in op.collectToDataframe().itertuples()}
     assert sum(length for length, _ in found.values()) == 303 and sorted(found) == [0, 1]
     assert [inputs[0]["rows"] for _, inputs in found.values()] == [[{"s": "'x'"}]] * 2
 
 
-@pytest.mark.fault("data", "A TensorFlow process that is killed while files are read loses and doubles no row")
+@pytest.mark.fault(
+    "data", "A TensorFlow process that is killed while files are read loses and doubles no row"
+)
 def test_a_killed_process_reads_its_share_again(folder: str, tmp_path: pathlib.Path) -> None:
     useLocalEnv(2, RESTARTS)
     script = tmp_path / "killed_once.py"
     script.write_text(KILLED_ONCE)
-    op = script_op("echo_ids.py", "worker INT, id BIGINT", 2, userParams={"marker": str(tmp_path / "marker")})
+    op = script_op(
+        "echo_ids.py", "worker INT, id BIGINT", 2, userParams={"marker": str(tmp_path / "marker")}
+    )
     op.setUserFiles([str(script), op.getUserFiles()[1]]).setMainScriptFile(str(script))
-    ParquetSourceBatchOp(filePath=folder).select("id").link(op).link(ParquetSinkBatchOp(filePath=f"{tmp_path}/out/"))
+    ParquetSourceBatchOp(filePath=folder).select("id").link(op).link(
+        ParquetSinkBatchOp(filePath=f"{tmp_path}/out/")
+    )
     BatchOperator.execute()
     assert (tmp_path / "marker1").exists()
     found = pq.read_table(tmp_path / "out")
@@ -113,8 +128,15 @@ def test_a_predictor_reads_files(folder: str, tmp_path: pathlib.Path) -> None:
     useLocalEnv(2)
     for path in pathlib.Path(folder).iterdir():
         table = pq.read_table(path)
-        arrays = pa.array([None if id_ == 7 else [id_, 0.5, 0.5] for id_ in table["id"].to_pylist()], pa.list_(pa.float32()))
-        pq.write_table(table.append_column("x", arrays).append_column("k", table["id"]), path, row_group_size=GROUP)
+        arrays = pa.array(
+            [None if id_ == 7 else [id_, 0.5, 0.5] for id_ in table["id"].to_pylist()],
+            pa.list_(pa.float32()),
+        )
+        pq.write_table(
+            table.append_column("x", arrays).append_column("k", table["id"]),
+            path,
+            row_group_size=GROUP,
+        )
     predict = TFSavedModelPredictBatchOp(
         modelPath=models.scaled(2.0),
         outputSchemaStr="p FLOAT",
@@ -126,8 +148,13 @@ def test_a_predictor_reads_files(folder: str, tmp_path: pathlib.Path) -> None:
     source.link(predict).link(ParquetSinkBatchOp(filePath=f"{tmp_path}/out/"))
     BatchOperator.execute()
     found = {row["text"]: row for row in pq.read_table(tmp_path / "out").to_pylist()}
-    assert found.pop("n7")["p"] is None and set(found) == {f"n{id_}" for id_ in range(ROWS)} - {"n3", "n7"}
-    assert all(row["p"] == 2 * int(text[1:]) + 2 and row["wrong"] is None for text, row in found.items())
+    assert found.pop("n7")["p"] is None and set(found) == {f"n{id_}" for id_ in range(ROWS)} - {
+        "n3",
+        "n7",
+    }
+    assert all(
+        row["p"] == 2 * int(text[1:]) + 2 and row["wrong"] is None for text, row in found.items()
+    )
 
 
 def test_a_seed_needs_files_in_groups(folder: str, tmp_path: pathlib.Path) -> None:
@@ -137,8 +164,15 @@ def test_a_seed_needs_files_in_groups(folder: str, tmp_path: pathlib.Path) -> No
     env = useLocalEnv(2)
     (tmp_path / "a.json").write_text('{"id": 1}\n')
     source: BatchOperator = ParquetSourceBatchOp(filePath=folder)
-    for other in (JsonSourceBatchOp(filePath=str(tmp_path / "a.json")), source.select("id + 1 AS id"), source.filter("id > 1")):
-        with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp: shuffleParts shuffles groups of rows in files: link"):
+    for other in (
+        JsonSourceBatchOp(filePath=str(tmp_path / "a.json")),
+        source.select("id + 1 AS id"),
+        source.filter("id > 1"),
+    ):
+        with pytest.raises(
+            ConfigurationError,
+            match="TensorFlow2BatchOp: shuffleParts shuffles groups of rows in files: link",
+        ):
             link(other)
     link(source)
     env.stenv.get_config().set("execution.checkpointing.interval", "1 s")

@@ -47,7 +47,9 @@ RESTARTS = {
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
     """TaskManagers with a slot each, of which jobs use two."""
     options = {"heartbeat.interval": "1 s", "heartbeat.timeout": "6 s"}
-    with flink_cluster(tmp_path_factory.mktemp("cluster"), MANAGERS, slots=1, options=options) as made:
+    with flink_cluster(
+        tmp_path_factory.mktemp("cluster"), MANAGERS, slots=1, options=options
+    ) as made:
         useRemoteEnv(made.host, made.rest_port, 2, RESTARTS)
         yield made
         resetEnv()
@@ -62,7 +64,8 @@ def managers(started: FlinkCluster) -> list[int]:
 def cluster(started: FlinkCluster, managers: list[int]) -> FlinkCluster:
     """The cluster with all its TaskManagers: those that an earlier test has ended are replaced.
 
-    A test kills one, and a killed Python worker may end another: Beam's "Reference count must not be negative" is fatal there.
+    A test kills one, and a killed Python worker may end another: Beam's "Reference count must not
+    be negative" is fatal there.
     """
 
     def are_free() -> bool:
@@ -92,7 +95,9 @@ def kill_a_worker(cluster: FlinkCluster) -> None:
 
 
 def kill_a_busy_task_manager(cluster: FlinkCluster) -> None:
-    """Kill one that has a Python worker; a worker that an earlier attempt has left may end meanwhile."""
+    """Kill one that has a Python worker; a worker that an earlier attempt has left may end
+    meanwhile.
+    """
 
     def is_killed() -> bool:
         for worker in python_workers(cluster):
@@ -108,19 +113,29 @@ def kill_a_busy_task_manager(cluster: FlinkCluster) -> None:
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
 @pytest.mark.fault(
-    "hosts", "Python workers and TaskManagers that are killed while they read and write files lose and double no row"
+    "hosts",
+    "Python workers and TaskManagers that are killed while they read and write files lose and double no row",
 )
-def test_killed_workers_lose_and_double_nothing(cluster: FlinkCluster, mode: str, tmp_path: pathlib.Path) -> None:
+def test_killed_workers_lose_and_double_nothing(
+    cluster: FlinkCluster, mode: str, tmp_path: pathlib.Path
+) -> None:
     texts = pa.array([os.urandom(2500).hex() for _ in range(ROWS)])  # so that a part has 200 rows
     (tmp_path / "in").mkdir()
     pf.write_feather(
-        pa.table({"id": range(ROWS), "text": texts}), tmp_path / "in" / "a.feather", "uncompressed", chunksize=1000
+        pa.table({"id": range(ROWS), "text": texts}),
+        tmp_path / "in" / "a.feather",
+        "uncompressed",
+        chunksize=1000,
     )
     operators = BatchOperator if mode == "btenv" else StreamOperator
     source, sink = (
-        (FeatherSourceBatchOp, ParquetSinkBatchOp) if mode == "btenv" else (FeatherSourceStreamOp, ParquetSinkStreamOp)
+        (FeatherSourceBatchOp, ParquetSinkBatchOp)
+        if mode == "btenv"
+        else (FeatherSourceStreamOp, ParquetSinkStreamOp)
     )
-    slow = slow_rows(source(filePath=str(tmp_path / "in")).getOutputTable(), 200, tmp_path / "fails")
+    slow = slow_rows(
+        source(filePath=str(tmp_path / "in")).getOutputTable(), 200, tmp_path / "fails"
+    )
     out, errors = tmp_path / "out", []
 
     def run() -> None:
@@ -133,10 +148,16 @@ def test_killed_workers_lose_and_double_nothing(cluster: FlinkCluster, mode: str
 
     job = threading.Thread(target=run)
     job.start()
-    wait_until(lambda: len(list(tmp_path.rglob("part-*"))) >= 2, "both subtasks write", 4 * DEADLINE_S)
+    wait_until(
+        lambda: len(list(tmp_path.rglob("part-*"))) >= 2, "both subtasks write", 4 * DEADLINE_S
+    )
     seen = set(tmp_path.rglob("part-*"))
     kill_a_worker(cluster)
-    wait_until(lambda: len(set(tmp_path.rglob("part-*")) - seen) >= 2, "both subtasks write again", 4 * DEADLINE_S)
+    wait_until(
+        lambda: len(set(tmp_path.rglob("part-*")) - seen) >= 2,
+        "both subtasks write again",
+        4 * DEADLINE_S,
+    )
     kill_a_busy_task_manager(cluster)
     job.join(10 * DEADLINE_S)
     assert not job.is_alive() and errors == []
@@ -156,11 +177,17 @@ def main(config):
 """
 
 
-@pytest.mark.fault("hosts", "Python workers and TaskManagers that are killed while they read files lose and double no row")
-def test_killed_readers_lose_and_double_nothing(cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
+@pytest.mark.fault(
+    "hosts",
+    "Python workers and TaskManagers that are killed while they read files lose and double no row",
+)
+def test_killed_readers_lose_and_double_nothing(
+    cluster: FlinkCluster, tmp_path: pathlib.Path
+) -> None:
     for name in ("seen", "in"):
         (tmp_path / name).mkdir()
-    table = pa.table({"id": range(ROWS), "text": ["x" * 20_000] * ROWS})  # more than the queues between file and script hold
+    # more than the queues between file and script hold
+    table = pa.table({"id": range(ROWS), "text": ["x" * 20_000] * ROWS})
     pq.write_table(table, tmp_path / "in" / "a.parquet", row_group_size=500)
     script = tmp_path / "reads_slowly.py"
     script.write_text(READS_SLOWLY)
@@ -168,7 +195,9 @@ def test_killed_readers_lose_and_double_nothing(cluster: FlinkCluster, tmp_path:
         userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr="id BIGINT", numWorkers=2, numPSs=0, readOnce=True,
         userParams={"seen": str(tmp_path / "seen")}, intraOpParallelism=1,
     )  # fmt: skip
-    ParquetSourceBatchOp(filePath=str(tmp_path / "in")).link(op).link(ParquetSinkBatchOp(filePath=f"{tmp_path}/out/"))
+    ParquetSourceBatchOp(filePath=str(tmp_path / "in")).link(op).link(
+        ParquetSinkBatchOp(filePath=f"{tmp_path}/out/")
+    )
     errors = []
 
     def run() -> None:
@@ -180,9 +209,13 @@ def test_killed_readers_lose_and_double_nothing(cluster: FlinkCluster, tmp_path:
     job = threading.Thread(target=run)
     job.start()
     seen = tmp_path / "seen"
-    wait_until(lambda: len(list(seen.iterdir())) >= 2 or errors, "both members read", 6 * DEADLINE_S)
+    wait_until(
+        lambda: len(list(seen.iterdir())) >= 2 or errors, "both members read", 6 * DEADLINE_S
+    )
     kill_a_worker(cluster)
-    wait_until(lambda: len(list(seen.iterdir())) >= 4 or errors, "both members read again", 6 * DEADLINE_S)
+    wait_until(
+        lambda: len(list(seen.iterdir())) >= 4 or errors, "both members read again", 6 * DEADLINE_S
+    )
     kill_a_busy_task_manager(cluster)
     job.join(14 * DEADLINE_S)
     assert not job.is_alive() and errors == []

@@ -1,4 +1,6 @@
-"""Our sources read what Flink's own formats of Parquet and ORC have written: the same rows and types, in folders and as they grow."""
+"""Our sources read what Flink's own formats of Parquet and ORC have written: the same rows and
+types, in folders and as they grow.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from typing import Any
 import pytest
 
 from bridge.exceptions import BridgeError
-from operators import BatchOperator, FileSourceBatchOp, FileSourceStreamOp, StreamOperator, getMLEnv, resetEnv, useLocalEnv
+from operators import (
+    BatchOperator,
+    FileSourceBatchOp,
+    FileSourceStreamOp,
+    StreamOperator,
+    getMLEnv,
+    resetEnv,
+    useLocalEnv,
+)
 from operators.flink.jars import paths_of
 from tests.support.leftovers import DEADLINE_S, wait_until
 
@@ -31,13 +41,20 @@ def env() -> Iterator[None]:
         paths_of(["parquet", "orc"])
     except BridgeError as error:
         pytest.skip(f"Flink's formats cannot be had: {error}")
-    useLocalEnv(1, config={"jars": ["parquet", "orc"], "execution.checkpointing.interval": "300 ms"})
+    useLocalEnv(
+        1, config={"jars": ["parquet", "orc"], "execution.checkpointing.interval": "300 ms"}
+    )
     yield
     resetEnv()
 
 
-def table_of(table_env: Any, folder: pathlib.Path, form: str, columns: str, partition: str = "") -> str:
-    name, more = f"{form}_{folder.name}", ", 'parquet.utc-timezone' = 'true'" if form == "parquet" else ""
+def table_of(
+    table_env: Any, folder: pathlib.Path, form: str, columns: str, partition: str = ""
+) -> str:
+    name, more = (
+        f"{form}_{folder.name}",
+        ", 'parquet.utc-timezone' = 'true'" if form == "parquet" else "",
+    )
     table_env.execute_sql(
         f"CREATE TEMPORARY TABLE {name} ({columns}) {partition} "
         f"WITH ('connector' = 'filesystem', 'path' = '{folder}', 'format' = '{form}'{more})"
@@ -67,22 +84,42 @@ def test_rows_and_types_are_the_same(form: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_folders_that_grow(tmp_path: pathlib.Path) -> None:
-    """Flink writes folders by day as a stream; our source reads their names as a column, and follows."""
+    """Flink writes folders by day as a stream; our source reads their names as a column, and
+    follows.
+    """
     tables, folder = getMLEnv().stenv, tmp_path / "days"
     written = table_of(tables, folder, "parquet", "id BIGINT, `day` INT", "PARTITIONED BY (`day`)")
     seen = table_of(tables, tmp_path / "seen", "csv", "id BIGINT, `day` BIGINT")
     tables.execute_sql(f"INSERT INTO {written} VALUES (1, 1), (2, 2)").wait()
-    assert sorted(map(tuple, FileSourceBatchOp(filePath=f"{folder}/", format="parquet").collectToDataframe().to_numpy())) == [
+    assert sorted(
+        map(
+            tuple,
+            FileSourceBatchOp(filePath=f"{folder}/", format="parquet")
+            .collectToDataframe()
+            .to_numpy(),
+        )
+    ) == [
         (1, 1),
         (2, 2),
     ]
     stream = FileSourceStreamOp(filePath=f"{folder}/", format="parquet", scanInterval=0.3)
-    job = StreamOperator.fromTable(stream.getOutputTable()).getOutputTable().execute_insert(seen).get_job_client()
+    job = (
+        StreamOperator.fromTable(stream.getOutputTable())
+        .getOutputTable()
+        .execute_insert(seen)
+        .get_job_client()
+    )
 
     def lines() -> list[str]:
-        return sorted(line for path in (tmp_path / "seen").glob("part-*") for line in path.read_text().split())
+        return sorted(
+            line for path in (tmp_path / "seen").glob("part-*") for line in path.read_text().split()
+        )
 
     wait_until(lambda: lines() == ["1,1", "2,2"], "the first files are read", 2 * DEADLINE_S)
     tables.execute_sql(f"INSERT INTO {written} VALUES (3, 2), (4, 3)").wait()
-    wait_until(lambda: lines() == ["1,1", "2,2", "3,2", "4,3"], "files that appear later are read", 2 * DEADLINE_S)
+    wait_until(
+        lambda: lines() == ["1,1", "2,2", "3,2", "4,3"],
+        "files that appear later are read",
+        2 * DEADLINE_S,
+    )
     job.cancel().result()

@@ -1,4 +1,6 @@
-"""A cluster that Flink's own scripts have started, as docs/clusters.md says: what a user sees of a script that runs there."""
+"""A cluster that Flink's own scripts have started, as docs/clusters.md says: what a user sees of a
+script that runs there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from tests.support.flink_cluster import flink_cluster
 pytestmark = [pytest.mark.cluster, pytest.mark.own_processes]
 
 
-@pytest.mark.fault("scripts", "Progress, `akdl top`, `akdl stacks` and logs of processes need no variable of a cluster's hosts")
+@pytest.mark.fault(
+    "scripts",
+    "Progress, `akdl top`, `akdl stacks` and logs of processes need no variable of a cluster's hosts",
+)
 def test_a_script_is_seen_on_a_cluster_that_flinks_scripts_started(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,26 +43,42 @@ def local_env() -> Iterator[None]:
     resetEnv()
 
 
-@pytest.mark.parametrize(("framework", "script"), [("torch", "torch_ddp.py"), ("jax", "jax_mean.py")])
-def test_two_workers_in_step_train_as_one_process(framework: str, script: str, tmp_path: pathlib.Path, local_env: None) -> None:
+@pytest.mark.parametrize(
+    ("framework", "script"), [("torch", "torch_ddp.py"), ("jax", "jax_mean.py")]
+)
+def test_two_workers_in_step_train_as_one_process(
+    framework: str, script: str, tmp_path: pathlib.Path, local_env: None
+) -> None:
     """The script's own files come out of the model table."""
-    one, two = (trained(script, python_with(framework), workers, tmp_path / str(workers)) for workers in (1, 2))
+    one, two = (
+        trained(script, python_with(framework), workers, tmp_path / str(workers))
+        for workers in (1, 2)
+    )
     assert len(one) == 33 and np.abs(one - two).max() <= 1e-6
-    assert np.abs(one - trained(script, python_with(framework), 1, tmp_path / "fewer", steps=1)).max() > 0.01
+    assert (
+        np.abs(one - trained(script, python_with(framework), 1, tmp_path / "fewer", steps=1)).max()
+        > 0.01
+    )
 
 
 def test_worker_that_fails_is_named_by_the_job(tmp_path: pathlib.Path, local_env: None) -> None:
     """And not the other worker, which loses its connection to it in the middle of a step."""
-    with pytest.raises(TaskError, match=r"worker 0 \(torch_ddp.py\): the script failed: ValueError: planted"):
+    with pytest.raises(
+        TaskError, match=r"worker 0 \(torch_ddp.py\): the script failed: ValueError: planted"
+    ):
         trained("torch_ddp.py", python_with("torch"), 2, tmp_path / "model", fails=1)
 
 
 def test_what_needs_tensorflow_says_so(tmp_path: pathlib.Path, local_env: None) -> None:
     python = python_with("torch")
-    with pytest.raises(TaskError, match=rf"No module named 'tensorflow' \(batches needs TensorFlow: .*{python}"):
+    with pytest.raises(
+        TaskError, match=rf"No module named 'tensorflow' \(batches needs TensorFlow: .*{python}"
+    ):
         trained("torch_ddp.py", python, 1, tmp_path / "model", call="batches")
 
 
 def test_state_of_a_killed_script_learns_each_row_once(tmp_path: pathlib.Path) -> None:
-    found = outputs_of_killed(tmp_path, {"learns": LEARNS}, pythonEnv=python_with("torch"))["learns"]
+    found = outputs_of_killed(tmp_path, {"learns": LEARNS}, pythonEnv=python_with("torch"))[
+        "learns"
+    ]
     assert found == [(id, id * (id + 1) // 2) for id in range(len(found))]

@@ -1,4 +1,5 @@
-"""A training of four workers of which one is killed again and again: the share of the time in which it did useful work.
+"""A training of four workers of which one is killed again and again: the share of the time in which
+it did useful work.
 
 `make test-goodput` kills one every minute for 20 minutes; benchmarks/README.md has the result.
 """
@@ -54,7 +55,10 @@ def test_goodput_with_a_failure_every_minute(tmp_path: Path) -> None:
 
     def kill_until_the_end(cluster: FlinkCluster, op: TF2TableModelTrainBatchOp) -> None:
         draw, end = random.Random(7), time.monotonic() + 2 * DEADLINE_S * MINUTES
-        while not over.wait(min(FAILURE_S, max(end - time.monotonic(), 0.0))) and time.monotonic() < end:
+        while (
+            not over.wait(min(FAILURE_S, max(end - time.monotonic(), 0.0)))
+            and time.monotonic() < end
+        ):
             running = scripts(cluster)
             if running:
                 victim = draw.choice(running)
@@ -87,7 +91,11 @@ def test_goodput_with_a_failure_every_minute(tmp_path: Path) -> None:
     record = read_record(path.read_text())
     workers = [samples[-1][1] for samples in record.samples.values()]
     time_s = added(status.time_s for status in workers)
-    print(f"{record.total_s:.0f} s, {len(killed)} kills after {', '.join(killed)}; step {max(each.step for each in workers):,}")
+    print(
+        f"{record.total_s:.0f} s, {len(killed)} kills after {', '.join(killed)}; step {max(each.step for each in workers):,}"
+    )
     print(f"goodput {percentages(time_s).get(WORK, 0)}%: {described(time_s)}")
-    assert len(workers) == WORKERS and sum(time_s.values()) == pytest.approx(WORKERS * record.total_s, rel=0.1)
+    assert len(workers) == WORKERS and sum(time_s.values()) == pytest.approx(
+        WORKERS * record.total_s, rel=0.1
+    )
     assert not killed or time_s[LOST] > 0

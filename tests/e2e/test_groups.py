@@ -1,4 +1,6 @@
-"""Groups of several roles on the embedded mini cluster: who is told what, and who gets which rows."""
+"""Groups of several roles on the embedded mini cluster: who is told what, and who gets
+which rows.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,18 @@ def roles(mode: str, rows: int, **params: Any) -> dict[Any, Any]:
 
 def linked(mode: Any, rows: int, **params: Any) -> TensorFlow2BatchOp:
     files = [str(SCRIPTS / name) for name in ("roles.py", "tfrecords.py")]
-    op = TensorFlow2BatchOp(userFiles=files, mainScriptFile=files[0], outputSchemaStr=SCHEMA, **params)
+    op = TensorFlow2BatchOp(
+        userFiles=files, mainScriptFile=files[0], outputSchemaStr=SCHEMA, **params
+    )
     return sequence(getattr(getMLEnv(), mode), rows).link(op)
 
 
 def seen(op: TensorFlow2BatchOp) -> dict[Any, Any]:
     found = op.collectToDataframe()
-    return {row.role: {name: json.loads(getattr(row, name)) for name in NAMES} for row in found.itertuples()}
+    return {
+        row.role: {name: json.loads(getattr(row, name)) for name in NAMES}
+        for row in found.itertuples()
+    }
 
 
 def ids(found: Any) -> list[Any]:
@@ -44,7 +51,11 @@ def ids(found: Any) -> list[Any]:
 def check_cluster(found: Any, workers: int, servers: int) -> None:
     (cluster,) = {json.dumps(worker["cluster"]) for worker in found.values()}
     cluster = json.loads(cluster)
-    assert [len(cluster.get(role, [])) for role in ("chief", "worker", "ps")] == [1, workers - 1, servers]
+    assert [len(cluster.get(role, [])) for role in ("chief", "worker", "ps")] == [
+        1,
+        workers - 1,
+        servers,
+    ]
     addresses = [address for role in cluster.values() for address in role]
     assert len(set(addresses)) == len(addresses) == workers + servers
     assert {worker["workers"] for worker in found.values()} == {workers}
@@ -52,7 +63,9 @@ def check_cluster(found: Any, workers: int, servers: int) -> None:
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
 def test_workers_and_a_parameter_server_by_default(mode: str) -> None:
-    """With a parallelism of 2 and nothing set, there is one of each; the server gets no rows and ends with the worker."""
+    """With a parallelism of 2 and nothing set, there is one of each; the server gets no rows and
+    ends with the worker.
+    """
     found = roles(mode, 1003)
     assert ids(found) == list(range(1003))
     check_cluster(found, 1, 1)
@@ -70,7 +83,12 @@ def test_more_processes_than_the_parallelism(mode: str) -> None:
 def test_padding_gives_every_worker_the_same_number_of_rows(mode: str) -> None:
     found = roles(mode, 100, numWorkers=3, numPSs=0, equalSteps="pad")
     (size,) = {len(worker["ids"]) for worker in found.values()}
-    real = [row for worker in found.values() for row, weight in zip(worker["ids"], worker["weights"]) if weight]
+    real = [
+        row
+        for worker in found.values()
+        for row, weight in zip(worker["ids"], worker["weights"])
+        if weight
+    ]
     assert sorted(real) == list(range(100))
     assert size in (34, 35), "two subtasks deal, so the largest share is at most one above the mean"
     assert {weight for worker in found.values() for weight in worker["weights"]} == {0.0, 1.0}
@@ -84,7 +102,10 @@ def test_dropping_gives_every_worker_the_same_number_of_different_rows() -> None
 
 def test_two_groups_at_once() -> None:
     """Both jobs are sent before either is waited for."""
-    running = [linked("btenv", 200 + job, numWorkers=2, numPSs=1).getOutputTable().execute() for job in range(2)]
+    running = [
+        linked("btenv", 200 + job, numWorkers=2, numPSs=1).getOutputTable().execute()
+        for job in range(2)
+    ]
     clusters = set()
     for job, result in enumerate(running):
         with result.collect() as rows:

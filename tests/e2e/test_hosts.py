@@ -1,4 +1,6 @@
-"""Three hosts with one TaskManager of one slot each, as network namespaces: what a group does across real addresses."""
+"""Three hosts with one TaskManager of one slot each, as network namespaces: what a group does
+across real addresses.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def hosts() -> Iterator[Network]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, hosts: Network) -> Iterator[FlinkCluster]:
-    with flink_cluster(tmp_path_factory.mktemp("hosts"), task_managers=3, slots=1, hosts=hosts) as running:
+    with flink_cluster(
+        tmp_path_factory.mktemp("hosts"), task_managers=3, slots=1, hosts=hosts
+    ) as running:
         useRemoteEnv(running.host, running.rest_port, 3)
         yield running
         resetEnv()
@@ -89,7 +93,9 @@ def test_each_host_has_a_task_manager(cluster: FlinkCluster, hosts: Network) -> 
 def test_the_slots_of_the_hosts_are_counted(cluster: FlinkCluster) -> None:
     config = getMLEnv().btenv.get_config()
     check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 0)])
-    with pytest.raises(ConfigurationError, match=r"needs 4 slots at once .* has 3 in all \(3 TaskManagers\)"):
+    with pytest.raises(
+        ConfigurationError, match=r"needs 4 slots at once .* has 3 in all \(3 TaskManagers\)"
+    ):
         check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 1)])
 
 
@@ -105,15 +111,23 @@ def test_each_row_comes_once_and_each_script_runs_on_another_host(
     op.setUserFiles([str(script), *op.getUserFiles()]).setMainScriptFile(str(script))
     env = getMLEnv().btenv
     check(shares(op.linkFrom(sequence(env, rows), sequence(env, 5000))), rows, 3, 3)
-    assert sorted(file.read_text() for file in files.iterdir()) == sorted(host.name for host in hosts.hosts)
+    assert sorted(file.read_text() for file in files.iterdir()) == sorted(
+        host.name for host in hosts.hosts
+    )
 
 
 @pytest.mark.fault("jobs")
-def test_a_restart_brings_all_rows_and_extra_inputs_to_each_host_again(cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
+def test_a_restart_brings_all_rows_and_extra_inputs_to_each_host_again(
+    cluster: FlinkCluster, tmp_path: pathlib.Path
+) -> None:
     script = tmp_path / "fails_once.py"
     script.write_text(FAILS_ONCE.format(folder=str(tmp_path)))
     op = TensorFlow2BatchOp(
-        userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr="x INT", numWorkers=3, numPSs=0
+        userFiles=[str(script)],
+        mainScriptFile=str(script),
+        outputSchemaStr="x INT",
+        numWorkers=3,
+        numPSs=0,
     )
     table_env = getMLEnv().btenv
     table_env.execute_sql("CREATE TEMPORARY TABLE nothing (x INT) WITH ('connector' = 'blackhole')")
@@ -133,8 +147,17 @@ def test_a_restart_brings_all_rows_and_extra_inputs_to_each_host_again(cluster: 
 
 @pytest.mark.tf
 def test_a_group_trains_across_hosts(cluster: FlinkCluster, hosts: Network) -> None:
-    """TensorFlow's own servers and the group line find each other at the addresses that the hosts announce."""
-    op = train_op("full_batch_sgd.py", SGD, numWorkers=3, numPSs=0, userParams={"steps": 30}, hostNetwork=f"{hosts.address}/24")
+    """TensorFlow's own servers and the group line find each other at the addresses that the hosts
+    announce.
+    """
+    op = train_op(
+        "full_batch_sgd.py",
+        SGD,
+        numWorkers=3,
+        numPSs=0,
+        userParams={"steps": 30},
+        hostNetwork=f"{hosts.address}/24",
+    )
     (row,) = points(getMLEnv().stenv, 61).link(op).collectToDataframe().itertuples()
     assert (row.strategy, row.rows) == ("CollectiveAllReduceStrategy", 61)
     assert json.loads(row.weights)[0] > 0.1 > -0.1 > json.loads(row.weights)[1]
@@ -144,14 +167,20 @@ def test_a_group_trains_across_hosts(cluster: FlinkCluster, hosts: Network) -> N
 def test_each_host_brings_the_model_from_the_address_of_model_dir(
     cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path
 ) -> None:
-    """The chief writes it there, from whichever host it runs on. Nothing of it travels with the job that predicts."""
+    """The chief writes it there, from whichever host it runs on. Nothing of it travels with the job
+    that predicts.
+    """
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     env = getMLEnv().btenv
     (tmp_path / "storage").mkdir()
     with webhdfs(tmp_path / "storage", hosts.address) as storage:
         train = TF2TableModelTrainBatchOp(
-            userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0, modelDir=f"{storage.url}/models"
+            userFiles=[],
+            mainScriptFile=str(script),
+            numWorkers=1,
+            numPSs=0,
+            modelDir=f"{storage.url}/models",
         )
         predict = TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE", selectedCols=["x0", "x1"])
         linked = predict.linkFrom(points(env, 5).link(train), points(env, 1000))
@@ -159,26 +188,39 @@ def test_each_host_brings_the_model_from_the_address_of_model_dir(
         found = linked.collectToDataframe()
     assert len(found) == 1000
     np.testing.assert_allclose(found.y, 2 * found.x0 - found.x1, rtol=1e-4, atol=1e-6)
-    assert {host.address for host in hosts.hosts} <= set(storage.readers), "each host brought it by itself"
+    assert {host.address for host in hosts.hosts} <= set(storage.readers), (
+        "each host brought it by itself"
+    )
     no_model_process_is_left()
 
 
 @pytest.mark.tf
-def test_a_model_of_a_stream_takes_over_on_each_host(cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path) -> None:
+def test_a_model_of_a_stream_takes_over_on_each_host(
+    cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path
+) -> None:
     """Flink brings it to one subtask of each."""
     table = MemSourceBatchOp(list(pack(models.scaled(1.0))), "model_id BIGINT, model_info STRING")
     sent = SentModels(tmp_path / "sent")
-    op = TFTableModelPredictStreamOp(table, outputSchemaStr="p DOUBLE", selectedCols=["x", "k"], reservedCols=["id"])
+    op = TFTableModelPredictStreamOp(
+        table, outputSchemaStr="p DOUBLE", selectedCols=["x", "k"], reservedCols=["id"]
+    )
     op.linkFrom(counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES), sent.stream())
 
     def logged() -> list[int]:
         files = cluster.log_folder.glob("taskmanager-*")
-        return [count for count in (file.read_text("utf-8", "replace").count(TOOK_OVER) for file in files) if count]
+        return [
+            count
+            for count in (file.read_text("utf-8", "replace").count(TOOK_OVER) for file in files)
+            if count
+        ]
 
     with running(op) as job:
         job.wait_for(lambda: job.predicts(3.0), "the first model predicts")
         sent.send(list(pack(models.scaled(2.0))))
-        job.wait_for(lambda: sum(logged()) >= len(hosts.hosts), "the second model has taken over on each host")
+        job.wait_for(
+            lambda: sum(logged()) >= len(hosts.hosts),
+            "the second model has taken over on each host",
+        )
         assert logged() == [1] * len(hosts.hosts)
         job.wait_for(lambda: job.predicts(6.0), "the second model predicts")
     ids = [row[0] for row in job.rows]

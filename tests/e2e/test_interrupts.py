@@ -1,7 +1,8 @@
-"""Ctrl-C in a terminal and the interrupt of a notebook: the job ends, nothing of it is left, and the notebook goes on.
+"""Ctrl-C in a terminal and the interrupt of a notebook: the job ends, nothing of it is left, and
+the notebook goes on.
 
-`AKDL_TEST_INTERRUPTS=10` interrupts ten notebook jobs in each phase instead of one in some of them. Every second time another
-thread than the main one gets the signal, as the kernel may choose.
+`AKDL_TEST_INTERRUPTS=10` interrupts ten notebook jobs in each phase instead of one in some of them.
+Every second time another thread than the main one gets the signal, as the kernel may choose.
 """
 
 from __future__ import annotations
@@ -28,7 +29,15 @@ from tests.support.leftovers import DEADLINE_S, is_running, wait_until
 pytestmark = pytest.mark.flink
 
 ROUNDS = int(os.environ.get("AKDL_TEST_INTERRUPTS", "0"))
-EVERY_PHASE = ("starting", "feeding", "training", "exporting", "collecting", "without_script", "streaming")
+EVERY_PHASE = (
+    "starting",
+    "feeding",
+    "training",
+    "exporting",
+    "collecting",
+    "without_script",
+    "streaming",
+)
 PHASES = EVERY_PHASE * ROUNDS or ("training", "without_script", "streaming")
 PATH = os.pathsep.join((str(SCRIPTS.parents[2]), str(SCRIPTS)))
 
@@ -36,7 +45,10 @@ PATH = os.pathsep.join((str(SCRIPTS.parents[2]), str(SCRIPTS)))
 class _Notebook:
     def __init__(self, folder: pathlib.Path) -> None:
         self._manager, self._client = start_new_kernel(
-            kernel_name="python3", cwd=str(folder), env=_variables(folder), startup_timeout=4 * DEADLINE_S
+            kernel_name="python3",
+            cwd=str(folder),
+            env=_variables(folder),
+            startup_timeout=4 * DEADLINE_S,
         )
 
     @property
@@ -70,7 +82,8 @@ class _Notebook:
             self._manager.interrupt_kernel()
             return
         threads = [each.id for each in psutil.Process(self.pid).threads() if each.id != self.pid]
-        hears = next(each for each in threads if not _blocks_interrupts(self.pid, each))  # the kernel chooses such a one, too
+        # the kernel chooses such a one, too
+        hears = next(each for each in threads if not _blocks_interrupts(self.pid, each))
         assert ctypes.CDLL(None).tgkill(self.pid, hears, signal.SIGINT) == 0
 
     def close(self) -> None:
@@ -80,7 +93,9 @@ class _Notebook:
 
 def _blocks_interrupts(pid: int, thread: int) -> bool:
     status = pathlib.Path(f"/proc/{pid}/task/{thread}/status").read_text()
-    (blocked,) = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigBlk:"))
+    (blocked,) = (
+        int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigBlk:")
+    )
     return bool(blocked & 1 << signal.SIGINT - 1)
 
 
@@ -93,7 +108,10 @@ def _scripts_below(pid: int) -> list[int]:
     found = []
     for each in psutil.Process(pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            if any(part.startswith("akdl.") for part in each.cmdline()) and each.status() != psutil.STATUS_ZOMBIE:
+            if (
+                any(part.startswith("akdl.") for part in each.cmdline())
+                and each.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(each.pid)
     return found
 
@@ -107,12 +125,18 @@ def notebook(tmp_path: pathlib.Path) -> Iterator[_Notebook]:
         processes += processes[0].children(recursive=True)
     finally:
         notebook.close()
-    wait_until(lambda: not any(is_running(each.pid) for each in processes), "the kernel and what it started have ended")
+    wait_until(
+        lambda: not any(is_running(each.pid) for each in processes),
+        "the kernel and what it started have ended",
+    )
 
 
 @pytest.mark.fault("jobs", "A notebook runs the next job after an interrupt")
 def test_a_notebook_goes_on_after_interrupts(notebook: _Notebook, tmp_path: pathlib.Path) -> None:
-    assert notebook.end(notebook.begin("import interrupted_jobs; interrupted_jobs.prepare()")) == ("", "")
+    assert notebook.end(notebook.begin("import interrupted_jobs; interrupted_jobs.prepare()")) == (
+        "",
+        "",
+    )
     for number, phase in enumerate(PHASES):
         (tmp_path / "begun").unlink(missing_ok=True)
         cell = notebook.begin(f"interrupted_jobs.run({phase!r})")
@@ -122,7 +146,9 @@ def test_a_notebook_goes_on_after_interrupts(notebook: _Notebook, tmp_path: path
         assert notebook.end(cell)[0] == "KeyboardInterrupt", phase
         print(f"{phase}: the cell ended after {time.monotonic() - begun:.1f} s")
         wait_until(lambda: not _scripts_below(notebook.pid), f"{phase}: no process is left")
-        wait_until(lambda: not list((tmp_path / "tmp").glob("akdl-*")), f"{phase}: no work folder is left")
+        wait_until(
+            lambda: not list((tmp_path / "tmp").glob("akdl-*")), f"{phase}: no work folder is left"
+        )
         assert notebook.end(notebook.begin("print(interrupted_jobs.left())")) == ("", "[]\n"), phase
 
 

@@ -23,8 +23,15 @@ def test_a_cluster_that_no_longer_answers_is_named(tmp_path: pathlib.Path) -> No
     marker = tmp_path / "runs"
     with flink_cluster(tmp_path / "cluster", task_managers=1, slots=1) as cluster:
         # By default each of several calls is tried for ten seconds.
-        useRemoteEnv(cluster.host, cluster.rest_port, 1, config={"rest.retry.max-attempts": 2, "rest.retry.delay": 100})
-        rows = sequence(getMLEnv().btenv, 10).link(script_op("waits.py", "id BIGINT", userParams={"marker": str(marker)}))
+        useRemoteEnv(
+            cluster.host,
+            cluster.rest_port,
+            1,
+            config={"rest.retry.max-attempts": 2, "rest.retry.delay": 100},
+        )
+        rows = sequence(getMLEnv().btenv, 10).link(
+            script_op("waits.py", "id BIGINT", userParams={"marker": str(marker)})
+        )
 
         def kill() -> None:
             wait_until(marker.exists, "the script runs", 3 * DEADLINE_S)

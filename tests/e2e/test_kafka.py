@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from operators import MLEnv, StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, resetEnv, useLocalEnv
+from operators import (
+    MLEnv,
+    StreamOperator,
+    TensorFlow2StreamOp,
+    TFSavedModelPredictStreamOp,
+    resetEnv,
+    useLocalEnv,
+)
 from tests.akdl.serving import models
 from tests.e2e.streams import counting
 from tests.support.kafka import Broker
@@ -21,7 +28,9 @@ ENDS = {"scan.bounded.mode": "latest-offset"}
 
 @pytest.fixture(scope="module")
 def env(kafka: Broker) -> Iterator[MLEnv]:
-    yield useLocalEnv(2, config={"jars": ["kafka", "avro"], "taskmanager.memory.managed.size": "512m"})
+    yield useLocalEnv(
+        2, config={"jars": ["kafka", "avro"], "taskmanager.memory.managed.size": "512m"}
+    )
     resetEnv()
 
 
@@ -40,9 +49,7 @@ def doubles(task_config: Any) -> None:
 @pytest.mark.tf
 def test_keys_and_headers_through_a_script(env: MLEnv, kafka: Broker) -> None:
     table_env = env.stenv
-    columns = (
-        "id BIGINT, price FLOAT, k STRING, headers MAP<STRING, BYTES> METADATA, part INT METADATA FROM 'partition' VIRTUAL"
-    )
+    columns = "id BIGINT, price FLOAT, k STRING, headers MAP<STRING, BYTES> METADATA, part INT METADATA FROM 'partition' VIRTUAL"
     keyed = {"key.format": "raw", "key.fields": "k", "value.fields-include": "EXCEPT_KEY", **ENDS}
     for name, form in {"clicks": "json", "scores": "avro"}.items():
         topic = f"keyed_{name}"  # the docs have topics of these names
@@ -53,16 +60,23 @@ def test_keys_and_headers_through_a_script(env: MLEnv, kafka: Broker) -> None:
         f"INSERT INTO clicks SELECT id, CAST(id AS FLOAT) / 2, k, {header} FROM (SELECT id, CONCAT('k', CAST(MOD(id, 50) AS STRING)) "
         f"AS k, CONCAT('web', CAST(MOD(id, 3) AS STRING)) AS source FROM counting_{ROWS}_1000000000)"
     ).wait()
-    clicks = table_env.sql_query("SELECT id, price, k, DECODE(headers['source'], 'UTF-8') AS source FROM clicks")
+    clicks = table_env.sql_query(
+        "SELECT id, price, k, DECODE(headers['source'], 'UTF-8') AS source FROM clicks"
+    )
     script = TensorFlow2StreamOp(
-        mainScriptFile=doubles, outputSchemaStr="id BIGINT, price FLOAT, k STRING, source STRING", numWorkers=2, numPSs=0
+        mainScriptFile=doubles,
+        outputSchemaStr="id BIGINT, price FLOAT, k STRING, source STRING",
+        numWorkers=2,
+        numPSs=0,
     )
     StreamOperator.fromTable(clicks).link(script)
     table_env.create_temporary_view("doubled", script.getOutputTable())
     table_env.execute_sql(f"INSERT INTO scores SELECT id, price, k, {header} FROM doubled").wait()
 
     found = rows(env, "scores", "id, price, k, DECODE(headers['source'], 'UTF-8'), part")
-    assert sorted(row[:4] for row in found) == [(i, float(i), f"k{i % 50}", f"web{i % 3}") for i in range(ROWS)]
+    assert sorted(row[:4] for row in found) == [
+        (i, float(i), f"k{i % 50}", f"web{i % 3}") for i in range(ROWS)
+    ]
     before = dict(rows(env, "clicks", "DISTINCT k, part"))
     assert {row[2]: row[4] for row in found} == before and set(before.values()) == {0, 1, 2}
 
@@ -73,19 +87,36 @@ def test_tombstones_through_a_predictor(env: MLEnv, kafka: Broker) -> None:
     table_env = env.stenv
     upsert = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json", **ENDS}
     for name, column in (("sums", "s FLOAT"), ("predicted", "p FLOAT")):
-        kafka.table(table_env, name, f"id BIGINT, {column}, PRIMARY KEY (id) NOT ENFORCED", **upsert)
-        raw = {"key.format": "json", "key.fields": "id", "value.format": "raw", "value.fields-include": "EXCEPT_KEY", **ENDS}
+        kafka.table(
+            table_env, name, f"id BIGINT, {column}, PRIMARY KEY (id) NOT ENFORCED", **upsert
+        )
+        raw = {
+            "key.format": "json",
+            "key.fields": "id",
+            "value.format": "raw",
+            "value.fields-include": "EXCEPT_KEY",
+            **ENDS,
+        }
         kafka.table(table_env, f"{name}_messages", "id BIGINT, message STRING", topic=name, **raw)
     table_env.execute_sql(
         "INSERT INTO sums SELECT id, SUM(x) FROM (VALUES (1, CAST(5 AS FLOAT)), (2, 7), (1, -5)) AS events (id, x) "
         "GROUP BY id HAVING SUM(x) > 0"
     ).wait()
     assert rows(env, "sums_messages", "COUNT(*), COUNT(message)")[-1] == (3, 2)
-    fed = table_env.sql_query("SELECT id, id AS k, ARRAY[s, CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x FROM sums")
+    fed = table_env.sql_query(
+        "SELECT id, id AS k, ARRAY[s, CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x FROM sums"
+    )
     predictor = TFSavedModelPredictStreamOp(
-        modelPath=models.scaled(2.0), outputSchemaStr="p FLOAT", selectedCols=["x", "k"], reservedCols=["id"]
+        modelPath=models.scaled(2.0),
+        outputSchemaStr="p FLOAT",
+        selectedCols=["x", "k"],
+        reservedCols=["id"],
     )
     StreamOperator.fromTable(fed).link(predictor).select("id, p").insertInto("predicted")
     found = rows(env, "predicted_messages")
-    assert Counter(found) == {(1, '{"id":1,"p":10.0}'): 1, (1, None): 1, (2, '{"id":2,"p":14.0}'): 1}
+    assert Counter(found) == {
+        (1, '{"id":1,"p":10.0}'): 1,
+        (1, None): 1,
+        (2, '{"id":2,"p":14.0}'): 1,
+    }
     assert found.index((1, None)) > found.index((1, '{"id":1,"p":10.0}'))

@@ -1,4 +1,6 @@
-"""Event time of a real Kafka through a script: partitions that lag or are idle, watermark alignment, and an hour of backlog."""
+"""Event time of a real Kafka through a script: partitions that lag or are idle, watermark
+alignment, and an hour of backlog.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Messages:
         self._draw = random.Random(5)
 
     def send(self, starts: dict[str, int], minutes: int) -> None:
-        """Send messages of some minutes, from the start of each key on, up to 4 seconds out of order."""
+        """Send messages of some minutes, from the start of each key on, up to 4 seconds out of
+        order.
+        """
         first, lines = sum(map(len, self._minutes.values())), []
         for number in range(minutes * PER_MINUTE):
             for place, (key, start) in enumerate(starts.items()):
@@ -56,16 +60,24 @@ class Messages:
 
     def windows(self, until: int) -> dict[int, Window]:
         """Windows before a minute as they should be."""
-        return {minute: (len(ids), len(set(ids)), sum(ids)) for minute, ids in self._minutes.items() if minute < until}
+        return {
+            minute: (len(ids), len(set(ids)), sum(ids))
+            for minute, ids in self._minutes.items()
+            if minute < until
+        }
 
 
 @pytest.mark.fault(
-    "data", "Partitions of Kafka lag, are or become idle, and wait for each other: windows behind a script lose no row"
+    "data",
+    "Partitions of Kafka lag, are or become idle, and wait for each other: windows behind a script lose no row",
 )
-def test_windows_of_partitions_that_lag_and_are_idle(env: MLEnv, kafka: Broker, tmp_path: pathlib.Path) -> None:
+def test_windows_of_partitions_that_lag_and_are_idle(
+    env: MLEnv, kafka: Broker, tmp_path: pathlib.Path
+) -> None:
     """The two hours of two partitions wait when the job starts; then one of them goes on alone."""
     tables = env.stenv
-    tables.get_config().set("table.exec.source.idle-timeout", "10 s")  # longer than a busy machine takes to read one
+    # longer than a busy machine takes to read one
+    tables.get_config().set("table.exec.source.idle-timeout", "10 s")
     kafka.table(tables, "sent", "id BIGINT, ms BIGINT, k STRING", topic="timed", **KEYED)
     messages = Messages(tables, "sent", tmp_path)
     messages.send({AHEAD: 60, BEHIND: 0}, 60)
@@ -75,9 +87,12 @@ def test_windows_of_partitions_that_lag_and_are_idle(env: MLEnv, kafka: Broker, 
     }  # fmt: skip
     columns = "id BIGINT, ms BIGINT, k STRING, t AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR t AS t - INTERVAL '5' SECOND"
     kafka.table(tables, "timed", columns, **KEYED, **aligned)
-    # As a stream, so that the windows before and behind the script share one source, and what it takes for idle.
+    # As a stream, so that the windows before and behind the script share one source, and what it
+    # takes for idle.
     before = with_event_time(tables, tables.sql_query("SELECT id, t FROM timed"), WATERMARK)
-    op = script(2, outputSchemaStr=f"id BIGINT, t TIMESTAMP_LTZ(3), WATERMARK FOR {' AS '.join(WATERMARK)}")
+    op = script(
+        2, outputSchemaStr=f"id BIGINT, t TIMESTAMP_LTZ(3), WATERMARK FOR {' AS '.join(WATERMARK)}"
+    )
     behind = StreamOperator.fromTable(before).link(op).getOutputTable()
     windows = []
     for name, table in {"before": before, "behind": behind}.items():
@@ -91,13 +106,16 @@ def test_windows_of_partitions_that_lag_and_are_idle(env: MLEnv, kafka: Broker, 
     with result.collect() as rows:
 
         def collect(wanted: dict[int, Window]) -> None:
-            """Take windows until all of them have come from both; windows of a minute come from either subtask, in no order."""
+            """Take windows until all of them have come from both; windows of a minute come from
+            either subtask, in no order.
+            """
             while not all(wanted.keys() <= each.keys() for each in found.values()):
                 name, minute, *values = next(rows)
                 assert minute not in found[name]
                 found[name][minute] = tuple(values)
 
-        wanted = messages.windows(119)  # those before the watermark, when all partitions have become idle
+        # those before the watermark, when all partitions have become idle
+        wanted = messages.windows(119)
         collect(wanted)
         assert found == dict.fromkeys(found, wanted)
         messages.send({AHEAD: 120}, 10)

@@ -1,7 +1,9 @@
-"""Kafka to Kafka while parts of the job and the broker are killed: a reader of committed messages counts the ids at both ends.
+"""Kafka to Kafka while parts of the job and the broker are killed: a reader of committed messages
+counts the ids at both ends.
 
-CI has one kill of each of the first three kinds. `make test-kafka` takes half a minute for each of any number, and `make soak-kafka`
-an hour with many messages and new models; benchmarks/README.md has the results.
+CI has one kill of each of the first three kinds. `make test-kafka` takes half a minute for each of
+any number, and `make soak-kafka` an hour with many messages and new models; benchmarks/README.md
+has the results.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ import psutil
 import pytest
 
 from akdl.serving.model_stream import publish
-from operators import StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, resetEnv, useLocalEnv, useRemoteEnv
+from operators import (
+    StreamOperator,
+    TensorFlow2StreamOp,
+    TFSavedModelPredictStreamOp,
+    resetEnv,
+    useLocalEnv,
+    useRemoteEnv,
+)
 from tests.akdl.serving import models
 from tests.e2e.jobs import SCRIPTS
 from tests.e2e.streams import counting
@@ -33,7 +42,9 @@ from tests.support.leftovers import DEADLINE_S, is_running, wait_until
 KILLS = int(os.environ.get("AKDL_TEST_KILLS", "3"))
 SOAK_S = float(os.environ.get("AKDL_TEST_SOAK_S", "0"))
 KILL_MINUTES = int(os.environ.get("AKDL_TEST_KILL_MINUTES", "5"))
-KINDS = os.environ.get("AKDL_TEST_KINDS", "process,Python worker,TaskManager,broker,JobManager").split(",")
+KINDS = os.environ.get(
+    "AKDL_TEST_KINDS", "process,Python worker,TaskManager,broker,JobManager"
+).split(",")
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.own_processes]
 COLUMNS = "id BIGINT, p BIGINT, t TIMESTAMP_LTZ(3)"
 SENT = "sent TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL"
@@ -55,19 +66,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
 
 
 def processes(kind: str) -> list[psutil.Process]:
-    """Return the processes of a kind; the one that forks Pythons for other tests has the name of what it forks."""
+    """Return the processes of a kind; the one that forks Pythons for other tests has the name of
+    what it forks.
+    """
     found = []
     for each in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             command = " ".join(each.cmdline())
-            is_part = any(word in command for word in WORDS[kind]) and "python_forks.py" not in command
+            is_part = (
+                any(word in command for word in WORDS[kind]) and "python_forks.py" not in command
+            )
             if is_part and each.status() != psutil.STATUS_ZOMBIE:
                 found.append(each)
     return found
 
 
 def memory() -> dict[str, int]:
-    """Megabytes of the parts of a soak; those of this program and its JVM have no other jobs than the one that sends."""
+    """Megabytes of the parts of a soak; those of this program and its JVM have no other jobs than
+    the one that sends.
+    """
     found = {kind: sum(each.memory_info().rss for each in processes(kind)) >> 20 for kind in WORDS}
     return {"program": psutil.Process().memory_info().rss >> 20, **found}
 
@@ -91,36 +108,51 @@ def learns(task_config: Any) -> None:
 
 
 class Flow:
-    """A stream of ids in Kafka, and a job that sends them through a predictor and two scripts to topics of their own.
+    """A stream of ids in Kafka, and a job that sends them through a predictor and two scripts to
+    topics of their own.
 
     One script counts its rows; the other one trains a Keras model with the rows of one partition.
     """
 
-    def __init__(self, kafka: Broker, cluster: FlinkCluster, folder: pathlib.Path, name: str, per_second: int) -> None:
+    def __init__(
+        self, kafka: Broker, cluster: FlinkCluster, folder: pathlib.Path, name: str, per_second: int
+    ) -> None:
         self.kafka, self.cluster, self.draw = kafka, cluster, random.Random(7)
         self.here = useLocalEnv(1, config={"jars": ["kafka"]})
         self.topics = {each: f"{name}_{each}" for each in ("ids", "once", "learnt", "weights")}
         self.works = {each: folder / f"{each}.works" for each in ("learnt", "weights")}
         self.folder, self.models = folder, folder / "models"
         self.models.mkdir()
-        ends = {"scan.bounded.mode": "latest-offset", "properties.isolation.level": "read_committed"}
-        small = {"properties.batch.size": "1000"}  # a producer goes to another partition behind each batch
+        ends = {
+            "scan.bounded.mode": "latest-offset",
+            "properties.isolation.level": "read_committed",
+        }
+        # a producer goes to another partition behind each batch
+        small = {"properties.batch.size": "1000"}
         kafka.table(self.here.stenv, "fed", "id BIGINT", topic=self.topics["ids"], **small)
         for table, topic in self.topics.items():
             columns = f"id BIGINT, {PLACE}" if table == "ids" else COLUMNS
             kafka.table(self.here.stenv, f"{table}_read", f"{columns}, {SENT}", topic=topic, **ends)
-        tens = counting(self.here.stenv, 3 * 10**6, per_second // 10)  # which Flink holds in memory, all of them
+        # which Flink holds in memory, all of them
+        tens = counting(self.here.stenv, 3 * 10**6, per_second // 10)
         self.here.stenv.create_temporary_view("tens", tens.getOutputTable())
         # An array that names no column of `tens` makes a join that keeps all of its rows.
         ten = ", ".join(f"id * 10 + {n}" for n in range(10))
         ids = f"SELECT n FROM tens CROSS JOIN UNNEST(ARRAY[{ten}]) AS ones (n)"
         self.feed = self.here.stenv.execute_sql(f"INSERT INTO fed {ids}").get_job_client()
 
-        config = {**checkpoints(folder), "execution.checkpointing.interval": "1 s", "jars": ["kafka"]}
+        config = {
+            **checkpoints(folder),
+            "execution.checkpointing.interval": "1 s",
+            "jars": ["kafka"],
+        }
         config["restart-strategy.fixed-delay.attempts"] = "100000"
         there = useRemoteEnv(cluster.host, cluster.rest_port, 2, config=config).stenv
         kafka.table(there, "ids", f"id BIGINT, {PLACE}, {SENT}", topic=self.topics["ids"])
-        once = {"sink.delivery-guarantee": "exactly-once", "properties.transaction.timeout.ms": "600000"}
+        once = {
+            "sink.delivery-guarantee": "exactly-once",
+            "properties.transaction.timeout.ms": "600000",
+        }
         for table in ("once", *self.works):
             prefix = {"sink.transactional-id-prefix": f"{name}_{table}"}
             kafka.table(there, table, COLUMNS, topic=self.topics[table], **once, **prefix)
@@ -131,54 +163,77 @@ class Flow:
         )  # fmt: skip
         StreamOperator.fromTable(there.sql_query(f"SELECT {fed} FROM ids")).link(predictor)
         ends_of = {"once": predictor}
-        for table, script, which in (("learnt", learns, "TRUE"), ("weights", KERAS_SCRIPT, "part = 0")):
+        for table, script, which in (
+            ("learnt", learns, "TRUE"),
+            ("weights", KERAS_SCRIPT, "part = 0"),
+        ):
             ends_of[table] = TensorFlow2StreamOp(
                 mainScriptFile=script, userFiles=[script] if script is KERAS_SCRIPT else [], outputSchemaStr=COLUMNS,
                 numWorkers=1, numPSs=0, saveEvery=1.0, userParams={"works": str(self.works[table])},
             )  # fmt: skip
-            StreamOperator.fromTable(there.sql_query(f"SELECT id, sent AS t FROM ids WHERE {which}")).link(ends_of[table])
+            StreamOperator.fromTable(
+                there.sql_query(f"SELECT id, sent AS t FROM ids WHERE {which}")
+            ).link(ends_of[table])
         statements = there.create_statement_set()
         for table, op in ends_of.items():
             there.create_temporary_view(f"to_{table}", op.getOutputTable())
-            statements.add_insert_sql(f"INSERT INTO {table} SELECT id, CAST(p AS BIGINT), t FROM to_{table}")
+            statements.add_insert_sql(
+                f"INSERT INTO {table} SELECT id, CAST(p AS BIGINT), t FROM to_{table}"
+            )
         self.job = statements.execute().get_job_client()
         self.wait_for_work("at the start")
 
     def last_checkpoint(self) -> int:
         """The number of the last checkpoint; 0 while the JobManager is away."""
         with suppress(OSError):
-            found = self.cluster.rest(f"/jobs/{self.job.get_job_id()}/checkpoints")["latest"]["completed"]
+            found = self.cluster.rest(f"/jobs/{self.job.get_job_id()}/checkpoints")["latest"][
+                "completed"
+            ]
             return int(found["id"]) if found else 0
         return 0
 
     def checkpoint(self, when: str, more: int = 2) -> None:
         """Wait for more checkpoints."""
         start = self.last_checkpoint()
-        wait_until(lambda: self.last_checkpoint() >= start + more, f"checkpoints complete {when}", 8 * DEADLINE_S)
+        wait_until(
+            lambda: self.last_checkpoint() >= start + more,
+            f"checkpoints complete {when}",
+            8 * DEADLINE_S,
+        )
 
     def wait_for_work(self, when: str) -> None:
         """Wait until both scripts have learnt a batch, so that the next kill interrupts them."""
         since = time.time()
 
         def work() -> bool:
-            return all(path.exists() and path.stat().st_mtime > since for path in self.works.values())
+            return all(
+                path.exists() and path.stat().st_mtime > since for path in self.works.values()
+            )
 
         wait_until(work, f"both scripts work {when}", 8 * DEADLINE_S)
 
     def kill(self, kind: str) -> None:
-        """Kill one part, start another one where nothing else does, and wait until the job works again."""
+        """Kill one part, start another one where nothing else does, and wait until the job works
+        again.
+        """
         start = self.last_checkpoint()
         if kind == "broker":
             self.kafka.kill()
             self.kafka.start()
         else:
-            found = self.draw.choice([each for each in processes(kind) if kind != "TaskManager" or each.children()])
+            found = self.draw.choice(
+                [each for each in processes(kind) if kind != "TaskManager" or each.children()]
+            )
             below = found.children(recursive=True)
             found.kill()
             if kind in ("TaskManager", "JobManager"):
                 self.cluster.start(kind.lower())
         when = f"after the death of a {kind}"
-        wait_until(lambda: self.last_checkpoint() >= start + 3, f"checkpoints complete {when}", 8 * DEADLINE_S)
+        wait_until(
+            lambda: self.last_checkpoint() >= start + 3,
+            f"checkpoints complete {when}",
+            8 * DEADLINE_S,
+        )
         self.wait_for_work(when)
         if kind == "TaskManager":
             wait_until(
@@ -195,19 +250,24 @@ class Flow:
         ).to_pandas()
 
     def check(self) -> str:
-        """End the feed and the job; compare the topics and the weights, and return what was found."""
+        """End the feed and the job; compare the topics and the weights, and return what was
+        found.
+        """
         since = time.time() - 120
         self.feed.cancel().result()
         ids = self.read("ids", "id, part, place").sort_values("place")
         assert ids["id"].is_unique, "the stream of ids itself has some twice"
         one = ids[ids["part"] == 0]["id"].to_numpy()
-        one = one[: len(one) // BATCH * BATCH]  # the script still waits for the rest of the last batch
+        # the script still waits for the rest of the last batch
+        one = one[: len(one) // BATCH * BATCH]
         wanted = {"once": ids["id"].to_numpy(), "learnt": ids["id"].to_numpy(), "weights": one}
         last_of_parts = ids.groupby("part").tail(1)["id"]
         last = {"once": last_of_parts, "learnt": last_of_parts, "weights": one[-1:]}
 
         def all_there() -> bool:
-            return all(set(each) <= set(self.read(name, since=since)["id"]) for name, each in last.items())
+            return all(
+                set(each) <= set(self.read(name, since=since)["id"]) for name, each in last.items()
+            )
 
         with suppress(AssertionError):
             wait_until(all_there, "the last ids are in all topics", 8 * DEADLINE_S)
@@ -218,7 +278,9 @@ class Flow:
         doubled = {name: int(each["id"].duplicated().sum()) for name, each in found.items()}
         text = f"{len(ids)} messages, {len(one)} of them in batches of a model: lost {lost}, doubled {doubled}"
         assert not any(lost.values()) and not any(doubled.values()), text
-        assert sorted(found["learnt"]["p"]) == list(range(1, len(ids) + 1)), "each id has changed the state once"
+        assert sorted(found["learnt"]["p"]) == list(range(1, len(ids) + 1)), (
+            "each id has changed the state once"
+        )
         weights = found["weights"].set_index("id")["p"][one].to_numpy().view(np.float32)
         difference = float(np.abs(weights - self.undisturbed(one)).max())
         text += f", largest difference of weights after any batch {difference}"
@@ -229,11 +291,16 @@ class Flow:
         """Return the weights after each batch of a process of its own that learns these ids."""
         given, made = self.folder / "ids.npy", self.folder / "weights.npy"
         np.save(given, ids)
-        subprocess.run([sys.executable, KERAS_SCRIPT, str(given), str(made)], check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, KERAS_SCRIPT, str(given), str(made)], check=True, capture_output=True
+        )
         return np.load(made).view(np.float32)
 
 
-@pytest.mark.fault("jobs", "Kafka behind predictors and scripts that learn has each row once, learnt once, whatever is killed")
+@pytest.mark.fault(
+    "jobs",
+    "Kafka behind predictors and scripts that learn has each row once, learnt once, whatever is killed",
+)
 @pytest.mark.timeout(900 + KILLS * 90)
 def test_kafka_has_each_row_once_and_models_learn_it_once_after_kills(
     kafka: Broker, cluster: FlinkCluster, tmp_path: pathlib.Path
@@ -242,14 +309,19 @@ def test_kafka_has_each_row_once_and_models_learn_it_once_after_kills(
     for number in range(KILLS):
         began = time.monotonic()
         flow.kill(KINDS[number % len(KINDS)])
-        print(f"kill {number + 1}, {KINDS[number % len(KINDS)]}: {time.monotonic() - began:.0f} s until all works", flush=True)
+        print(
+            f"kill {number + 1}, {KINDS[number % len(KINDS)]}: {time.monotonic() - began:.0f} s until all works",
+            flush=True,
+        )
     print(f"{KILLS} kills of {', '.join(KINDS)}, {flow.check()}")
     resetEnv()
 
 
 @pytest.mark.skipif(not SOAK_S, reason="takes an hour: make soak-kafka")
 def test_soak(kafka: Broker, cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
-    """5,000 messages a second, a new model each minute, a kill every five minutes; memory and times are printed."""
+    """5,000 messages a second, a new model each minute, a kill every five minutes; memory and times
+    are printed.
+    """
     flow, end, minute = Flow(kafka, cluster, tmp_path, "soak", 5000), time.monotonic() + SOAK_S, 0
     while time.monotonic() < end:
         minute += 1
@@ -258,14 +330,18 @@ def test_soak(kafka: Broker, cluster: FlinkCluster, tmp_path: pathlib.Path) -> N
             kind = KINDS[minute // KILL_MINUTES % len(KINDS)]
             began = time.monotonic()
             flow.kill(kind)
-            print(f"minute {minute}: a {kind} was killed, {time.monotonic() - began:.0f} s until checkpoints complete")
+            print(
+                f"minute {minute}: a {kind} was killed, {time.monotonic() - began:.0f} s until checkpoints complete"
+            )
         time.sleep(60)
         print(f"minute {minute}: MB {memory()}, checkpoint {flow.last_checkpoint()}", flush=True)
     print(f"{minute} minutes, {flow.check()}")
     found = flow.read("once", "id, p, t, sent", "MOD(id, 100) = 0")
     found["ms"] = (found["sent"] - found["t"]).dt.total_seconds() * 1000
     for number, (_, part) in enumerate(found.groupby(found["t"].dt.floor("min"))):
-        print(f"minute {number}: ms from topic to topic {times(part['ms'])}, models {sorted(set(part['p']))}")
+        print(
+            f"minute {number}: ms from topic to topic {times(part['ms'])}, models {sorted(set(part['p']))}"
+        )
     print(f"ms from topic to topic: {times(found['ms'])}")
     assert found["p"].max() == minute + 1, "the last model has taken over"
     resetEnv()

@@ -1,7 +1,8 @@
-"""A script of `awf_*` callbacks as the main script of an operator: trained, evaluated and applied on Flink tables.
+"""A script of `awf_*` callbacks as the main script of an operator: trained, evaluated and applied
+on Flink tables.
 
-Rows reach a worker in no fixed order. Where weights are compared, a step takes all rows, so that only the order of sums in
-float32 differs: within 1e-5.
+Rows reach a worker in no fixed order. Where weights are compared, a step takes all rows, so that
+only the order of sums in float32 differs: within 1e-5.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
-from tests.akdl.keras.support import MLP_ARGS, SCRIPTS, WIDE_DEEP_OPTIMIZERS, save, script, weights_in, wide_deep_by_hand
+from tests.akdl.keras.support import (
+    MLP_ARGS,
+    SCRIPTS,
+    WIDE_DEEP_OPTIMIZERS,
+    save,
+    script,
+    weights_in,
+    wide_deep_by_hand,
+)
 from tests.e2e.jobs import points
 from tests.support.tf_group import ROOT
 
@@ -57,9 +66,16 @@ def _local_env() -> None:
 
 def test_a_runner_that_the_script_is_not_written_for() -> None:
     train = TF2TableModelTrainBatchOp(
-        userFiles=[SCRIPT], mainScriptFile=SCRIPT, userParams={"config": CONFIG, "runner": "estimator"}, numWorkers=1, numPSs=0
+        userFiles=[SCRIPT],
+        mainScriptFile=SCRIPT,
+        userParams={"config": CONFIG, "runner": "estimator"},
+        numWorkers=1,
+        numPSs=0,
     )
-    with pytest.raises(TaskError, match="user parameter 'runner': .*rows.py holds no functions of the kind estimator"):
+    with pytest.raises(
+        TaskError,
+        match="user parameter 'runner': .*rows.py holds no functions of the kind estimator",
+    ):
         points(getMLEnv().btenv, 5).link(train).collectToDataframe()
 
 
@@ -72,7 +88,14 @@ def callbacks_op(op: type, *files: Any, workers: int = 1, **params: Any) -> Any:
     """Return an operator with the callbacks in the first file."""
     schema = {"outputSchemaStr": params.pop("schema")} if "schema" in params else {}
     names = [str(SCRIPTS / file) for file in files]
-    return op(userFiles=names, mainScriptFile=names[0], userParams=params, numWorkers=workers, numPSs=0, **schema)
+    return op(
+        userFiles=names,
+        mainScriptFile=names[0],
+        userParams=params,
+        numWorkers=workers,
+        numPSs=0,
+        **schema,
+    )
 
 
 TYPES = {"id": "BIGINT", "x": "ARRAY<FLOAT>", "label": "INT"}
@@ -87,7 +110,13 @@ def values() -> dict[Any, Any]:
 
 def mlp_config(**more: Any) -> dict[str, Any]:
     sgd = {"name": "SGD", "args": {"learning_rate": 0.5}}
-    config = {"model_args": MLP_ARGS, "train_data_args": FILE, "val_data_args": FILE, "batch_size": ROWS, "seed": 5}
+    config = {
+        "model_args": MLP_ARGS,
+        "train_data_args": FILE,
+        "val_data_args": FILE,
+        "batch_size": ROWS,
+        "seed": 5,
+    }
     return {**config, "optimizer": sgd, "loss": "binary_crossentropy", "metrics": ["AUC"], **more}
 
 
@@ -112,14 +141,20 @@ def test_mlp_two_workers_begin_one_goes_on_and_the_model_table_predicts(
         config = mlp_config(epochs=epochs, callbacks=[checkpoints])
         files = ("mlp_rows.py", "mlp.py")
         return callbacks_op(
-            TF2TableModelTrainBatchOp, *files, workers=workers, config=config, CHECKPOINTS=str(tmp_path / "checkpoints")
+            TF2TableModelTrainBatchOp,
+            *files,
+            workers=workers,
+            config=config,
+            CHECKPOINTS=str(tmp_path / "checkpoints"),
         )
 
     rows.link(op(2, 4)).collectToDataframe()
     last = max((tmp_path / "checkpoints").iterdir())
     written = last.stat().st_mtime_ns
     predict = TFTableModelPredictBatchOp(outputSchemaStr="output FLOAT", selectedCols=["input"])
-    found = predict.linkFrom(rows.link(op(1, 6)), rows.select("id, x AS `input`")).collectToDataframe()
+    found = predict.linkFrom(
+        rows.link(op(1, 6)), rows.select("id, x AS `input`")
+    ).collectToDataframe()
     assert last.stat().st_mtime_ns == written, "the training began anew"
     for ours, theirs in zip(weights_in(tmp_path / "checkpoints"), trained.get_weights()):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
@@ -130,14 +165,23 @@ def test_mlp_two_workers_begin_one_goes_on_and_the_model_table_predicts(
 def op_of_two_workers(task: str, schema: str, config: dict[str, Any], model: str) -> Any:
     """Return an operator that does something with the model in a folder."""
     files = ("mlp_rows.py", "mlp.py")
-    return callbacks_op(TensorFlow2BatchOp, *files, workers=2, schema=schema, task=task, config=config, MODEL=model)
+    return callbacks_op(
+        TensorFlow2BatchOp, *files, workers=2, schema=schema, task=task, config=config, MODEL=model
+    )
 
 
 @pytest.mark.slow
-def test_mlp_evaluation_by_two_workers(values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path) -> None:
+def test_mlp_evaluation_by_two_workers(
+    values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path
+) -> None:
     import tensorflow as tf
 
-    config = {"models": [{"name": "m", "path": "${MODEL}$"}], "test_data_args": FILE, "batch_size": 16, "metrics": ["AUC"]}
+    config = {
+        "models": [{"name": "m", "path": "${MODEL}$"}],
+        "test_data_args": FILE,
+        "batch_size": 16,
+        "metrics": ["AUC"],
+    }
     model = save(trained, tmp_path / "model")
     op = op_of_two_workers("evaluate", "model STRING, metric STRING, `value` DOUBLE", config, model)
     found = table(values, TYPES).link(op).collectToDataframe()
@@ -150,9 +194,18 @@ def test_mlp_evaluation_by_two_workers(values: dict[Any, Any], trained: Any, tmp
 
 
 @pytest.mark.slow
-def test_mlp_prediction_by_two_workers(values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path) -> None:
-    config = {"model": {"name": "m", "path": "${MODEL}$"}, "predict_data_args": FILE, "batch_size": 16, "keep": ["id"]}
-    op = op_of_two_workers("predict", "id BIGINT, prediction FLOAT", config, save(trained, tmp_path / "model"))
+def test_mlp_prediction_by_two_workers(
+    values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path
+) -> None:
+    config = {
+        "model": {"name": "m", "path": "${MODEL}$"},
+        "predict_data_args": FILE,
+        "batch_size": 16,
+        "keep": ["id"],
+    }
+    op = op_of_two_workers(
+        "predict", "id BIGINT, prediction FLOAT", config, save(trained, tmp_path / "model")
+    )
     found = table(values, TYPES).link(op).collectToDataframe().sort_values("id")
     assert found.id.tolist() == list(range(ROWS))
     np.testing.assert_allclose(found.prediction, trained(values["x"]).numpy()[:, 0], atol=1e-6)
@@ -187,13 +240,23 @@ def test_ranknet_on_pairs_with_weights_serves_its_ranker(tmp_path: pathlib.Path)
     x = random.normal(size=(200, 6)).astype(np.float32)
     score = x @ random.normal(size=6)
     grade = np.digitize(score, np.quantile(score, [0.25, 0.5, 0.75])) - 1
-    one, two = np.array([pair for pair in random.integers(200, size=(3000, 2)) if grade[pair[0]] != grade[pair[1]]]).T
+    one, two = np.array(
+        [pair for pair in random.integers(200, size=(3000, 2)) if grade[pair[0]] != grade[pair[1]]]
+    ).T
     ids = np.array([f"d{number}" for number in range(200)])
     values = {"label": (grade[one] > grade[two]).astype(np.float32)}
     types = {"label": "FLOAT"}
     for number, chosen in (("1", one), ("2", two)):
-        values.update({f"id_{number}": ids[chosen], f"x_{number}": x[chosen], f"grade_{number}": grade[chosen]})
-        types.update({f"id_{number}": "STRING", f"x_{number}": "ARRAY<FLOAT>", f"grade_{number}": "INT"})
+        values.update(
+            {
+                f"id_{number}": ids[chosen],
+                f"x_{number}": x[chosen],
+                f"grade_{number}": grade[chosen],
+            }
+        )
+        types.update(
+            {f"id_{number}": "STRING", f"x_{number}": "ARRAY<FLOAT>", f"grade_{number}": "INT"}
+        )
     config = {
         "model_args": {"name": "ranknet", "input_size": 6},
         "train_data_args": FILE,
@@ -211,10 +274,20 @@ def test_ranknet_on_pairs_with_weights_serves_its_ranker(tmp_path: pathlib.Path)
             {"name": "checkpoint", "args": {"path": str(tmp_path / "checkpoints")}},
         ],
     }
-    train = callbacks_op(TF2TableModelTrainBatchOp, "ranknet_rows.py", RANKNET, RANKNET_MODEL, config=config)
-    documents = table({"id": np.arange(200), "digits": x}, {"id": "BIGINT", "digits": "ARRAY<FLOAT>"})
-    predict = TFTableModelPredictBatchOp(outputSchemaStr="predictions FLOAT", selectedCols=["digits"])
-    found = predict.linkFrom(table(values, types).link(train), documents).collectToDataframe().sort_values("id")
+    train = callbacks_op(
+        TF2TableModelTrainBatchOp, "ranknet_rows.py", RANKNET, RANKNET_MODEL, config=config
+    )
+    documents = table(
+        {"id": np.arange(200), "digits": x}, {"id": "BIGINT", "digits": "ARRAY<FLOAT>"}
+    )
+    predict = TFTableModelPredictBatchOp(
+        outputSchemaStr="predictions FLOAT", selectedCols=["digits"]
+    )
+    found = (
+        predict.linkFrom(table(values, types).link(train), documents)
+        .collectToDataframe()
+        .sort_values("id")
+    )
     served = found.predictions.to_numpy()
     model = load_module(str(RANKNET)).awf_create_model_fn("ranknet", 6)
     model.set_weights(weights_in(tmp_path / "checkpoints"))

@@ -46,7 +46,9 @@ def kind(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> kinds.Kind:
 
 
 def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) -> None:
-    two, three, *_ = kind.scaled(two=2.0, three=3.0, keys__a=4.0, keys__b=5.0, newer__1717171717=6.0)
+    two, three, *_ = kind.scaled(
+        two=2.0, three=3.0, keys__a=4.0, keys__b=5.0, newer__1717171717=6.0
+    )
     params: dict[str, Any] = {
         **kind.params, "outputSchemaStr": "y DOUBLE", "selectedCols": ["x"], "reservedCols": ["id"], "errorCol": "why",
         "inferTimeout": 60.0, "modelCol": "m",
@@ -55,7 +57,9 @@ def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) ->
     pipeline = str(tmp_path / "pipeline.akdl")
     PipelineModel(Predictor(modelPath=two, **params)).save(pipeline)
     loaded = PipelineModel.load(pipeline, trusted=True)
-    loaded.getTransformers()[0]._values.update({name: params[name] for name in ("pythonEnv",) if name in params})
+    loaded.getTransformers()[0]._values.update(
+        {name: params[name] for name in ("pythonEnv",) if name in params}
+    )
     score = model_function(
         str(params.get("predictFn", two)), "x FLOAT", "y DOUBLE", errorCol="why",
         **({"modelPath": two, "userParams": {"power": 2}} if kind.name == "function" else {}),
@@ -76,10 +80,24 @@ def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) ->
     table = results[0].getOutputTable()
     for each in results[1:]:
         table = table.union_all(each.getOutputTable())
-    found = sorted(BatchOperator.fromTable(table).collectToDataframe().itertuples(index=False, name=None), key=repr)
+    found = sorted(
+        BatchOperator.fromTable(table).collectToDataframe().itertuples(index=False, name=None),
+        key=repr,
+    )
     good = sorted((row[0], row[1]) for row in found if row[0] < 3)
     power = 4.0 if kind.name == "function" else 2.0
-    assert good == sorted([(1, 1.0), (2, 3.0), (1, 2.0), (2, 7.5), (1, 1.0), (2, 3.0), (1, power / 2), (2, power * 1.5)])
+    assert good == sorted(
+        [
+            (1, 1.0),
+            (2, 3.0),
+            (1, 2.0),
+            (2, 7.5),
+            (1, 1.0),
+            (2, 3.0),
+            (1, power / 2),
+            (2, power * 1.5),
+        ]
+    )
     assert {(1, 1.5), (2, 4.5)} <= {(row[0], row[3]) for row in found}, "of the candidate"
     assert all("got null" in row[2] for row in found if row[0] == 3) and len(found) == 12
     assert list((tmp_path / "resumed").glob("*/part-*.feather"))
@@ -95,13 +113,25 @@ def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) ->
     if kind.is_here:
         with LocalPredictor(pipeline, COLUMNS, trusted=True) as predictor:
             assert predictor.map((1, "a", 0.5))[:2] == (1, 1.0)
-        arguments = {"model": two, "columns": None, "signature": "serving_default", "name": None, "trusted": False}
+        arguments = {
+            "model": two,
+            "columns": None,
+            "signature": "serving_default",
+            "name": None,
+            "trusted": False,
+        }
         if kind.name == "function":
             arguments.update(model=pipeline, columns=COLUMNS, trusted=True)
         served = _load(argparse.Namespace(**arguments))
-        asked = {tensor.key: [0.5] for tensor in served.target.signature.inputs if tensor.key not in ("id", "k")}
+        asked = {
+            tensor.key: [0.5]
+            for tensor in served.target.signature.inputs
+            if tensor.key not in ("id", "k")
+        }
         if kind.name == "function":
             asked.update(id=[1], k=["a"])
         answer, bad = served.predict(asked, 1)
-        assert not bad and [float(np.ravel(cells)[0]) for name, cells in answer.items() if name not in ("id", "m")] == [1.0]
+        assert not bad and [
+            float(np.ravel(cells)[0]) for name, cells in answer.items() if name not in ("id", "m")
+        ] == [1.0]
         served.close()

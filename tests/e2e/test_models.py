@@ -46,7 +46,9 @@ def _local_env() -> None:
 def train_op(tmp_path: pathlib.Path, script: str, **params: Any) -> TF2TableModelTrainBatchOp:
     file = tmp_path / "train.py"
     file.write_text(script)
-    return TF2TableModelTrainBatchOp(userFiles=[str(file)], mainScriptFile=str(file), numPSs=0, **params)
+    return TF2TableModelTrainBatchOp(
+        userFiles=[str(file)], mainScriptFile=str(file), numPSs=0, **params
+    )
 
 
 @pytest.mark.tf
@@ -56,8 +58,13 @@ def test_the_export_of_the_chief_becomes_a_table(tmp_path: pathlib.Path) -> None
 
     op = train_op(tmp_path, SAVE, numWorkers=2, userParams={"below": "1700000000"})
     rows = sequence(getMLEnv().stenv, 10).link(op).collectToDataframe()
-    assert op.getColNames() == ["model_id", "model_info"] and op.getColTypes() == ["BIGINT", "STRING"]
-    model = tf.saved_model.load(unpack(zip(rows.model_id, rows.model_info), str(tmp_path / "model")))
+    assert op.getColNames() == ["model_id", "model_info"] and op.getColTypes() == [
+        "BIGINT",
+        "STRING",
+    ]
+    model = tf.saved_model.load(
+        unpack(zip(rows.model_id, rows.model_info), str(tmp_path / "model"))
+    )
     (found,) = model.signatures["serving_default"](x=tf.constant([3.0]))["y"].numpy().tolist()
     assert found in (12.0, 15.0, 18.0), "3 times the rows of the chief"
 
@@ -75,14 +82,18 @@ def test_a_model_in_a_folder_is_found_by_its_predictor(tmp_path: pathlib.Path) -
 def test_a_script_without_an_export_is_an_error(tmp_path: pathlib.Path) -> None:
     message = "the script failed: the script exported no SavedModel to task_config.saved_model_dir: export the trained model"
     with pytest.raises(TaskError, match=message):
-        sequence(getMLEnv().btenv, 10).link(train_op(tmp_path, "def main(config): pass\n", numWorkers=1)).collectToDataframe()
+        sequence(getMLEnv().btenv, 10).link(
+            train_op(tmp_path, "def main(config): pass\n", numWorkers=1)
+        ).collectToDataframe()
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
 def test_every_process_gets_every_extra_input_whole(mode: str) -> None:
     env = getattr(getMLEnv(), mode)
     cells = "SELECT CAST('a b' AS STRING) AS name, CAST(1.5 AS DOUBLE) AS x, CAST(NULL AS INT) AS n, TRUE AS flag, DATE '2020-02-03' AS d"
-    first = BatchOperator.fromTable(env.sql_query(cells + " UNION ALL " + cells.replace("1.5", "2.5")))
+    first = BatchOperator.fromTable(
+        env.sql_query(cells + " UNION ALL " + cells.replace("1.5", "2.5"))
+    )
     second = sequence(env, 20_000)
     op = script_op("extra_inputs.py", "worker INT, found STRING", 2)
     found = op.linkFrom(points(env, 9), first, second, sequence(env, 0)).collectToDataframe()
@@ -92,10 +103,21 @@ def test_every_process_gets_every_extra_input_whole(mode: str) -> None:
         length, (one, two, empty) = json.loads(text)
         shares += length
         types = {name: type_.replace(" NOT NULL", "") for name, type_ in one["columns"]}
-        assert types == {"name": "STRING", "x": "DOUBLE", "n": "INT", "flag": "BOOLEAN", "d": "DATE"}
+        assert types == {
+            "name": "STRING",
+            "x": "DOUBLE",
+            "n": "INT",
+            "flag": "BOOLEAN",
+            "d": "DATE",
+        }
         assert sorted(row["x"] for row in one["rows"]) == ["1.5", "2.5"]
-        assert {(row["name"], row["n"], row["flag"], row["d"]) for row in one["rows"]} == {("'a b'", "None", "True", "18295")}
-        assert sorted(one["text"].splitlines()) == ["a b 1.5 null true 2020-02-03", "a b 2.5 null true 2020-02-03"]
+        assert {(row["name"], row["n"], row["flag"], row["d"]) for row in one["rows"]} == {
+            ("'a b'", "None", "True", "18295")
+        }
+        assert sorted(one["text"].splitlines()) == [
+            "a b 1.5 null true 2020-02-03",
+            "a b 2.5 null true 2020-02-03",
+        ]
         assert sorted(int(row["id"]) for row in two["rows"]) == list(range(20_000))
         assert empty == {"columns": [["id", "BIGINT"]], "rows": [], "text": ""}
     assert shares == 9

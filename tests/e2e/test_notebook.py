@@ -23,17 +23,28 @@ NOTEBOOK = ROOT / "examples" / "notebook" / "birds.ipynb"
 
 
 def code_cells(path: pathlib.Path) -> list[dict[str, Any]]:
-    return [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    return [
+        cell
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if cell["cell_type"] == "code"
+    ]
 
 
 def shown(cell: dict[str, Any]) -> list[str]:
     """Return what a cell shows as text; HTML shows the same."""
-    return ["".join(each["data"]["text/plain"] if "data" in each else each["text"]) for each in cell["outputs"]]
+    return [
+        "".join(each["data"]["text/plain"] if "data" in each else each["text"])
+        for each in cell["outputs"]
+    ]
 
 
 def test_the_stored_notebook_tells_nothing_of_a_machine() -> None:
     text = NOTEBOOK.read_text(encoding="utf-8")
-    assert all(cell["outputs"] for cell in code_cells(NOTEBOOK) if "\n\n\ndef" not in "".join(cell["source"]))
+    assert all(
+        cell["outputs"]
+        for cell in code_cells(NOTEBOOK)
+        if "\n\n\ndef" not in "".join(cell["source"])
+    )
     for told in ("/home/", "/root/", "/tmp/", "iopub", "shell.execute"):
         assert told not in text
 
@@ -44,7 +55,8 @@ def test_the_stored_notebook_tells_nothing_of_a_machine() -> None:
 def test_the_notebook_shows_what_is_stored(tmp_path: pathlib.Path) -> None:
     result, empty = tmp_path / "result.ipynb", tmp_path / "empty"
     empty.mkdir()
-    paths = os.pathsep.join(filter(None, [str(ROOT), ENVIRONMENT.get("PYTHONPATH")]))  # of the runner, and of its kernel
+    # of the runner, and of its kernel
+    paths = os.pathsep.join(filter(None, [str(ROOT), ENVIRONMENT.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.notebook", str(NOTEBOOK), str(result)],
         cwd=empty, capture_output=True, text=True, timeout=14 * DEADLINE_S, env={**ENVIRONMENT, "PYTHONPATH": paths},

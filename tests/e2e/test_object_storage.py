@@ -1,4 +1,6 @@
-"""A storage that speaks S3 at both sides: files and records of Python, checkpoints and savepoints of Flink."""
+"""A storage that speaks S3 at both sides: files and records of Python, checkpoints and savepoints
+of Flink.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from bridge.exceptions import BridgeError
 from operators import ParquetSourceBatchOp, TensorFlow2BatchOp, getMLEnv, resetEnv, useLocalEnv
 from tests.e2e.jobs import sequence
 from tests.e2e.streams import Sink, counting, stop_with_savepoint
-from tests.e2e.test_stream_checkpoints import ENDLESS, PER_SECOND, checkpoints, committing_op, started_and_final
+from tests.e2e.test_stream_checkpoints import (
+    ENDLESS,
+    PER_SECOND,
+    checkpoints,
+    committing_op,
+    started_and_final,
+)
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.s3 import KEY, SECRET, ObjectStorage
 
@@ -64,7 +72,11 @@ def test_keys_are_shown_nowhere(s3: ObjectStorage, caplog: pytest.LogCaptureFixt
 
 @pytest.mark.fault("jobs", "A stream continues from a savepoint in an object storage")
 def test_a_stream_continues_from_its_savepoint(s3: ObjectStorage, tmp_path: pathlib.Path) -> None:
-    config = {**checkpoints(tmp_path), **s3.of_flink, "execution.checkpointing.dir": "s3://shop/checkpoints"}
+    config = {
+        **checkpoints(tmp_path),
+        **s3.of_flink,
+        "execution.checkpointing.dir": "s3://shop/checkpoints",
+    }
     table_env = useLocalEnv(1, config).stenv
     sink, (op, pid_file) = Sink(table_env, tmp_path), committing_op(tmp_path)
     counting(table_env, ENDLESS, PER_SECOND).link(op)
@@ -80,5 +92,9 @@ def test_a_stream_continues_from_its_savepoint(s3: ObjectStorage, tmp_path: path
     client = op.getOutputTable().execute_insert(rest.name).get_job_client()
     wait_until(rest.final_rows, "more rows are final", 4 * DEADLINE_S)
     last = max(number for _, number in rest.final_rows())
-    wait_until(lambda: set(sink.counts()) | set(rest.counts()) >= set(range(last)), "no row is missing", 4 * DEADLINE_S)
+    wait_until(
+        lambda: set(sink.counts()) | set(rest.counts()) >= set(range(last)),
+        "no row is missing",
+        4 * DEADLINE_S,
+    )
     client.cancel().result()

@@ -1,4 +1,6 @@
-"""Pipelines: trained, saved, loaded elsewhere, and served without Flink; all with the same numbers."""
+"""Pipelines: trained, saved, loaded elsewhere, and served without Flink; all with the same
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> PipelineModel:
     )  # fmt: skip
     # The second stage feeds the same model with the first one's output in place of x1.
     second = TFTableModelPredictor(
-        outputSchemaStr="z FLOAT", outputSignatureDefs=["y"], selectedCols=["x0", "y"], inputSignatureDefs=["x0", "x1"]
+        outputSchemaStr="z FLOAT",
+        outputSignatureDefs=["y"],
+        selectedCols=["x0", "y"],
+        inputSignatureDefs=["x0", "x1"],
     )
     fitted = trainer.fit(points(getMLEnv().btenv, 10))
     second._model = fitted._model
@@ -77,10 +82,17 @@ def test_all_ways_give_the_same_numbers(model: PipelineModel, tmp_path: pathlib.
     given = found[["x0", "x1", "label"]].values.tolist()
     command = [sys.executable, "-c", LOCAL, path, ROWS]
     answer = subprocess.run(
-        command, input=json.dumps(given), capture_output=True, text=True, timeout=4 * DEADLINE_S, check=True
+        command,
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE_S,
+        check=True,
     )
     names, local, loaded = json.loads(answer.stdout)
-    assert names == ["x0", "x1", "label", "y", "z"] and loaded == [], "no Flink and no Java in that process"
+    assert names == ["x0", "x1", "label", "y", "z"] and loaded == [], (
+        "no Flink and no Java in that process"
+    )
     np.testing.assert_array_equal(np.array([row[4] for row in local], "f4"), found.z.to_numpy())
 
 
@@ -88,18 +100,28 @@ def test_all_ways_give_the_same_numbers(model: PipelineModel, tmp_path: pathlib.
 def test_a_trained_model_becomes_an_ak_file_that_predicts(tmp_path: pathlib.Path) -> None:
     script, path = tmp_path / "train.py", str(tmp_path / "model.ak")
     runs = tmp_path / "runs"
-    script.write_text(SCRIPT.replace("def main(", f"open({str(runs)!r}, 'a').write('run\\n')\n\n\ndef main(", 1))
+    script.write_text(
+        SCRIPT.replace("def main(", f"open({str(runs)!r}, 'a').write('run\\n')\n\n\ndef main(", 1)
+    )
     trainer = TF2TableModelTrainer(
         userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0, outputSchemaStr="y FLOAT", inferSelectedCols=["x0", "x1"],
         modelFilePath=path,
     )  # fmt: skip
     data = points(getMLEnv().btenv, 10)
     first = trainer.fitAndTransform(data).collectToDataframe()
-    assert runs.read_text() == "run\n", "the model is trained once, for the file and for the predictor"
-    again = TFTableModelPredictor(modelFilePath=path, outputSchemaStr="y FLOAT", selectedCols=["x0", "x1"])
+    assert runs.read_text() == "run\n", (
+        "the model is trained once, for the file and for the predictor"
+    )
+    again = TFTableModelPredictor(
+        modelFilePath=path, outputSchemaStr="y FLOAT", selectedCols=["x0", "x1"]
+    )
     second = again.transform(data).collectToDataframe()
-    assert np.allclose(sorted(first.y), sorted(second.y)) and np.allclose(first.y, expected(first.x0, first.x1)[0])
+    assert np.allclose(sorted(first.y), sorted(second.y)) and np.allclose(
+        first.y, expected(first.x0, first.x1)[0]
+    )
     rows = AkSourceBatchOp(filePath=path)
     assert rows.getSchemaStr() == "model_id BIGINT, model_info STRING"
     predict = TFTableModelPredictBatchOp(outputSchemaStr="y FLOAT", selectedCols=["x0", "x1"])
-    assert np.allclose(sorted(predict.linkFrom([rows, data]).collectToDataframe().y), sorted(first.y))
+    assert np.allclose(
+        sorted(predict.linkFrom([rows, data]).collectToDataframe().y), sorted(first.y)
+    )

@@ -32,7 +32,9 @@ def env(postgresql: Database) -> Iterator[MLEnv]:
 
 def table(table_env: Any, postgresql: Database, name: str, columns: str, **more: str) -> None:
     options = "".join(f", '{key}' = '{value}'" for key, value in more.items())
-    table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ({postgresql.options(name)}{options})")
+    table_env.execute_sql(
+        f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ({postgresql.options(name)}{options})"
+    )
 
 
 # Column of PostgreSQL, its value there, the type in Flink, and the cell in a data frame.
@@ -48,7 +50,12 @@ TYPES: list[tuple[str, str, str, Any]] = [
     ("bytea", "'\\x00ff'", "BYTES", b"\x00\xff"),
     ("date", "'2024-02-29'", "DATE", datetime.date(2024, 2, 29)),
     ("time", "'12:30:15'", "TIME(0)", datetime.time(12, 30, 15)),
-    ("timestamp", "'1969-12-31 23:59:59.123456'", "TIMESTAMP(6)", datetime.datetime(1969, 12, 31, 23, 59, 59, 123456)),
+    (
+        "timestamp",
+        "'1969-12-31 23:59:59.123456'",
+        "TIMESTAMP(6)",
+        datetime.datetime(1969, 12, 31, 23, 59, 59, 123456),
+    ),
     ("double precision[]", "'{1.5, 2.5}'", "ARRAY<DOUBLE>", [1.5, 2.5]),
     ("text[]", "'{a, b}'", "ARRAY<STRING>", ["a", "b"]),
 ]
@@ -60,25 +67,36 @@ def test_cells_of_all_types(env: MLEnv, postgresql: Database) -> None:
     postgresql.run(
         f"CREATE TABLE cells (id integer, {columns}); INSERT INTO cells VALUES (1, {values}); INSERT INTO cells VALUES (2);"
     )
-    table(env.btenv, postgresql, "cells", "id INT, " + ", ".join(f"c{number} {each[2]}" for number, each in enumerate(TYPES)))
+    table(
+        env.btenv,
+        postgresql,
+        "cells",
+        "id INT, " + ", ".join(f"c{number} {each[2]}" for number, each in enumerate(TYPES)),
+    )
     first, second = (
         BatchOperator.fromTable(env.btenv.sql_query("SELECT * FROM cells"))
         .orderBy("id")
         .collectToDataframe()
         .itertuples(index=False)
     )
-    assert [list(cell) if isinstance(cell, (list, tuple)) else cell for cell in list(first)[1:]] == [cell for *_, cell in TYPES]
+    assert [
+        list(cell) if isinstance(cell, (list, tuple)) else cell for cell in list(first)[1:]
+    ] == [cell for *_, cell in TYPES]
     assert all(cell is None or cell != cell for cell in list(second)[1:])
 
 
 def score_by_age(task_config: Any) -> None:
     for batch in task_config.tf_context.batches(10):
-        task_config.output_writer.write_batch({"id": batch["id"], "score": batch["price"] * batch["age"]})
+        task_config.output_writer.write_batch(
+            {"id": batch["id"], "score": batch["price"] * batch["age"]}
+        )
         task_config.commit()
 
 
 @pytest.mark.tf
-def test_a_lookup_join_before_a_script_and_its_rows_after_it(env: MLEnv, postgresql: Database) -> None:
+def test_a_lookup_join_before_a_script_and_its_rows_after_it(
+    env: MLEnv, postgresql: Database
+) -> None:
     postgresql.run(
         "CREATE TABLE clients (id bigint PRIMARY KEY, age double precision);"
         "CREATE TABLE scores (id bigint PRIMARY KEY, score double precision);"
@@ -95,25 +113,38 @@ def test_a_lookup_join_before_a_script_and_its_rows_after_it(env: MLEnv, postgre
         "SELECT clicks.id, price, age FROM clicks JOIN clients FOR SYSTEM_TIME AS OF clicks.now ON clicks.customer = clients.id"
     )
     script = TensorFlow2StreamOp(
-        mainScriptFile=score_by_age, outputSchemaStr="id BIGINT, score DOUBLE", numWorkers=2, numPSs=0, replay="uncommitted"
+        mainScriptFile=score_by_age,
+        outputSchemaStr="id BIGINT, score DOUBLE",
+        numWorkers=2,
+        numPSs=0,
+        replay="uncommitted",
     )
     scored = StreamOperator.fromTable(joined).link(script).getOutputTable()
     env.stenv.create_temporary_view("scored", scored)
-    env.stenv.execute_sql("INSERT INTO scores SELECT * FROM scored ON CONFLICT DO DEDUPLICATE").wait()
+    env.stenv.execute_sql(
+        "INSERT INTO scores SELECT * FROM scored ON CONFLICT DO DEDUPLICATE"
+    ).wait()
     found = dict(line.split("|") for line in postgresql.run("SELECT * FROM scores"))
-    assert {int(number): float(score) for number, score in found.items()} == {i: 2.0 * (20 + i % 10) for i in range(100)}
+    assert {int(number): float(score) for number, score in found.items()} == {
+        i: 2.0 * (20 + i % 10) for i in range(100)
+    }
 
 
 @pytest.mark.tf
 def test_updates_and_deletes_behind_a_predictor(env: MLEnv, postgresql: Database) -> None:
-    postgresql.run("CREATE TABLE predicted (id bigint PRIMARY KEY, p real); INSERT INTO predicted VALUES (9, 9);")
+    postgresql.run(
+        "CREATE TABLE predicted (id bigint PRIMARY KEY, p real); INSERT INTO predicted VALUES (9, 9);"
+    )
     table(env.stenv, postgresql, "predicted", "id BIGINT, p FLOAT, PRIMARY KEY (id) NOT ENFORCED")
     fed = env.stenv.sql_query(
         "SELECT id, id AS k, ARRAY[s, CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x FROM (SELECT id, SUM(x) AS s FROM (VALUES "
         "(CAST(1 AS BIGINT), CAST(5 AS FLOAT)), (2, 7), (3, 1), (1, -5), (3, 3)) AS events (id, x) GROUP BY id HAVING SUM(x) > 0)"
     )
     predictor = TFSavedModelPredictStreamOp(
-        modelPath=models.scaled(2.0), outputSchemaStr="p FLOAT", selectedCols=["x", "k"], reservedCols=["id"]
+        modelPath=models.scaled(2.0),
+        outputSchemaStr="p FLOAT",
+        selectedCols=["x", "k"],
+        reservedCols=["id"],
     )
     StreamOperator.fromTable(fed).link(predictor).select("id, p").insertInto("predicted")
     assert postgresql.run("SELECT * FROM predicted ORDER BY id") == ["2|14", "3|8", "9|9"]

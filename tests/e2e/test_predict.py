@@ -86,7 +86,10 @@ def check(found: Any) -> None:
 
 def no_model_process_is_left() -> None:
     place = pathlib.Path(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}")
-    wait_until(lambda: not place.is_dir() or not any(place.iterdir()), "model processes have ended and removed their folders")
+    wait_until(
+        lambda: not place.is_dir() or not any(place.iterdir()),
+        "model processes have ended and removed their folders",
+    )
 
 
 def test_a_trained_table_predicts(
@@ -94,7 +97,9 @@ def test_a_trained_table_predicts(
 ) -> None:
     model = model_table(tmp_path)
     rows = points(getMLEnv().btenv, 3001)
-    op = TFTableModelPredictBatchOp(outputSchemaStr=OUTPUTS, selectedCols=["x0", "x1"]).linkFrom(model, rows)
+    op = TFTableModelPredictBatchOp(outputSchemaStr=OUTPUTS, selectedCols=["x0", "x1"]).linkFrom(
+        model, rows
+    )
     assert op.getColNames() == ["x0", "x1", "label", "y", "both", "sign", "place"]
     monkeypatch.setenv("AKDL_PROGRESS", "1")
     check(op.collectToDataframe())
@@ -109,7 +114,9 @@ def test_an_exported_folder_predicts(exported: str) -> None:
     )  # fmt: skip
     rows = points(getMLEnv().btenv, 5)
     found, given = rows.link(op).collectToDataframe(), rows.collectToDataframe()
-    assert op.getColNames() == ["x1", "label", "a"], "an output with the name of an input column takes its place"
+    assert op.getColNames() == ["x1", "label", "a"], (
+        "an output with the name of an input column takes its place"
+    )
     np.testing.assert_allclose(sorted(found.x1), sorted(2 * given.x1 - given.x0), rtol=1e-5)
     pairs = sorted(tuple(map(float, text.split())) for text in found.a)
     np.testing.assert_allclose(pairs, sorted(zip(given.x1, given.x0)), rtol=1e-5)
@@ -122,10 +129,14 @@ def test_a_model_at_an_address_predicts(exported: str, tmp_path: pathlib.Path) -
     rows = points(getMLEnv().btenv, 5)
     with served(files={"/m.tar.gz": packed.read_bytes()}) as site:
         by_http = rows.link(predictor(f"{site.url}/m.tar.gz#sha256={sha256_of(str(packed))}"))
-        with pytest.raises(ConfigurationError, match=r"modelPath: http://\S+/nope: HTTP 404: it has no such file"):
+        with pytest.raises(
+            ConfigurationError, match=r"modelPath: http://\S+/nope: HTTP 404: it has no such file"
+        ):
             rows.link(predictor(f"{site.url}/nope"))
     fsspec.filesystem("memory").put(exported, "/akdl_exported", recursive=True)
-    both = by_http.link(predictor("memory://akdl_exported", signatureDefKey="other", reservedCols=["x0", "x1"]))
+    both = by_http.link(
+        predictor("memory://akdl_exported", signatureDefKey="other", reservedCols=["x0", "x1"])
+    )
     found = both.collectToDataframe()
     np.testing.assert_allclose(found.y, 2 * found.x0 - found.x1, rtol=1e-4, atol=1e-6)
     no_model_process_is_left()
@@ -144,18 +155,27 @@ def with_nulls() -> TableSourceBatchOp:
 
 
 def predictor(exported: str, **params: Any) -> TFSavedModelPredictBatchOp:
-    return TFSavedModelPredictBatchOp(modelPath=exported, outputSchemaStr="y DOUBLE", selectedCols=["x0", "x1"], **params)
+    return TFSavedModelPredictBatchOp(
+        modelPath=exported, outputSchemaStr="y DOUBLE", selectedCols=["x0", "x1"], **params
+    )
 
 
 def test_a_row_that_cannot_be_predicted_fails_the_job(exported: str) -> None:
-    with pytest.raises(RowError, match="row [0-9] of a batch cannot be predicted: .*x0.*null.*errorCol, a column"):
+    with pytest.raises(
+        RowError, match="row [0-9] of a batch cannot be predicted: .*x0.*null.*errorCol, a column"
+    ):
         with_nulls().link(predictor(exported)).collectToDataframe()
     no_model_process_is_left()
 
 
 @pytest.mark.fault("data", "A row that cannot be predicted leaves its error in errorCol")
 def test_or_its_error_goes_into_a_column(exported: str) -> None:
-    found = with_nulls().link(predictor(exported, errorCol="why", reservedCols=["id"])).collectToDataframe().sort_values("id")
+    found = (
+        with_nulls()
+        .link(predictor(exported, errorCol="why", reservedCols=["id"]))
+        .collectToDataframe()
+        .sort_values("id")
+    )
     assert found.columns.tolist() == ["id", "y", "why"]
     bad = found.id % 3 == 1
     assert found.y.isna().tolist() == bad.tolist() and found.why.notna().tolist() == bad.tolist()
@@ -164,18 +184,30 @@ def test_or_its_error_goes_into_a_column(exported: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_with_2500_inputs_predicts_a_table_of_as_many_columns(tmp_path: pathlib.Path) -> None:
+def test_a_model_with_2500_inputs_predicts_a_table_of_as_many_columns(
+    tmp_path: pathlib.Path,
+) -> None:
     """It took more than 150 s: PyFlink looked at all types for each column."""
     import tensorflow as tf
 
     names = [f"c{number}" for number in range(2500)]
     signature = {name: tf.TensorSpec([None], tf.float32, name=name) for name in names}
     model = tf.Module()
-    serve = tf.function(lambda **columns: {"total": tf.add_n(list(columns.values()))}).get_concrete_function(**signature)
+    serve = tf.function(
+        lambda **columns: {"total": tf.add_n(list(columns.values()))}
+    ).get_concrete_function(**signature)
     tf.saved_model.save(model, str(tmp_path / "model"), {"serving_default": serve})
-    wide = pd.DataFrame({"id": [0, 1], **{name: np.float32([number, number + 1]) for number, name in enumerate(names)}})
+    wide = pd.DataFrame(
+        {
+            "id": [0, 1],
+            **{name: np.float32([number, number + 1]) for number, name in enumerate(names)},
+        }
+    )
     op = TFSavedModelPredictBatchOp(
-        modelPath=str(tmp_path / "model"), selectedCols=names, outputSchemaStr="total DOUBLE", reservedCols=["id"]
+        modelPath=str(tmp_path / "model"),
+        selectedCols=names,
+        outputSchemaStr="total DOUBLE",
+        reservedCols=["id"],
     )
     found = BatchOperator.fromDataframe(wide).link(op).collectToDataframe().sort_values("id")
     assert found.total.tolist() == [sum(range(2500)), sum(range(2500)) + 2500]
@@ -184,13 +216,17 @@ def test_a_model_with_2500_inputs_predicts_a_table_of_as_many_columns(tmp_path: 
 def test_what_the_model_has_is_listed(exported: str) -> None:
     """The other names that a model may not have are in tests/akdl/serving/test_signature.py."""
     with pytest.raises(TaskError, match=r"(?s)no signature 'nobody'.*'other'.*'serving_default'"):
-        points(getMLEnv().btenv, 5).link(predictor(exported, signatureDefKey="nobody")).collectToDataframe()
+        points(getMLEnv().btenv, 5).link(
+            predictor(exported, signatureDefKey="nobody")
+        ).collectToDataframe()
 
 
 @pytest.mark.slow
 @pytest.mark.own_processes
 def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits() -> None:
-    """As Alink's own test has it, but with values: the logits of a table are those of the exported model."""
+    """As Alink's own test has it, but with values: the logits of a table are those of the exported
+    model.
+    """
     import json
     import zipfile
 
@@ -199,13 +235,26 @@ def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits() -> None:
     import akdl.models.tf.dnn.dnn_train as script
 
     rows = points(getMLEnv().btenv, 100)
-    params = {"featureCols": json.dumps(["x0", "x1"]), "labelCol": "label", "batch_size": 16, "num_epochs": 1}
+    params = {
+        "featureCols": json.dumps(["x0", "x1"]),
+        "labelCol": "label",
+        "batch_size": 16,
+        "num_epochs": 1,
+    }
     op = TF2TableModelTrainBatchOp(
-        userFiles=[], mainScriptFile=script.__file__, userParams=params, numWorkers=2, numPSs=1, intraOpParallelism=1
+        userFiles=[],
+        mainScriptFile=script.__file__,
+        userParams=params,
+        numWorkers=2,
+        numPSs=1,
+        intraOpParallelism=1,
     )
     model = rows.link(op)
     predict = TFTableModelPredictBatchOp(
-        outputSchemaStr="logits double", outputSignatureDefs=["logits"], signatureDefKey="predict", selectedCols=["x0", "x1"]
+        outputSchemaStr="logits double",
+        outputSignatureDefs=["logits"],
+        signatureDefKey="predict",
+        selectedCols=["x0", "x1"],
     )
     found = predict.linkFrom(model, rows).collectToDataframe()
     assert found.columns.tolist() == ["x0", "x1", "label", "logits"]
@@ -214,11 +263,18 @@ def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits() -> None:
             file.extractall(folder)
         served = tf.saved_model.load(folder).signatures["predict"]
         (shape,) = {len(spec.shape) for spec in served.structured_input_signature[1].values()}
-        cells = {name: tf.constant(found[name].to_numpy().reshape([-1, 1] if shape == 2 else [-1])) for name in ("x0", "x1")}
-        np.testing.assert_allclose(found.logits, served(**cells)["logits"].numpy()[:, 0], rtol=1e-4, atol=1e-5)
+        cells = {
+            name: tf.constant(found[name].to_numpy().reshape([-1, 1] if shape == 2 else [-1]))
+            for name in ("x0", "x1")
+        }
+        np.testing.assert_allclose(
+            found.logits, served(**cells)["logits"].numpy()[:, 0], rtol=1e-4, atol=1e-5
+        )
 
 
-def test_a_model_that_one_job_has_written_to_files_is_used_by_another(exported: str, tmp_path: pathlib.Path) -> None:
+def test_a_model_that_one_job_has_written_to_files_is_used_by_another(
+    exported: str, tmp_path: pathlib.Path
+) -> None:
     env = getMLEnv().btenv
     env.execute_sql(
         "CREATE TEMPORARY TABLE kept_model (model_id BIGINT, model_info STRING) WITH ('connector' = 'filesystem', "

@@ -33,7 +33,9 @@ from tests.support.leftovers import task_processes, wait_until
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
 
 FEATURES = "id, ARRAY[CAST(SIN(id) AS FLOAT), CAST(COS(id) AS FLOAT), CAST(MOD(id, 7) AS FLOAT)] AS x, MOD(id, 5) AS k"
-ONES = "id, ARRAY[CAST(1 AS FLOAT), CAST(1 AS FLOAT), CAST(1 AS FLOAT)] AS x, CAST(0 AS BIGINT) AS k"
+ONES = (
+    "id, ARRAY[CAST(1 AS FLOAT), CAST(1 AS FLOAT), CAST(1 AS FLOAT)] AS x, CAST(0 AS BIGINT) AS k"
+)
 FED = {"selectedCols": ["x", "k"], "reservedCols": ["id"]}
 
 
@@ -62,7 +64,11 @@ def log() -> Iterator[list[tuple[int, str]]]:
 
 def workers() -> list[SdkHarness]:
     """Beam's workers of jobs that run in this program."""
-    return [each for each in gc.get_objects() if isinstance(each, SdkHarness) and getattr(each, "_alive", False)]
+    return [
+        each
+        for each in gc.get_objects()
+        if isinstance(each, SdkHarness) and getattr(each, "_alive", False)
+    ]
 
 
 def logged(lines: list[tuple[int, str]], level: int, *parts: str) -> list[str]:
@@ -73,7 +79,10 @@ def model_table(folder: str) -> BatchOperator:
     return MemSourceBatchOp(list(pack(folder)), "model_id BIGINT, model_info STRING")
 
 
-SIGNATURES = [("serving_default", "logits")] * 2 + [("predict", "probabilities"), ("serving_default", "logits")]
+SIGNATURES = [("serving_default", "logits")] * 2 + [
+    ("predict", "probabilities"),
+    ("serving_default", "logits"),
+]
 
 
 @pytest.mark.slow
@@ -96,19 +105,30 @@ def test_a_stream_gets_what_tensorflow_says() -> None:
     given = {"x": np.array([row[1] for row in rows], "f4"), "k": np.array([row[2] for row in rows])}
     for number, (folder, (signature, output)) in enumerate(zip(folders, SIGNATURES)):
         loaded = tf.saved_model.load(folder)
-        wanted = loaded.signatures[signature](**{name: tf.constant(values) for name, values in given.items()})[output].numpy()
+        wanted = loaded.signatures[signature](
+            **{name: tf.constant(values) for name, values in given.items()}
+        )[output].numpy()
         assert wanted.shape == (count, 2)
-        np.testing.assert_allclose(np.array([row[3 + number] for row in rows]), wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            np.array([row[3 + number] for row in rows]), wanted, rtol=1e-5, atol=1e-6
+        )
 
 
 def test_a_model_table_predicts_a_stream_and_so_does_a_stage_of_a_pipeline() -> None:
-    op = TFTableModelPredictStreamOp(model_table(models.module()), outputSchemaStr="p DOUBLE", **FED)
+    op = TFTableModelPredictStreamOp(
+        model_table(models.module()), outputSchemaStr="p DOUBLE", **FED
+    )
     stage = TFSavedModelPredictor(
-        modelPath=models.scaled(2.0), outputSchemaStr="q DOUBLE", outputSignatureDefs=["p"], selectedCols=["x", "k"]
+        modelPath=models.scaled(2.0),
+        outputSchemaStr="q DOUBLE",
+        outputSignatureDefs=["p"],
+        selectedCols=["x", "k"],
     )
     predicted = counting(getMLEnv().stenv, 300).select(FEATURES).link(op)
     stream = stage.transform(
-        predicted.select("id, p, ARRAY[CAST(p AS FLOAT), CAST(1 AS FLOAT), CAST(1 AS FLOAT)] AS x, id AS k")
+        predicted.select(
+            "id, p, ARRAY[CAST(p AS FLOAT), CAST(1 AS FLOAT), CAST(1 AS FLOAT)] AS x, id AS k"
+        )
     )
     assert isinstance(stream, StreamOperator)
     rows = sorted(all_rows(stream.select("id, p, q")))
@@ -117,7 +137,9 @@ def test_a_model_table_predicts_a_stream_and_so_does_a_stage_of_a_pipeline() -> 
 
 @pytest.mark.fault("jobs", "A model process ends when its Python workers lose their connections")
 def test_workers_that_lose_their_lines_let_go_of_the_model_process(tmp_path: pathlib.Path) -> None:
-    """Beam's workers close no function then, and live in this program, which goes on; PyFlink runs the job, not we."""
+    """Beam's workers close no function then, and live in this program, which goes on; PyFlink runs
+    the job, not we.
+    """
     sent = SentModels(tmp_path / "sent")
     op = TFTableModelPredictStreamOp(
         model_table(models.scaled(1.0)), outputSchemaStr="p DOUBLE", chunkRows=50, **FED,
@@ -134,7 +156,9 @@ def test_workers_that_lose_their_lines_let_go_of_the_model_process(tmp_path: pat
     wait_until(lambda: task_processes() == processes, "the process of the model has ended")
 
 
-def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(tmp_path: pathlib.Path, log: list[tuple[int, str]]) -> None:
+def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(
+    tmp_path: pathlib.Path, log: list[tuple[int, str]]
+) -> None:
     published = tmp_path / "models"
     published.mkdir()
     old = published / "1500000000"
@@ -143,17 +167,28 @@ def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(tmp_path: pathlib
         modelPath=models.scaled(1.0), outputSchemaStr="p DOUBLE", modelStreamFilePath=f"file://{published}",
         modelStreamScanInterval=0.2, chunkRows=50, **FED,
     )  # fmt: skip
-    with running(counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES).link(op)) as job:
-        job.wait_for(lambda: job.predicts(3.0), "the first model predicts, not the one that was there before the job")
+    with running(
+        counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES).link(op)
+    ) as job:
+        job.wait_for(
+            lambda: job.predicts(3.0),
+            "the first model predicts, not the one that was there before the job",
+        )
         # What does not fit, is broken or is not complete leaves the job as it is.
         misfit = publish(models.scaled(7.0, output="other"), str(published))
-        job.wait_for(lambda: logged(log, logging.ERROR, misfit, "is refused", "no output 'p'"), "the misfit is refused")
+        job.wait_for(
+            lambda: logged(log, logging.ERROR, misfit, "is refused", "no output 'p'"),
+            "the misfit is refused",
+        )
         broken = publish(models.scaled(7.0), str(tmp_path / "aside"))
         os.remove(os.path.join(broken, "variables", "variables.index"))
         os.rename(broken, published / os.path.basename(broken))
         half = published / "unfinished.zip"
         half.write_bytes(b"PK\x03\x04half")
-        job.wait_for(lambda: logged(log, logging.WARNING, str(half), "cannot be used"), "half an archive is no model")
+        job.wait_for(
+            lambda: logged(log, logging.WARNING, str(half), "cannot be used"),
+            "half an archive is no model",
+        )
         assert job.predicts(3.0)
         first = os.path.basename(publish(models.scaled(2.0), str(published)))
         job.wait_for(lambda: job.predicts(6.0), "a newer model has taken over")
@@ -166,7 +201,9 @@ def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(tmp_path: pathlib
         assert len(logged(log, logging.INFO, f"the model {model} took over from the model ")) == 1
 
 
-def test_models_of_a_second_stream_take_over(tmp_path: pathlib.Path, log: list[tuple[int, str]]) -> None:
+def test_models_of_a_second_stream_take_over(
+    tmp_path: pathlib.Path, log: list[tuple[int, str]]
+) -> None:
     sent = SentModels(tmp_path / "sent")
     op = TFTableModelPredictStreamOp(
         model_table(models.scaled(1.0)), outputSchemaStr="p DOUBLE", **FED,
@@ -189,4 +226,7 @@ def test_models_of_a_second_stream_take_over(tmp_path: pathlib.Path, log: list[t
         job.wait_for(lambda: job.predicts(12.0), "the next one has taken over")
     check_switches(job.rows, [3.0, 6.0, 12.0])
     lines = logged(log, logging.INFO, " took over from the model ")
-    assert len(lines) == 2 and "the model number 1 of the stream took over from the model akdl_model_" in lines[0]
+    assert (
+        len(lines) == 2
+        and "the model number 1 of the stream took over from the model akdl_model_" in lines[0]
+    )

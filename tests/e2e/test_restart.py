@@ -43,7 +43,9 @@ def main(config):
 
 @pytest.fixture
 def run_slowly(tmp_path: pathlib.Path) -> Iterator[Callable[..., str]]:
-    """Feed rows, 500 a second, to a script that fails once, in an environment that restarts a failed job once."""
+    """Feed rows, 500 a second, to a script that fails once, in an environment that restarts a
+    failed job once.
+    """
 
     def run(rows: int, **extra: Any) -> str:
         config = Configuration()
@@ -63,10 +65,15 @@ def run_slowly(tmp_path: pathlib.Path) -> Iterator[Callable[..., str]]:
         )
         script = tmp_path / "fails_once.py"
         script.write_text(FAILS_ONCE)
-        params = {"marker": str(tmp_path / "marker"), "checkpoints": str(tmp_path / "checkpoints") if extra else ""}
+        params = {
+            "marker": str(tmp_path / "marker"),
+            "checkpoints": str(tmp_path / "checkpoints") if extra else "",
+        }
         op = script_op("echo_ids.py", "worker INT, id BIGINT", userParams=params)
         op.setUserFiles([str(script), op.getUserFiles()[1]]).setMainScriptFile(str(script))
-        table_env.execute_sql("CREATE TEMPORARY TABLE nothing (worker INT, id BIGINT) WITH ('connector' = 'blackhole')")
+        table_env.execute_sql(
+            "CREATE TEMPORARY TABLE nothing (worker INT, id BIGINT) WITH ('connector' = 'blackhole')"
+        )
         linked = BatchOperator.fromTable(table_env.from_path("ids")).link(op)
         linked.getOutputTable().execute_insert("nothing").wait()
         return (tmp_path / "marker").read_text()
@@ -76,15 +83,24 @@ def run_slowly(tmp_path: pathlib.Path) -> Iterator[Callable[..., str]]:
 
 
 @pytest.mark.fault("jobs", "A batch job without checkpoints restarts from the beginning")
-def test_without_checkpoints_a_restart_begins_again(run_slowly: Callable[..., str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_checkpoints_a_restart_begins_again(
+    run_slowly: Callable[..., str], capfd: pytest.CaptureFixture[str]
+) -> None:
     assert run_slowly(1500) == "1500 1500"
     printed = capfd.readouterr().err
-    assert "akdl: TensorFlow2BatchOp: Flink has restarted it, attempt 2, because of a failure:" in printed
+    assert (
+        "akdl: TensorFlow2BatchOp: Flink has restarted it, attempt 2, because of a failure:"
+        in printed
+    )
     assert "ValueError: once" in printed
 
 
-@pytest.mark.fault("jobs", "A batch job that restarts from a checkpoint is an error, as rows would be missing")
-def test_with_checkpoints_missing_rows_are_an_error(run_slowly: Callable[..., str], tmp_path: pathlib.Path) -> None:
+@pytest.mark.fault(
+    "jobs", "A batch job that restarts from a checkpoint is an error, as rows would be missing"
+)
+def test_with_checkpoints_missing_rows_are_an_error(
+    run_slowly: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
     folder = (tmp_path / "checkpoints").as_uri()
     with pytest.raises(Exception) as caught:
         run_slowly(
@@ -107,10 +123,18 @@ def test_restarts_that_are_used_up_end_in_the_error_of_the_script(tmp_path: path
     }  # fmt: skip
     script = tmp_path / "fails.py"
     begun = tmp_path / "begun"
-    script.write_text(f"def main(config):\n    open({str(begun)!r}, 'a').write('x')\n    raise ValueError('each time')\n")
-    op = script_op("echo_ids.py", "id BIGINT").setUserFiles([str(script)]).setMainScriptFile(str(script))
+    script.write_text(
+        f"def main(config):\n    open({str(begun)!r}, 'a').write('x')\n    raise ValueError('each time')\n"
+    )
+    op = (
+        script_op("echo_ids.py", "id BIGINT")
+        .setUserFiles([str(script)])
+        .setMainScriptFile(str(script))
+    )
     table_env = useLocalEnv(1, config).btenv
-    table_env.execute_sql("CREATE TEMPORARY TABLE nothing (id BIGINT) WITH ('connector' = 'blackhole')")
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE nothing (id BIGINT) WITH ('connector' = 'blackhole')"
+    )
     with pytest.raises(BridgeError, match="the script failed: ValueError: each time"):
         sequence(table_env, 3).link(op).insertInto("nothing")
     resetEnv()

@@ -1,4 +1,6 @@
-"""Every row arrives exactly once, whatever the number of workers, the mode and what comes before."""
+"""Every row arrives exactly once, whatever the number of workers, the mode and what comes
+before.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ pytestmark = pytest.mark.flink
 SCHEMA = "worker INT, id BIGINT"
 
 
-def check(found: dict[int, tuple[int, int, int]], rows: int, workers: int, encode_subtasks: int) -> None:
+def check(
+    found: dict[int, tuple[int, int, int]], rows: int, workers: int, encode_subtasks: int
+) -> None:
     """All ids, each once; shares that differ by at most one row per encode subtask."""
     assert sum(n for n, _, _ in found.values()) == rows
     assert sum(d for _, d, _ in found.values()) == rows
@@ -29,12 +33,20 @@ def check(found: dict[int, tuple[int, int, int]], rows: int, workers: int, encod
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
 @pytest.mark.fault("data", "A job with fewer rows than workers succeeds")
 def test_each_row_comes_once_whatever_the_number_of_rows_and_workers(mode: str) -> None:
-    """How rows are dealt to any number of workers is in tests/bridge/flink/test_arrow_operators.py."""
-    for parallelism, sizes in ((1, [(100_003, 1), (100_003, 2)]), (2, [(0, 3), (1, 3), (2, 3), (100_003, 3)])):
+    """How rows are dealt to any number of workers is in
+    tests/bridge/flink/test_arrow_operators.py.
+    """
+    for parallelism, sizes in (
+        (1, [(100_003, 1), (100_003, 2)]),
+        (2, [(0, 3), (1, 3), (2, 3), (100_003, 3)]),
+    ):
         useLocalEnv(parallelism)
         table_env = getattr(getMLEnv(), mode)
         found = shares_of(
-            *(sequence(table_env, rows).link(script_op("echo_ids.py", SCHEMA, workers)) for rows, workers in sizes)
+            *(
+                sequence(table_env, rows).link(script_op("echo_ids.py", SCHEMA, workers))
+                for rows, workers in sizes
+            )
         )
         for (rows, workers), by_worker in zip(sizes, found):
             check(by_worker, rows, workers, parallelism)
@@ -50,7 +62,9 @@ def test_rows_of_operators_that_emit_at_the_end_of_their_input_come_once() -> No
         for query in ("SELECT id FROM t GROUP BY id", "SELECT id FROM t ORDER BY id DESC")
     ]
     table_env.drop_temporary_view("t")
-    behind_a_script = sequence(table_env, 20_001).link(script_op("echo_ids.py", SCHEMA, 2)).select("id")
+    behind_a_script = (
+        sequence(table_env, 20_001).link(script_op("echo_ids.py", SCHEMA, 2)).select("id")
+    )
     results.append(behind_a_script.link(script_op("echo_ids.py", SCHEMA, 2)))
     for by_worker in shares_of(*results):
         check(by_worker, 20_001, 2, 2)
@@ -99,7 +113,9 @@ def main(config):
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_rows_come_out_while_the_script_goes_on_after_its_input(mode: str, tmp_path: pathlib.Path) -> None:
+def test_rows_come_out_while_the_script_goes_on_after_its_input(
+    mode: str, tmp_path: pathlib.Path
+) -> None:
     """Else the JVM would have to hold all that a script writes."""
     script, go, result = tmp_path / "writes_much.py", tmp_path / "go", tmp_path / "result"
     script.write_text(WRITES_MUCH)
@@ -113,13 +129,20 @@ def test_rows_come_out_while_the_script_goes_on_after_its_input(mode: str, tmp_p
     )
     job = op.getOutputTable().execute_insert(f"much_{mode}")
     wait_until(
-        lambda: sum(path.stat().st_size for path in result.rglob("*") if path.is_file()) > 1_000_000,
+        lambda: (
+            sum(path.stat().st_size for path in result.rglob("*") if path.is_file()) > 1_000_000
+        ),
         "rows came out",
         3 * DEADLINE_S,
     )
     go.touch()
     job.wait()
-    lines = [line for path in result.rglob("*") if path.is_file() for line in path.read_text().splitlines()]
+    lines = [
+        line
+        for path in result.rglob("*")
+        if path.is_file()
+        for line in path.read_text().splitlines()
+    ]
     assert len(lines) == 40_001 and sum("the last" in line for line in lines) == 1
 
 
@@ -154,5 +177,7 @@ def test_the_script_begins_while_its_rows_arrive(mode: str, tmp_path: pathlib.Pa
     )
     op = script_op("echo_ids.py", "n BIGINT", userParams={"begun": begun})
     op.setUserFiles([str(script)]).setMainScriptFile(str(script))
-    rows = BatchOperator.fromTable(table_env.sql_query(f"SELECT id FROM slow_{mode} WHERE has_begun_{mode}(id)"))
+    rows = BatchOperator.fromTable(
+        table_env.sql_query(f"SELECT id FROM slow_{mode} WHERE has_begun_{mode}(id)")
+    )
     assert rows.link(op).collectToDataframe().n.tolist() == [4]

@@ -72,11 +72,15 @@ def command_lines() -> str:
 
 
 def descriptions(**params: Any) -> str:
-    """Return what prompts and notebooks show of an operator, a stage and a pipeline with parameters."""
+    """Return what prompts and notebooks show of an operator, a stage and a pipeline with
+    parameters.
+    """
     op = TensorFlow2BatchOp(mainScriptFile="a.py", **params)
     path = next((value for value in params.values() if isinstance(value, str)), "m.zip")
     stages = Pipeline(TFSavedModelPredictor(modelPath=path, outputSchemaStr="y FLOAT"))
-    return "\n".join(text for each in (op, stages, *stages._stages) for text in (repr(each), each._repr_html_()))
+    return "\n".join(
+        text for each in (op, stages, *stages._stages) for text in (repr(each), each._repr_html_())
+    )
 
 
 def errors_of(*attempts: Any) -> list[str]:
@@ -99,15 +103,22 @@ def no_network(*arguments: object, **named: object) -> None:
 @pytest.mark.parametrize("address", ADDRESSES)
 @pytest.mark.fault("security", "Errors, logs and pages leave out secrets of addresses")
 def test_an_address_shows_its_secrets_nowhere(
-    address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: pathlib.Path
+    address: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: pathlib.Path,
 ) -> None:
     monkeypatch.setattr("socket.getaddrinfo", no_network)
     monkeypatch.setenv("TF231_PYTHON_ENV_PATH", address)
     monkeypatch.chdir(tmp_path)
     with caplog.at_level(logging.DEBUG):
-        shown = descriptions(userFiles=[address], checkpointDir=address, logDir=address, pythonEnv=address)
+        shown = descriptions(
+            userFiles=[address], checkpointDir=address, logDir=address, pythonEnv=address
+        )
         CsvSinkBatchOp(filePath=address)
-        watching = TFSavedModelPredictStreamOp(modelPath="m", outputSchemaStr="y FLOAT", modelStreamFilePath=address)
+        watching = TFSavedModelPredictStreamOp(
+            modelPath="m", outputSchemaStr="y FLOAT", modelStreamFilePath=address
+        )
         errors = errors_of(
             lambda: PipelineModel.load(address),
             lambda: LocalPredictor(address, "a FLOAT"),
@@ -119,15 +130,27 @@ def test_an_address_shows_its_secrets_nowhere(
             lambda: TensorFlow2BatchOp(checkpointDir={"at": address}),
             lambda: check_target(FileSink("Op", address, "csv", "", pa.schema([])), False),
             lambda: watching._complete(Serving(model_stream_file_path=address)),
-            lambda: Resumption("Op", address, Schema.parse("id BIGINT, y FLOAT"), "").split(None, None, [], ""),  # type: ignore[arg-type]
+            lambda: Resumption("Op", address, Schema.parse("id BIGINT, y FLOAT"), "").split(
+                None, None, [], ""
+            ),  # type: ignore[arg-type]
         )
         recorder = Recorder(address, "op", "group_1", 1)
         recorder.end(failed=False)
         doctor = "\n".join(map(str, environments()))
-    # Packages of storages write requests into their logs at DEBUG; who turns that on has asked for them.
+    # Packages of storages write requests into their logs at DEBUG; who turns that on has asked for
+    # them.
     ours = re.compile(r"(akdl|bridge|operators)\b")
-    log = [each.getMessage() for each in caplog.records if each.levelno > logging.DEBUG or ours.match(each.name)]
-    places = {"descriptions": shown, "errors": "\n".join(errors), "log": "\n".join(log), "doctor": doctor}
+    log = [
+        each.getMessage()
+        for each in caplog.records
+        if each.levelno > logging.DEBUG or ours.match(each.name)
+    ]
+    places = {
+        "descriptions": shown,
+        "errors": "\n".join(errors),
+        "log": "\n".join(log),
+        "doctor": doctor,
+    }
     assert "cannot write a record to logDir" in caplog.text
     assert {place: leaks(text) for place, text in places.items() if leaks(text)} == {}
 
@@ -148,7 +171,10 @@ def test_parameters_show_their_secrets_nowhere(tree: dict[str, Any]) -> None:
 @pytest.mark.flink
 @pytest.mark.fault("security", "The error of a failed job shows no secrets")
 def test_secrets_of_a_job_that_fails_show_nowhere(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("AKDL_PROGRESS", "1")
     useLocalEnv(1)
@@ -171,7 +197,11 @@ def test_secrets_of_a_job_that_fails_show_nowhere(
     with caplog.at_level(logging.DEBUG):
         job = threading.Thread(target=run)
         job.start()
-        wait_until(lambda: (tmp_path / "begun").exists() or not job.is_alive(), "the script runs", 4 * DEADLINE_S)
+        wait_until(
+            lambda: (tmp_path / "begun").exists() or not job.is_alive(),
+            "the script runs",
+            4 * DEADLINE_S,
+        )
         commands = command_lines()
         (tmp_path / "seen").touch()
         job.join()

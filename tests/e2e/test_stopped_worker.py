@@ -1,4 +1,6 @@
-"""A Python worker of a cluster that is stopped, not dead. It takes minutes: set AKDL_TEST_STOPPED_WORKER."""
+"""A Python worker of a cluster that is stopped, not dead. It takes minutes: set
+AKDL_TEST_STOPPED_WORKER.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from tests.support.leftovers import is_running, task_processes, wait_until
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif("AKDL_TEST_STOPPED_WORKER" not in os.environ, reason="takes minutes: set AKDL_TEST_STOPPED_WORKER"),
+    pytest.mark.skipif(
+        "AKDL_TEST_STOPPED_WORKER" not in os.environ,
+        reason="takes minutes: set AKDL_TEST_STOPPED_WORKER",
+    ),
 ]
 
 SCRIPT = """
@@ -59,8 +64,14 @@ def test_a_stopped_worker_is_named_and_killed_so_that_its_job_ends(
         stopped = time.monotonic()
         job.join(10 * DEADLINE_S)
         assert not job.is_alive()
-        print(f"the job ended {time.monotonic() - stopped:.0f} s after its worker was stopped: {errors[0][:500]}")
-        wait_until(lambda: not is_running(worker) and not task_processes(), "the worker and all scripts have ended", 120)
+        print(
+            f"the job ended {time.monotonic() - stopped:.0f} s after its worker was stopped: {errors[0][:500]}"
+        )
+        wait_until(
+            lambda: not is_running(worker) and not task_processes(),
+            "the worker and all scripts have ended",
+            120,
+        )
         print(f"all had ended after {time.monotonic() - stopped:.0f} s")
         assert "has not reported for 30 s" in errors[0] or "has not answered for 30 s" in errors[0]
     resetEnv()

@@ -1,4 +1,6 @@
-"""Rows that flow through a script without end: none is lost, none is repeated, none waits for the next."""
+"""Rows that flow through a script without end: none is lost, none is repeated, none waits for the
+next.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from pyflink.table import StreamTableEnvironment
 
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import BridgeError
-from operators import MLEnv, RandomTableSourceStreamOp, StreamOperator, TensorFlow2StreamOp, resetEnv, useLocalEnv
+from operators import (
+    MLEnv,
+    RandomTableSourceStreamOp,
+    StreamOperator,
+    TensorFlow2StreamOp,
+    resetEnv,
+    useLocalEnv,
+)
 from tests.e2e.jobs import SCRIPTS
 from tests.e2e.streams import Sink, counting, socket_stream, stream_op
 from tests.support.environment import ENVIRONMENT
@@ -61,13 +70,21 @@ MILLION, SOME = 1_000_000, 200_000
 
 @pytest.mark.tf
 @pytest.mark.slow
-def test_identity_of_a_million_rows_by_three_workers(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
+def test_identity_of_a_million_rows_by_three_workers(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
+) -> None:
     sink = Sink(table_env, tmp_path)
-    run(counting(table_env, MILLION).link(stream_op("identity.py", 3, userParams={"batch_size": 1024})), sink)
+    run(
+        counting(table_env, MILLION).link(
+            stream_op("identity.py", 3, userParams={"batch_size": 1024})
+        ),
+        sink,
+    )
     rows = sink.rows()
     assert len(rows) == len({number for _, number in rows}) == MILLION
     shares = [sum(worker == index for worker, _ in rows) for index in range(3)]
-    assert min(shares) > MILLION // 4  # whole chunks are dealt in turn; some leave before they are full, more on a busy machine
+    # whole chunks are dealt in turn; some leave before they are full, more on a busy machine
+    assert min(shares) > MILLION // 4
 
 
 @pytest.mark.tf
@@ -86,7 +103,9 @@ def test_fan_out(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.tf
-def test_an_estimator_takes_the_stream_as_its_input(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
+def test_an_estimator_takes_the_stream_as_its_input(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
+) -> None:
     sink = Sink(table_env, tmp_path)
     run(counting(table_env, 1000).link(stream_op("estimator.py")), sink)
     assert sink.rows() == [(0, 10)]
@@ -114,11 +133,19 @@ def test_rows_come_back_without_further_input_and_cancel_ends_all(
         shown = Shown(capsys)
         try:
             send([7])
-            wait_until(lambda: any(line.endswith(", 7") for line in shown.lines()), "the first row is shown", 2 * DEADLINE_S)
-            wait_until(lambda: len(task_processes()) == 3, "the workers without a row have started too")
+            wait_until(
+                lambda: any(line.endswith(", 7") for line in shown.lines()),
+                "the first row is shown",
+                2 * DEADLINE_S,
+            )
+            wait_until(
+                lambda: len(task_processes()) == 3, "the workers without a row have started too"
+            )
             assert not job.wait(0)
             send([8])
-            wait_until(lambda: any(line.endswith(", 8") for line in shown.lines()), "the next is shown")
+            wait_until(
+                lambda: any(line.endswith(", 8") for line in shown.lines()), "the next is shown"
+            )
         finally:
             job.cancel()
         assert job.wait(0)
@@ -146,9 +173,15 @@ def test_a_file_source_that_grows(
 
     try:
         arrive("0.csv", "0\n1\n2\n")
-        wait_until(lambda: shown.lines() >= {"0, 0", "0, 1", "0, 2"}, "the rows of the first file are there", 2 * DEADLINE_S)
+        wait_until(
+            lambda: shown.lines() >= {"0, 0", "0, 1", "0, 2"},
+            "the rows of the first file are there",
+            2 * DEADLINE_S,
+        )
         arrive("1.csv", "3\n4\n")
-        wait_until(lambda: shown.lines() >= {"0, 3", "0, 4"}, "the rows of the second file are there")
+        wait_until(
+            lambda: shown.lines() >= {"0, 3", "0, 4"}, "the rows of the second file are there"
+        )
         assert len(shown.all) == 6
     finally:
         job.cancel()
@@ -158,24 +191,38 @@ def test_a_file_source_that_grows(
 
 
 @pytest.mark.fault("jobs")
-def test_a_script_that_returns_early_drains_the_rest(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
+def test_a_script_that_returns_early_drains_the_rest(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
+) -> None:
     sink = Sink(table_env, tmp_path)
-    run(counting(table_env, 50_000).link(stream_op("without_tensorflow.py", userParams={"returns_after": 3})), sink)
+    run(
+        counting(table_env, 50_000).link(
+            stream_op("without_tensorflow.py", userParams={"returns_after": 3})
+        ),
+        sink,
+    )
     assert len(sink.rows()) == 3
 
 
 @pytest.mark.fault("jobs")
-def test_a_script_that_returns_early_may_fail_the_job(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
+def test_a_script_that_returns_early_may_fail_the_job(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
+) -> None:
     op = stream_op("without_tensorflow.py", userParams={"returns_after": 3}, onReturn="fail")
     with pytest.raises(BridgeError, match="returned before its input ended.*onReturn"):
-        run(counting(table_env, 200_000, 500).link(op), Sink(table_env, tmp_path))  # longer than any start takes
+        # longer than any start takes
+        run(counting(table_env, 200_000, 500).link(op), Sink(table_env, tmp_path))
 
 
 @pytest.mark.fault("jobs")
-def test_a_script_that_returns_early_may_be_started_again(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
+def test_a_script_that_returns_early_may_be_started_again(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
+) -> None:
     sink = Sink(table_env, tmp_path)
     params = {"returns_after": 300, "commits": True}
-    op = stream_op("without_tensorflow.py", userParams=params, onReturn="restart", replay="uncommitted")
+    op = stream_op(
+        "without_tensorflow.py", userParams=params, onReturn="restart", replay="uncommitted"
+    )
     run(counting(table_env, 1000).link(op), sink)
     assert sorted(number for _, number in sink.rows()) == list(range(1000))
 
@@ -186,22 +233,33 @@ def test_a_script_that_returns_without_taking_rows_is_not_started_for_ever(
 ) -> None:
     script = tmp_path / "returns.py"
     script.write_text("def main(config):\n    pass\n")
-    op = stream_op("identity.py", onReturn="restart").setUserFiles([str(script)]).setMainScriptFile(str(script))
+    op = (
+        stream_op("identity.py", onReturn="restart")
+        .setUserFiles([str(script)])
+        .setMainScriptFile(str(script))
+    )
     with pytest.raises(BridgeError, match="restarts would be endless"):
         run(counting(table_env, 1000).link(op), Sink(table_env, tmp_path))
 
 
-def test_an_error_of_the_script_fails_the_job(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
+def test_an_error_of_the_script_fails_the_job(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
+) -> None:
     params = {"raises_once": 5, "marker": str(tmp_path / "marker")}
     with pytest.raises(BridgeError, match="ValueError: once"):
-        run(counting(table_env, 100).link(stream_op("without_tensorflow.py", userParams=params)), Sink(table_env, tmp_path))
+        run(
+            counting(table_env, 100).link(stream_op("without_tensorflow.py", userParams=params)),
+            Sink(table_env, tmp_path),
+        )
 
 
 # Back-pressure.
 
 
 @pytest.mark.fault("jobs")
-def test_a_slow_script_slows_the_source_down(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
+def test_a_slow_script_slows_the_source_down(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
+) -> None:
     script = tmp_path / "waits.py"
     go, seen = tmp_path / "go", tmp_path / "seen"
     script.write_text(
@@ -265,8 +323,13 @@ def test_a_program_that_ends_takes_its_running_stream_along(tmp_path: pathlib.Pa
     )
     assert done.returncode == 0, done.stderr
     *warned, told = done.stderr.splitlines()
-    assert all(line.startswith("Flink 1.20") and "cannot protect the servers of local jobs" in line for line in warned), warned
-    assert told.startswith("akdl: the program ended while a job was running in it (TensorFlow2StreamOp, chief 0; "), told
+    assert all(
+        line.startswith("Flink 1.20") and "cannot protect the servers of local jobs" in line
+        for line in warned
+    ), warned
+    assert told.startswith(
+        "akdl: the program ended while a job was running in it (TensorFlow2StreamOp, chief 0; "
+    ), told
     *rows, at_the_end = done.stdout.splitlines()
     assert len(rows) == 10
     assert at_the_end == "at work: []", "Python ends threads that run on, and may abort with them"
@@ -287,14 +350,19 @@ def _working_under(folder: pathlib.Path) -> list[psutil.Process]:
 # Event time.
 
 
-def test_a_table_may_have_several_event_times(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
+def test_a_table_may_have_several_event_times(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
+) -> None:
     """Flink takes one for a stream."""
     table_env.execute_sql(
         "CREATE TEMPORARY TABLE timed_twice (id BIGINT, at_time AS TO_TIMESTAMP_LTZ(id, 3), WATERMARK FOR at_time AS at_time) "
         "WITH ('connector' = 'datagen', 'number-of-rows' = '10', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0', "
         "'fields.id.end' = '9')"
     )
-    sink, table = Sink(table_env, tmp_path), table_env.sql_query("SELECT id, at_time, at_time AS again FROM timed_twice")
+    sink, table = (
+        Sink(table_env, tmp_path),
+        table_env.sql_query("SELECT id, at_time, at_time AS again FROM timed_twice"),
+    )
     run(StreamOperator.fromTable(table).link(stream_op("identity.py")), sink)
     assert sorted(sink.rows()) == [(0, number) for number in range(10)]
 
@@ -308,12 +376,15 @@ def test_output_carries_a_time_attribute_of_its_own(
         "def main(config):\n"
         "    for path in config.tf_context.rows.segments():\n"
         "        pass\n"
-        "    seconds = np.array([0, 1, 12, 3, 11, 40])\n"  # 3 is late: the window before 10 has closed with the row of 12
+        # 3 is late: the window before 10 has closed with the row of 12
+        "    seconds = np.array([0, 1, 12, 3, 11, 40])\n"
         "    config.output_writer.write_batch({'id': seconds, 'ts': [f'1970-01-01 00:00:{s:02d}' for s in seconds]})\n"
     )
     op = stream_op("identity.py")
     op.setUserFiles([str(script)]).setMainScriptFile(str(script))
-    op.setOutputSchemaStr("id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND")
+    op.setOutputSchemaStr(
+        "id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND"
+    )
     counting(table_env, 10).link(op)
     assert op.getColTypes()[1].startswith("TIMESTAMP(3)") and "ROWTIME" in op.getColTypes()[1]
     table_env.create_temporary_view("timed", op.getOutputTable())
@@ -322,4 +393,5 @@ def test_output_carries_a_time_attribute_of_its_own(
         "GROUP BY window_start, window_end"
     )
     with windows.execute().collect() as rows:
-        assert sorted(row[0] for row in rows) in ([1, 2, 2], [1, 2, 3])  # the late one counts where watermarks lag behind rows
+        # the late one counts where watermarks lag behind rows
+        assert sorted(row[0] for row in rows) in ([1, 2, 2], [1, 2, 3])

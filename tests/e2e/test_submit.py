@@ -1,4 +1,6 @@
-"""Programs that Flink starts: by `flink run`, and as an application. The hosts have Flink's side, and nothing of ours."""
+"""Programs that Flink starts: by `flink run`, and as an application. The hosts have Flink's side,
+and nothing of ours.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import pytest
 
 from tests.e2e.jobs import SCRIPTS
 from tests.support.environments import make_environment, pack
-from tests.support.flink_cluster import FlinkCluster, flink_application, flink_cluster, flink_run, wait_for_log
+from tests.support.flink_cluster import (
+    FlinkCluster,
+    flink_application,
+    flink_cluster,
+    flink_run,
+    wait_for_log,
+)
 from tests.support.installs import make_driver, make_flink_side, wheel
 from tests.support.leftovers import DEADLINE_S, wait_until
 
@@ -32,41 +40,79 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def archive(tmp_path: pathlib.Path) -> str:
-    """A packed environment: the hosts' Python has no TensorFlow's side, so no script runs without it."""
+    """A packed environment: the hosts' Python has no TensorFlow's side, so no script runs without
+    it.
+    """
     return pack(make_environment(tmp_path / "made"), str(tmp_path / "env.tar.gz"))
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, host: str) -> Iterator[FlinkCluster]:
-    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=1, slots=3, python=host) as running:
+    with flink_cluster(
+        tmp_path_factory.mktemp("cluster"), task_managers=1, slots=3, python=host
+    ) as running:
         yield running
 
 
 def check(sink: pathlib.Path, chunk_rows: int = 1) -> None:
-    rows = [tuple(map(int, line.split(","))) for path in sink.iterdir() for line in path.read_text().splitlines()]
+    rows = [
+        tuple(map(int, line.split(",")))
+        for path in sink.iterdir()
+        for line in path.read_text().splitlines()
+    ]
     assert sorted(number for _, number in rows) == list(range(300)), "each row once"
     shares = [[one for one, _ in rows].count(worker) for worker in range(3)]
-    assert max(shares) - min(shares) <= 3 * chunk_rows, "as many for each worker, but one chunk per subtask of the source"
+    assert max(shares) - min(shares) <= 3 * chunk_rows, (
+        "as many for each worker, but one chunk per subtask of the source"
+    )
 
 
 def wait_for_end(cluster: FlinkCluster, printed: str) -> None:
     (job,) = re.findall(r"submitted with JobID (\w+)", printed)
-    wait_until(lambda: cluster.rest(f"/jobs/{job}")["state"] == "FINISHED", f"{job} has finished", 3 * DEADLINE_S)
+    wait_until(
+        lambda: cluster.rest(f"/jobs/{job}")["state"] == "FINISHED",
+        f"{job} has finished",
+        3 * DEADLINE_S,
+    )
 
 
-def test_flink_run(cluster: FlinkCluster, driver: str, archive: str, tmp_path: pathlib.Path) -> None:
-    printed = flink_run(cluster, "-p", "2", "-pyclientexec", driver, "-py", JOB, "batch", str(tmp_path / "sink"), archive)
+def test_flink_run(
+    cluster: FlinkCluster, driver: str, archive: str, tmp_path: pathlib.Path
+) -> None:
+    printed = flink_run(
+        cluster,
+        "-p",
+        "2",
+        "-pyclientexec",
+        driver,
+        "-py",
+        JOB,
+        "batch",
+        str(tmp_path / "sink"),
+        archive,
+    )
     assert "batch with a parallelism of 2 was submitted" in printed
     wait_for_end(cluster, printed)
     check(tmp_path / "sink")
-    wait_for_log(cluster, rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in")  # it travelled
+    # it travelled
+    wait_for_log(cluster, rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in")
 
 
 def test_flink_run_detached_with_our_wheel_beside_the_program(
     cluster: FlinkCluster, host: str, archive: str, tmp_path: pathlib.Path
 ) -> None:
     printed = flink_run(
-        cluster, "-d", "-pyfs", str(wheel()), "-pyclientexec", host, "-py", JOB, "stream", str(tmp_path / "sink"), archive
+        cluster,
+        "-d",
+        "-pyfs",
+        str(wheel()),
+        "-pyclientexec",
+        host,
+        "-py",
+        JOB,
+        "stream",
+        str(tmp_path / "sink"),
+        archive,
     )
     assert "useLocalEnv: this program was submitted to Flink, so its jobs run there" in printed
     assert "stream with a parallelism of 3 was submitted" in printed
@@ -83,7 +129,9 @@ def test_application(host: str, driver: str, archive: str, tmp_path: pathlib.Pat
     check(tmp_path / "sink")
 
 
-def test_a_program_says_what_is_wrong_with_it(cluster: FlinkCluster, driver: str, tmp_path: pathlib.Path) -> None:
+def test_a_program_says_what_is_wrong_with_it(
+    cluster: FlinkCluster, driver: str, tmp_path: pathlib.Path
+) -> None:
     job = tmp_path / "job.py"
     job.write_text("from operators import useRemoteEnv\nuseRemoteEnv('flink.example', 8081, 1)\n")
     with pytest.raises(subprocess.CalledProcessError) as raised:

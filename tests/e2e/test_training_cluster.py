@@ -1,4 +1,6 @@
-"""Training on a session cluster of four TaskManagers with one slot each: every process of a group runs in another one."""
+"""Training on a session cluster of four TaskManagers with one slot each: every process of a group
+runs in another one.
+"""
 
 from __future__ import annotations
 
@@ -69,14 +71,25 @@ def _slots_are_free_again(cluster: FlinkCluster) -> Iterator[None]:
 
 
 def test_keras_parameter_server_strategy(cluster: FlinkCluster) -> None:
-    op = train_op("keras_ps.py", KERAS, "keras_group.py", numWorkers=3, numPSs=1, chiefCoordinates=True, userParams={"seed": 1})
+    op = train_op(
+        "keras_ps.py",
+        KERAS,
+        "keras_group.py",
+        numWorkers=3,
+        numPSs=1,
+        chiefCoordinates=True,
+        userParams={"seed": 1},
+    )
     row = only_row(points(getMLEnv().btenv, 120), op)
     assert row.strategy == "ParameterServerStrategyV2"
     assert row.loss < 0.45
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.skipif("AKDL_TEST_JOBS" not in os.environ, reason="the others are a row of jobs too: set AKDL_TEST_JOBS to 20")
+@pytest.mark.skipif(
+    "AKDL_TEST_JOBS" not in os.environ,
+    reason="the others are a row of jobs too: set AKDL_TEST_JOBS to 20",
+)
 def test_jobs_in_a_row(cluster: FlinkCluster) -> None:
     for _ in range(int(os.environ["AKDL_TEST_JOBS"])):
         op = train_op("ps_sum.py", "total BIGINT, workers BIGINT", numWorkers=2, numPSs=1)
@@ -85,8 +98,12 @@ def test_jobs_in_a_row(cluster: FlinkCluster) -> None:
 
 
 @pytest.mark.fault("jobs")
-def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(cluster: FlinkCluster) -> None:
-    """The others wait for its gradients, and fail as well when it is gone; theirs must not be the error that is shown."""
+def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(
+    cluster: FlinkCluster,
+) -> None:
+    """The others wait for its gradients, and fail as well when it is gone; theirs must not be the
+    error that is shown.
+    """
     op = train_op("one_raises.py", SGD, "full_batch_sgd.py", numWorkers=3, numPSs=0, userParams={})
     began = time.time()
     with pytest.raises(TaskError) as caught:
@@ -103,7 +120,8 @@ def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(cluster: F
 def test_too_few_slots_are_said_before_anything_starts(cluster: FlinkCluster) -> None:
     table = sequence(useRemoteEnv(cluster.host, cluster.rest_port, 2).btenv, 10)
     with pytest.raises(
-        ConfigurationError, match=r"needs 9 slots at once \(9 workers\), but the Flink cluster at .* has 4 in all"
+        ConfigurationError,
+        match=r"needs 9 slots at once \(9 workers\), but the Flink cluster at .* has 4 in all",
     ):
         table.link(script_op("echo_ids.py", "worker INT, id BIGINT", 9))
 
@@ -113,8 +131,11 @@ EPOCHS = 12
 
 @pytest.mark.own_processes
 @pytest.mark.fault("jobs", "A killed TaskManager costs the steps since the last checkpoint")
-def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(cluster: FlinkCluster, tmp_path: Path) -> None:
-    """The whole group begins again. A step takes all rows, so that their order does not matter: only that of sums in float32 does.
+def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(
+    cluster: FlinkCluster, tmp_path: Path
+) -> None:
+    """The whole group begins again. A step takes all rows, so that their order does not matter:
+    only that of sums in float32 does.
 
     The result goes to files: Flink does not let a program that collects rows go on after a restart.
     """
@@ -146,12 +167,16 @@ def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(cluster
     table = MemSourceBatchOp(rows, "x0 FLOAT, x1 FLOAT, label BIGINT")
     job = table.link(op).getOutputTable().execute_insert("trained")
     wait_until(marker.exists, "the first attempt waits", 4 * DEADLINE_S)
-    victim = next(pid for pid in cluster.task_manager_pids if psutil.pid_exists(pid) and has_task_process(pid))
+    victim = next(
+        pid for pid in cluster.task_manager_pids if psutil.pid_exists(pid) and has_task_process(pid)
+    )
     psutil.Process(victim).kill()
     job.wait(6 * 1000 * int(DEADLINE_S))
     epochs = [int(line) for line in Path(f"{marker}.epochs").read_text().split()]
     assert epochs == [*range(7), *range(6, EPOCHS)], "six epochs are in the checkpoint"
-    model = [json.loads(line) for file in result.glob("[!.]*") for line in file.read_text().splitlines()]
+    model = [
+        json.loads(line) for file in result.glob("[!.]*") for line in file.read_text().splitlines()
+    ]
     assert model[0]["model_id"] == 0 and len(model) >= 2, "a model table, once"
     file = testing.train_task_config(values, types, str(tmp_path)).dataset_file
     from akdl.keras.keras_training import train

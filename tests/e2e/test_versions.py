@@ -1,4 +1,5 @@
-"""Scripts in real environments with the oldest and the newest TensorFlow, beside a Flink side with another one.
+"""Scripts in real environments with the oldest and the newest TensorFlow, beside a Flink side with
+another one.
 
 TF 2.15 is what all other tests run on, so the matrix here are the two ends.
 """
@@ -35,7 +36,13 @@ from tests.e2e.test_examples import check_output
 from tests.support.page_blocks import run_page
 from tests.support.tensorflows import NEWEST, TF_1
 
-pytestmark = [pytest.mark.estimator, pytest.mark.flink, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes]
+pytestmark = [
+    pytest.mark.estimator,
+    pytest.mark.flink,
+    pytest.mark.tf,
+    pytest.mark.slow,
+    pytest.mark.own_processes,
+]
 
 ROOT = pathlib.Path(__file__).parents[2]
 WIRE = """
@@ -64,7 +71,11 @@ class New:
     """The newest TensorFlow, with Keras 3."""
 
     name = "by_keras_3"
-    batch_op, stream_op, train_op = TensorFlow2BatchOp, TensorFlow2StreamOp, TF2TableModelTrainBatchOp
+    batch_op, stream_op, train_op = (
+        TensorFlow2BatchOp,
+        TensorFlow2StreamOp,
+        TF2TableModelTrainBatchOp,
+    )
     python = NEWEST.python
 
     @staticmethod
@@ -90,7 +101,9 @@ def python(kind: Any) -> Any:
 
 def script(op: type, kind: type, name: str, python: str, **params: Any) -> Any:
     file = str(SCRIPTS / "versions" / f"{name}_{kind.name}.py")
-    return op(userFiles=[file], mainScriptFile=file, pythonEnv=python, numWorkers=1, numPSs=0, **params)
+    return op(
+        userFiles=[file], mainScriptFile=file, pythonEnv=python, numWorkers=1, numPSs=0, **params
+    )
 
 
 def with_x(ids: Any) -> Any:
@@ -102,7 +115,12 @@ EXPECTED = [(number, 2.0 * number + 1) for number in range(100)]
 
 
 def test_messages(python: Any) -> None:
-    done = subprocess.run([python, "-c", WIRE], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    done = subprocess.run(
+        [python, "-c", WIRE],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -123,7 +141,9 @@ def test_stream(kind: Any, python: Any, capsys: pytest.CaptureFixture[str]) -> N
     assert all(kind.is_right(version) for _, _, version in cells)
 
 
-def test_a_model_predicts_in_the_default_environment_what_its_own_said(kind: Any, python: Any, tmp_path: pathlib.Path) -> None:
+def test_a_model_predicts_in_the_default_environment_what_its_own_said(
+    kind: Any, python: Any, tmp_path: pathlib.Path
+) -> None:
     rows = points(getMLEnv().btenv, 50)
     told = tmp_path / "told.json"
     train = script(kind.train_op, kind, "train", python, userParams={"told": str(told)})
@@ -149,7 +169,10 @@ def test_both_in_one_job() -> None:
 
 @pytest.mark.parametrize("example", ["own_data", "wide_and_deep"])
 def test_examples_run_with_keras_3(
-    example: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    example: str,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("TF231_PYTHON_ENV_PATH", NEWEST.python())
     monkeypatch.chdir(tmp_path)
@@ -157,7 +180,9 @@ def test_examples_run_with_keras_3(
     check_output(example, capsys.readouterr().out)
 
 
-def test_the_first_steps_run_with_keras_3(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_steps_run_with_keras_3(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TF231_PYTHON_ENV_PATH", NEWEST.python())
     monkeypatch.chdir(tmp_path)
     assert run_page(ROOT / "docs" / "first_steps.md", tmp_path / "page") == []
@@ -191,25 +216,40 @@ def fit_in_step(task_config: Any) -> None:
 
 
 def train_on_newest(script: Any, **params: Any) -> Any:
-    op = TF2TableModelTrainBatchOp(mainScriptFile=script, pythonEnv=NEWEST.python(), numPSs=0, **params)
+    op = TF2TableModelTrainBatchOp(
+        mainScriptFile=script, pythonEnv=NEWEST.python(), numPSs=0, **params
+    )
     return points(getMLEnv().btenv, 8).link(op)
 
 
 def test_a_file_of_keras_becomes_a_model() -> None:
     predict = TFTableModelPredictBatchOp(outputSchemaStr="y FLOAT", selectedCols=["x0"])
-    found = predict.linkFrom(train_on_newest(save_a_file, numWorkers=1), points(getMLEnv().btenv, 8)).collectToDataframe()
+    found = predict.linkFrom(
+        train_on_newest(save_a_file, numWorkers=1), points(getMLEnv().btenv, 8)
+    ).collectToDataframe()
     assert len(found) == 8 and list(found.y) == pytest.approx(list(3 * found.x0), rel=1e-6)
 
 
 @pytest.mark.parametrize(
     ("script", "workers", "told"),
     [
-        (save_into_a_folder, 1, r"line \d+: Keras 3[\d.]+ does not save models to folders.* write model.export"),
-        (fit_in_step, 2, "Keras 3 does not train with TensorFlow's strategies of several workers: .*TF_USE_LEGACY_KERAS=1"),
+        (
+            save_into_a_folder,
+            1,
+            r"line \d+: Keras 3[\d.]+ does not save models to folders.* write model.export",
+        ),
+        (
+            fit_in_step,
+            2,
+            "Keras 3 does not train with TensorFlow's strategies of several workers: .*TF_USE_LEGACY_KERAS=1",
+        ),
     ],
     ids=["folder", "group"],
 )
-@pytest.mark.fault("scripts", "Groups and SavedModel folders that Keras 3 does not support are refused before the training")
+@pytest.mark.fault(
+    "scripts",
+    "Groups and SavedModel folders that Keras 3 does not support are refused before the training",
+)
 def test_keras_3_is_refused_before_the_training(script: Any, workers: int, told: str) -> None:
     with pytest.raises(TaskError, match=told):
         train_on_newest(script, numWorkers=workers).collectToDataframe()

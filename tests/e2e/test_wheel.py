@@ -1,4 +1,6 @@
-"""A program in an empty folder, with nothing but our wheel, on a cluster whose hosts have Flink's side and the oldest Java."""
+"""A program in an empty folder, with nothing but our wheel, on a cluster whose hosts have Flink's
+side and the oldest Java.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_a_driver_with_only_our_wheel(tmp_path: pathlib.Path) -> None:
     (tmp_path / "empty" / "job.py").write_text(JOB)
     (tmp_path / "empty" / "total.py").write_text(SCRIPT)
     archive = pack(make_environment(tmp_path / "made"), str(tmp_path / "env.tar.gz"), inside="env")
-    with flink_cluster(tmp_path / "cluster", task_managers=1, slots=3, python=host, java_home=java_home) as cluster:
+    with flink_cluster(
+        tmp_path / "cluster", task_managers=1, slots=3, python=host, java_home=java_home
+    ) as cluster:
         executable = os.readlink(f"/proc/{cluster.task_manager_pids[0]}/exe")
         assert executable.startswith(os.path.realpath(java_home))
         done = subprocess.run(
@@ -71,5 +75,7 @@ def test_a_driver_with_only_our_wheel(tmp_path: pathlib.Path) -> None:
     assert rows == "[10, 20, 30, 40, 50, 60] {3}"
     assert places == str(len(paths) - 1)
     *packages, env = paths
-    assert all(path.endswith("/.akdl/lib/akdl/__init__.py") for path in packages), "akdl came with the job"
+    assert all(path.endswith("/.akdl/lib/akdl/__init__.py") for path in packages), (
+        "akdl came with the job"
+    )
     assert f"/akdl_envs_{os.geteuid()}/" in env, "and so did TensorFlow's side"

@@ -1,4 +1,6 @@
-"""Damaged archives, model tables and pipelines: an error of ours, or what was packed, never a part of it."""
+"""Damaged archives, model tables and pipelines: an error of ours, or what was packed, never a part
+of it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,12 @@ from operators.local_predictor import DESCRIPTION, read_pipeline
 from operators.params.accessors import PredictStreamParams
 from tests.support.fuzzing import cases, damaged, damaged_json, outcomes
 
-CONTENTS = {"a.py": b"import b\n" * 200, "folder/b.py": bytes(range(256)) * 30, "empty": b"", "last.py": b"last"}
+CONTENTS = {
+    "a.py": b"import b\n" * 200,
+    "folder/b.py": bytes(range(256)) * 30,
+    "empty": b"",
+    "last.py": b"last",
+}
 LIMITS = Limits(members=1000, bytes=1 << 24, free_bytes=1 << 22)
 ZIPS = {
     "zip": zipfile.ZIP_STORED, "zip, deflated": zipfile.ZIP_DEFLATED, "zip, bzip2": zipfile.ZIP_BZIP2, "zip, lzma": zipfile.ZIP_LZMA,
@@ -53,7 +60,11 @@ def archive(kind: str) -> bytes:
 @pytest.fixture
 def folder() -> Iterator[Callable[[], pathlib.Path]]:
     """Return what makes an empty folder; each takes the place of the one before."""
-    root = pathlib.Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None))
+    root = pathlib.Path(
+        tempfile.mkdtemp(
+            prefix="fuzz-", dir="/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
+        )
+    )
 
     def empty() -> pathlib.Path:
         shutil.rmtree(root)
@@ -76,10 +87,18 @@ def test_archives(kind: str, folder: Callable[[], pathlib.Path]) -> None:
         except ArchiveError:
             found["refused"] += 1
             continue
-        got = {path.relative_to(target).as_posix(): path.read_bytes() for path in target.rglob("*") if path.is_file()}
-        # Names, and in a plain tar file contents, have no checksum of their own: they may change. None is lost, unless whole
-        # entries of a plain tar file are, which leaves one as good as before.
-        assert len(got) == len(CONTENTS) or (kind == "tar" and len(got) == entries_of_tar(data)), (kind, sorted(got))
+        got = {
+            path.relative_to(target).as_posix(): path.read_bytes()
+            for path in target.rglob("*")
+            if path.is_file()
+        }
+        # Names, and in a plain tar file contents, have no checksum of their own: they may change.
+        # None is lost, unless whole entries of a plain tar file are, which leaves one as good as
+        # before.
+        assert len(got) == len(CONTENTS) or (kind == "tar" and len(got) == entries_of_tar(data)), (
+            kind,
+            sorted(got),
+        )
         if kind != "tar":
             assert sorted(got.values()) == sorted(CONTENTS.values()), kind
         found["whole"] += 1
@@ -121,7 +140,9 @@ def test_model_tables(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path
         elif kind == 3:
             rows.append(rows[place])
         else:
-            rows[place] = rng.choice([(None, text), (number, None), (number, ""), (number, "AAAA"), (1.5, text)])
+            rows[place] = rng.choice(
+                [(None, text), (number, None), (number, ""), (number, "AAAA"), (1.5, text)]
+            )
         target = folder() / "model"
         try:
             unpack(rows, str(target))
@@ -129,8 +150,15 @@ def test_model_tables(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path
             assert not target.exists()
             found["refused"] += 1
             continue
-        got = {path.relative_to(target).as_posix(): path.read_bytes() for path in target.rglob("*") if path.is_file()}
-        assert got["saved_model.pb"] == b"graph" * 100 and len(got["variables/variables.index"]) == 3000
+        got = {
+            path.relative_to(target).as_posix(): path.read_bytes()
+            for path in target.rglob("*")
+            if path.is_file()
+        }
+        assert (
+            got["saved_model.pb"] == b"graph" * 100
+            and len(got["variables/variables.index"]) == 3000
+        )
         found["whole"] += 1
     assert found["refused"] > found.total() / 5, found
 
@@ -141,7 +169,8 @@ def test_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("model_0.zip", model)
         file.writestr(
-            DESCRIPTION, '{"version": 1, "stages": [{"params": {"outputSchemaStr": "y FLOAT", "selectedCols": null}}]}'
+            DESCRIPTION,
+            '{"version": 1, "stages": [{"params": {"outputSchemaStr": "y FLOAT", "selectedCols": null}}]}',
         )
     whole = path.read_bytes()
     for rng in cases(150):
@@ -151,7 +180,9 @@ def test_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -
         except ConfigurationError:
             found["refused"] += 1
             continue
-        assert [pathlib.Path(stage["model"]).read_bytes() for stage in stages] == [model] * len(stages)
+        assert [pathlib.Path(stage["model"]).read_bytes() for stage in stages] == [model] * len(
+            stages
+        )
         found["stages"] += 1
     assert found["refused"] > found.total() / 5, found
 
@@ -175,8 +206,12 @@ def outcome_of(path: pathlib.Path, folder: pathlib.Path) -> str:
     return "stages"
 
 
-@pytest.mark.fault("security", "A pipeline with a malformed description is an error that names the file")
-def test_descriptions_of_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -> None:
+@pytest.mark.fault(
+    "security", "A pipeline with a malformed description is an error that names the file"
+)
+def test_descriptions_of_pipelines(
+    folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path
+) -> None:
     path, found = tmp_path / "pipeline", outcomes()
     for rng in cases(150):
         description = damaged_json(rng, {"version": 1, "stages": [STAGE, STAGE]})
@@ -192,7 +227,9 @@ def test_descriptions_of_pipelines(folder: Callable[[], pathlib.Path], tmp_path:
 def test_pipelines_of_alink(tmp_path: pathlib.Path) -> None:
     path, found = tmp_path / "pipeline.ak", outcomes()
     saved_model(tmp_path / "model")
-    params = {name: json.dumps(value) for name, value in STAGE["params"].items() if value is not None}  # type: ignore[attr-defined]
+    params = {
+        name: json.dumps(value) for name, value in STAGE["params"].items() if value is not None
+    }  # type: ignore[attr-defined]
     node = {
         "identifier": "com.alibaba.TFTableModelPredictor",
         "params": {"params": params},
@@ -201,9 +238,13 @@ def test_pipelines_of_alink(tmp_path: pathlib.Path) -> None:
     }
     model = list(pack(str(tmp_path / "model")))
     for rng in cases(100):
-        nodes = damaged_json(rng, [{"identifier": None, "params": None, "parent": -1, "schemaIndices": [1, 0]}, node])
+        nodes = damaged_json(
+            rng, [{"identifier": None, "params": None, "parent": -1, "schemaIndices": [1, 0]}, node]
+        )
         text = json.dumps(
-            damaged_json(rng, {"stages": json.dumps(nodes)}) if rng.random() < 0.2 else {"stages": json.dumps(nodes)}
+            damaged_json(rng, {"stages": json.dumps(nodes)})
+            if rng.random() < 0.2
+            else {"stages": json.dumps(nodes)}
         )
         with open(path, "wb") as file:
             writer = AkWriter(file, Schema.parse("id BIGINT, p0 STRING, p1 BIGINT"))
@@ -220,7 +261,10 @@ def test_ak_files(tmp_path: pathlib.Path) -> None:
     path, found = tmp_path / "rows.ak", outcomes()
     schema = Schema.parse("a BIGINT, b STRING, c DOUBLE, d BYTES, e DECIMAL(10, 2), f TIMESTAMP(3)")
     moment = datetime.datetime(2024, 2, 29, 1, 2, 3)
-    rows = [(number, "ż" * number, 0.5, b"x" * number, decimal.Decimal(number), moment) for number in range(20)]
+    rows = [
+        (number, "ż" * number, 0.5, b"x" * number, decimal.Decimal(number), moment)
+        for number in range(20)
+    ]
     with open(path, "wb") as file:
         writer = AkWriter(file, schema)
         for row in rows:

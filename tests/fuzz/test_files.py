@@ -1,7 +1,8 @@
-"""Damaged Parquet and Arrow files and manifests: rows, or an error of ours, in little memory and time.
+"""Damaged Parquet and Arrow files and manifests: rows, or an error of ours, in little memory and
+time.
 
-A child reads them, so that a crash in a library, a hang or a lack of memory is a result too. ORC is left out, because the
-library ends the process at a damaged footer of a stripe; SECURITY.md says so.
+A child reads them, so that a crash in a library, a hang or a lack of memory is a result too. ORC is
+left out, because the library ends the process at a damaged footer of a stripe; SECURITY.md says so.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def table(rows: int) -> pa.Table:
     return pa.table(
         {
             "id": pa.array(range(rows)),
-            "text": pa.array([None if number % 7 == 0 else f"text {number % 5}" for number in range(rows)]),
+            "text": pa.array(
+                [None if number % 7 == 0 else f"text {number % 5}" for number in range(rows)]
+            ),
             "bytes": pa.array([bytes([number % 256]) * (number % 9) for number in range(rows)]),
             "list": pa.array([DEPTHS[number % 4] for number in range(rows)], pa.list_(pa.string())),
             "price": pa.array([None, *range(rows - 1)], pa.int64()).cast(pa.decimal128(25, 3)),
@@ -47,15 +50,25 @@ def table(rows: int) -> pa.Table:
 def write_arrow(rows: pa.Table, path: str, make: Callable[..., Any], codec: str | None) -> None:
     labels = rows["text"].dictionary_encode()
     rows = rows.append_column("label", labels).combine_chunks()
-    with pa.OSFile(path, "wb") as file, make(file, rows.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+    with (
+        pa.OSFile(path, "wb") as file,
+        make(file, rows.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer,
+    ):
         writer.write_table(rows, max_chunksize=70)
 
 
 WRITERS: dict[str, Callable[[pa.Table, str], None]] = {
-    "plain.parquet": lambda rows, path: pq.write_table(rows, path, row_group_size=70, compression="none", use_dictionary=False),
-    "packed.parquet": lambda rows, path: pq.write_table(rows, path, compression="zstd", use_deprecated_int96_timestamps=True),
+    "plain.parquet": lambda rows, path: pq.write_table(
+        rows, path, row_group_size=70, compression="none", use_dictionary=False
+    ),
+    "packed.parquet": lambda rows, path: pq.write_table(
+        rows, path, compression="zstd", use_deprecated_int96_timestamps=True
+    ),
     "delta.parquet": lambda rows, path: pq.write_table(
-        rows.select(["id", "text"]), path, use_dictionary=False, column_encoding={"text": "DELTA_BYTE_ARRAY"}
+        rows.select(["id", "text"]),
+        path,
+        use_dictionary=False,
+        column_encoding={"text": "DELTA_BYTE_ARRAY"},
     ),
     "plain.arrow": lambda rows, path: write_arrow(rows, path, pa.ipc.new_file, None),
     "packed.arrow": lambda rows, path: write_arrow(rows, path, pa.ipc.new_file, "zstd"),
@@ -100,39 +113,53 @@ def read_damaged(name: str, folder: pathlib.Path, first: int, count: int) -> Non
 
 
 @pytest.mark.fault(
-    "security", "Damaged Parquet and Arrow files give rows or an error, never a crash or the memory of the process"
+    "security",
+    "Damaged Parquet and Arrow files give rows or an error, never a crash or the memory of the process",
 )
 @pytest.mark.parametrize("name", WRITERS)
 def test_damaged_files_end_in_rows_or_an_error(name: str, tmp_path: pathlib.Path) -> None:
     WRITERS[name](table(200), str(tmp_path / name))
     assert read(tmp_path) == 200
-    code = (
-        f"from tests.fuzz.test_files import *; read_damaged({name!r}, pathlib.Path({str(tmp_path)!r}), {FIRST}, {CASES or 150})"
-    )
+    code = f"from tests.fuzz.test_files import *; read_damaged({name!r}, pathlib.Path({str(tmp_path)!r}), {FIRST}, {CASES or 150})"
     root = pathlib.Path(__file__).parents[2]
     child = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True
+        [sys.executable, "-c", code],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
     )
     last = child.stdout.strip().splitlines()[-1:]
     assert child.returncode == 0, (last, child.returncode, child.stderr[-2000:])
     assert "refused" in last[0], last
 
 
-@pytest.mark.fault("security", "A damaged manifest in a folder of data reads no file outside of the folder")
+@pytest.mark.fault(
+    "security", "A damaged manifest in a folder of data reads no file outside of the folder"
+)
 def test_damaged_manifests_read_only_inner_files(tmp_path: pathlib.Path) -> None:
     inner = tmp_path / "inner"
     (inner / "k=1").mkdir(parents=True)
     for folder in (tmp_path, inner / "k=1"):
         pq.write_table(pa.table({"id": [1]}), folder / "part-0.parquet")
-    manifest = {"files": {"k=1/part-0.parquet": 1, "../part-0.parquet": 1}, "partitions": {"k": "STRING"}}
+    manifest = {
+        "files": {"k=1/part-0.parquet": 1, "../part-0.parquet": 1},
+        "partitions": {"k": "STRING"},
+    }
     found = outcomes()
     for number in range(FIRST, FIRST + (CASES or 300)):
         rng = random.Random(number)
-        value = damaged_json(rng, manifest if rng.random() < 0.5 else {**manifest, "files": {"k=1/part-0.parquet": 1}})
+        value = damaged_json(
+            rng,
+            manifest if rng.random() < 0.5 else {**manifest, "files": {"k=1/part-0.parquet": 1}},
+        )
         text = json.dumps(value).encode()
         (inner / "_manifest.json").write_bytes(text if rng.random() < 0.5 else damaged(rng, text))
         try:
-            assert all(pathlib.Path(file.path).parent == inner / "k=1" for file in list_files("Source", [str(inner)]))
+            assert all(
+                pathlib.Path(file.path).parent == inner / "k=1"
+                for file in list_files("Source", [str(inner)])
+            )
             found[f"rows {read(inner)}"] += 1
         except BridgeError:
             found["refused"] += 1

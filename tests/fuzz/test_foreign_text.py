@@ -1,4 +1,6 @@
-"""Damaged and odd files of JSON and CSV: an error that names the file, or the values that the text has, in little memory."""
+"""Damaged and odd files of JSON and CSV: an error that names the file, or the values that the text
+has, in little memory.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ DECLARED = [
 
 @pytest.fixture(autouse=True)
 def arrow_memory() -> Iterator[None]:
-    """Count the memory of these tests alone, in a pool that no other test of the process uses: those may have taken more."""
+    """Count the memory of these tests alone, in a pool that no other test of the process uses:
+    those may have taken more.
+    """
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     yield
@@ -66,12 +70,16 @@ def arrow_memory() -> Iterator[None]:
 
 
 def table_of(path: pathlib.Path, sql: str | None) -> tuple[pa.Table, set[str]] | None:
-    """Read a file; return its rows, and the columns whose types come from the file, or None if it is refused by name."""
+    """Read a file; return its rows, and the columns whose types come from the file, or None if it
+    is refused by name.
+    """
     try:
         schema = None if sql is None else Schema.parse(sql)
         found = read(str(path), schema=schema)
         return found, {
-            column.name for column in describe("Source", [str(path)], schema=schema).columns if column.declared is None
+            column.name
+            for column in describe("Source", [str(path)], schema=schema).columns
+            if column.declared is None
         }
     except BridgeError as error:
         assert str(error).startswith(f"Source: {path}"), error
@@ -91,18 +99,30 @@ def is_same(cell: Any, value: Any) -> bool:
     return cell == value or not isinstance(cell, (int, str, float)) or cell != cell
 
 
-@pytest.mark.fault("security", "Damaged files of JSON and CSV are errors that name the file, or read as they are written")
+@pytest.mark.fault(
+    "security",
+    "Damaged files of JSON and CSV are errors that name the file, or read as they are written",
+)
 def test_lines_of_json(tmp_path: pathlib.Path) -> None:
     path, found = tmp_path / "a.json", outcomes()
     for rng in cases():
         kinds = rng.sample(NUMBERS, 2), rng.sample(TEXTS, 2)
         lines = []
         for number in range(rng.choice([1, 3, 40])):
-            row: Any = {"s": rng.choice(kinds[1]), "t": rng.choice(TEXTS[5:7]), "x": 1.5, "deep": {"a": [number]}}
+            row: Any = {
+                "s": rng.choice(kinds[1]),
+                "t": rng.choice(TEXTS[5:7]),
+                "x": 1.5,
+                "deep": {"a": [number]},
+            }
             if rng.random() < 0.1:
                 row = damaged_json(rng, row)
             text = json.dumps(row)
-            lines.append(text[:-1] + f', "id": {rng.choice(kinds[0])}}}' if isinstance(row, dict) and row else text)
+            lines.append(
+                text[:-1] + f', "id": {rng.choice(kinds[0])}}}'
+                if isinstance(row, dict) and row
+                else text
+            )
         content = "\n".join(lines).encode()
         if rng.random() < 0.5:
             content = damaged(rng, content)
@@ -111,7 +131,9 @@ def test_lines_of_json(tmp_path: pathlib.Path) -> None:
         found["refused" if got is None else "rows"] += 1
         if got is None:
             continue
-        rows = [json.loads(line) for line in content.decode("utf-8-sig").split("\n") if line.strip()]
+        rows = [
+            json.loads(line) for line in content.decode("utf-8-sig").split("\n") if line.strip()
+        ]
         assert got[0].num_rows == len(rows)
         for cells, row in zip(got[0].to_pylist(), rows):
             assert all(is_same(cells[name], row.get(name)) for name in got[1]), (cells, row)
@@ -130,7 +152,11 @@ def test_rows_of_csv(tmp_path: pathlib.Path) -> None:
         if got is None or b"\r" in content or b"\0" in content:
             continue
         names, *rows = [
-            row for row in csv.reader(io.StringIO(content.decode("utf-8-sig", "surrogateescape"), newline="")) if row
+            row
+            for row in csv.reader(
+                io.StringIO(content.decode("utf-8-sig", "surrogateescape"), newline="")
+            )
+            if row
         ]
         if got[0].num_rows != len(rows):
             continue  # an odd quote, of which each reader has its own idea

@@ -1,4 +1,6 @@
-"""Damaged control messages: a bridge, a group and a model process refuse them and go on, and no member is lost for others."""
+"""Damaged control messages: a bridge, a group and a model process refuse them and go on, and no
+member is lost for others.
+"""
 
 from __future__ import annotations
 
@@ -88,13 +90,20 @@ def test_a_session_in_any_order_loses_no_rows() -> None:
                 if step == 0:
                     session.connect(spoilt(rng, Hello(pid=1, attempt=1, protocol=PROTOCOL)))
                 elif step == 1:
-                    session.report(spoilt(rng, Progress(rows_read=3, report=Report(number=1, metrics={"loss": 0.5}))))
+                    session.report(
+                        spoilt(
+                            rng,
+                            Progress(rows_read=3, report=Report(number=1, metrics={"loss": 0.5})),
+                        )
+                    )
                 elif step == 2:
                     output = spoilt(rng, Output(rows=Rows(rows=2), cut=1))
                     session.add_rows(output)
                     written += output.rows.rows
                 elif step == 3:
-                    session.finish(spoilt(rng, Outcome(success=Success(rows_read=1, rows_written=written))))
+                    session.finish(
+                        spoilt(rng, Outcome(success=Success(rows_read=1, rows_written=written)))
+                    )
                     if session.outcome is not None and session.outcome.HasField("success"):
                         assert session.outcome.success.rows_written == written
                 elif step == 4:
@@ -113,16 +122,26 @@ def test_a_session_in_any_order_loses_no_rows() -> None:
     assert min(found["taken"], found["refused"]) > found.total() / 50, found
 
 
-@pytest.mark.fault("security", "Malformed calls of a process are refused, and the process still served")
+@pytest.mark.fault(
+    "security", "Malformed calls of a process are refused, and the process still served"
+)
 def test_a_bridge_refuses_what_it_cannot_read_and_goes_on(tmp_path: pathlib.Path) -> None:
-    session, changed, found = Session(attempt=1, queue_bytes=1 << 20), threading.Condition(), outcomes()
-    server = BridgeServer(session, changed, lambda: None, Wishes, Task(operator="Op"), "secret", str(tmp_path))
+    session, changed, found = (
+        Session(attempt=1, queue_bytes=1 << 20),
+        threading.Condition(),
+        outcomes(),
+    )
+    server = BridgeServer(
+        session, changed, lambda: None, Wishes, Task(operator="Op"), "secret", str(tmp_path)
+    )
     server.start()
     channel = grpc.insecure_channel(server.address)
     hello = Hello(pid=1, attempt=1, protocol=PROTOCOL)
     messages = {
         "Connect": hello,
-        "Report": Progress(rows_read=3, dataset_file="/x", report=Report(number=1, metrics={"a": 1.0})),
+        "Report": Progress(
+            rows_read=3, dataset_file="/x", report=Report(number=1, metrics={"a": 1.0})
+        ),
     }
     connect = channel.unary_unary(f"/{SERVICE}/Connect", response_deserializer=Task.FromString)
     assert connect(hello.SerializeToString(), metadata=[(TOKEN, "secret")]).operator == "Op"
@@ -130,12 +149,21 @@ def test_a_bridge_refuses_what_it_cannot_read_and_goes_on(tmp_path: pathlib.Path
         name = rng.choice(sorted(messages))
         try:
             call = channel.unary_unary(f"/{SERVICE}/{name}")
-            call(damaged(rng, messages[name].SerializeToString()), metadata=[(TOKEN, "secret")], timeout=DEADLINE_S)
+            call(
+                damaged(rng, messages[name].SerializeToString()),
+                metadata=[(TOKEN, "secret")],
+                timeout=DEADLINE_S,
+            )
             found[name] += 1
         except grpc.RpcError as error:
             found[error.code().name] += 1
     assert session.hello == hello
-    assert found["Report"] and set(found) <= {"Report", "INTERNAL", "UNKNOWN", "FAILED_PRECONDITION"}, found
+    assert found["Report"] and set(found) <= {
+        "Report",
+        "INTERNAL",
+        "UNKNOWN",
+        "FAILED_PRECONDITION",
+    }, found
     channel.close()
     server.stop()
 
@@ -146,10 +174,17 @@ def test_answers_of_a_model_process() -> None:
     batch = pa.record_batch([pa.array([1, 2, 3])], names=["id"])
     for rng in cases():
         error_column = rng.choice([None, "error"])
-        rows = encode_columns({"y": [0.5, None, 1.5], "z": ["a", "ż", None]}, table_columns(outputs))
+        rows = encode_columns(
+            {"y": [0.5, None, 1.5], "z": ["a", "ż", None]}, table_columns(outputs)
+        )
         message = spoilt(rng, Prediction(rows=rows, bad_rows=[BadRow(row=1, message="bad")]))
         settings = PredictionSettings(
-            ModelSettings("Op", "group", "{}", "secret"), "/model", SCHEMA, outputs, (("y", True),), error_column
+            ModelSettings("Op", "group", "{}", "secret"),
+            "/model",
+            SCHEMA,
+            outputs,
+            (("y", True),),
+            error_column,
         )
         try:
             result = with_outputs(batch, message, ColumnDecoder(outputs), settings)
@@ -184,7 +219,9 @@ def group_call() -> Iterator[Callable[[bytes], bytes]]:
         yield lambda data: call(data, metadata=[(TOKEN, "secret")], timeout=DEADLINE_S)
 
 
-@pytest.mark.fault("security", "Malformed calls of a group are refused and its members still served")
+@pytest.mark.fault(
+    "security", "Malformed calls of a group are refused and its members still served"
+)
 def test_the_group_line(group_call: Callable[[bytes], bytes]) -> None:
     state, found = MemberState(index=1, phase=RUNNING, rows=5, dataset_file="/tmp/x"), outcomes()
     report = MemberReport(state=state, version=1, wants_all=True)
@@ -200,19 +237,28 @@ def test_the_group_line(group_call: Callable[[bytes], bytes]) -> None:
         known.hosts = ["a", "b", "c"]
         known.update(answer.members)
         look_at(known)
-    whole = GroupState.FromString(group_call(MemberReport(state=state, wants_all=True).SerializeToString()))
+    whole = GroupState.FromString(
+        group_call(MemberReport(state=state, wants_all=True).SerializeToString())
+    )
     assert state.rows in [member.rows for member in whole.members if member.index == 1]
     assert min(found["answered"], found.total() - found["answered"]) > found.total() / 50, found
 
 
 def chunks_of_extra_inputs(count: int) -> list[Chunk]:
     """Return the chunks that member 0 keeps, with their end mark."""
-    chunks = [Chunk(rows=number + 1, columns=b"%04d" % number * 20, input=1) for number in range(count)]
+    chunks = [
+        Chunk(rows=number + 1, columns=b"%04d" % number * 20, input=1) for number in range(count)
+    ]
     checksum = zlib.crc32(b"".join(chunk.columns for chunk in chunks))
-    return [*chunks, Chunk(end=EndOfInput(rows=sum(chunk.rows for chunk in chunks), checksum=checksum))]
+    return [
+        *chunks,
+        Chunk(end=EndOfInput(rows=sum(chunk.rows for chunk in chunks), checksum=checksum)),
+    ]
 
 
-def test_requests_for_extra_inputs_are_refused_or_answered_to_the_end(tmp_path: pathlib.Path) -> None:
+def test_requests_for_extra_inputs_are_refused_or_answered_to_the_end(
+    tmp_path: pathlib.Path,
+) -> None:
     *chunks, end = chunks_of_extra_inputs(5)
     chunk_log, found = ChunkLog(str(tmp_path / "log")), outcomes()
     for chunk in chunks:
@@ -221,7 +267,9 @@ def test_requests_for_extra_inputs_are_refused_or_answered_to_the_end(tmp_path: 
     request = ExtraInputsRequest(attempt=2, taken=3)
     given: dict[str, Any] = {"metadata": [(TOKEN, "secret")], "timeout": 30}
     with group_channel(attempt=2, chunk_log=chunk_log) as channel:
-        take = channel.unary_stream(f"/{GROUP_SERVICE}/TakeExtraInputs", response_deserializer=Chunk.FromString)
+        take = channel.unary_stream(
+            f"/{GROUP_SERVICE}/TakeExtraInputs", response_deserializer=Chunk.FromString
+        )
         for rng in cases():
             try:
                 answer = list(take(damaged(rng, request.SerializeToString()), **given))
@@ -266,7 +314,12 @@ def test_extra_inputs_come_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
     addresses, found = [Address(host, 1, 2) for host in HOSTS], outcomes()
     for rng in cases():
         sent = chunks_of_extra_inputs(4)
-        stream = [spoilt(rng, Chunk.FromString(chunk.SerializeToString())) if rng.random() < 0.1 else chunk for chunk in sent]
+        stream = [
+            spoilt(rng, Chunk.FromString(chunk.SerializeToString()))
+            if rng.random() < 0.1
+            else chunk
+            for chunk in sent
+        ]
         place = rng.randrange(5)
         edit = rng.randrange(6)
         if edit == 0:
@@ -279,7 +332,9 @@ def test_extra_inputs_come_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
         taker.extra.settle(addresses, "{}")
         taker.extra.fetch(lambda taken, stream=stream: Line(stream))
         with taker.changed:
-            taker.changed.wait_for(lambda taker=taker: taker.extra.is_complete or taker.extra.error is not None)
+            taker.changed.wait_for(
+                lambda taker=taker: taker.extra.is_complete or taker.extra.error is not None
+            )
         if taker.extra.error is None:
             assert taker.take() == sent[:-1], "rows were lost, doubled or changed"
             found["whole"] += 1
@@ -295,7 +350,9 @@ def test_states_of_any_content_are_described() -> None:
         known = KnownStates(SETTINGS)
         known.hosts = ["a", "b", "c"]
         for index in range(3):
-            state = MemberState(index=index, phase=RUNNING, rows=5, rows_read=1, failure="x", idle_s=20, silent_s=40)
+            state = MemberState(
+                index=index, phase=RUNNING, rows=5, rows_read=1, failure="x", idle_s=20, silent_s=40
+            )
             damage_message(rng, state)
             known.update([state])
         look_at(known)
@@ -303,7 +360,9 @@ def test_states_of_any_content_are_described() -> None:
 
 def look_at(known: KnownStates) -> None:
     """Ask everything that follows from states."""
-    situation = Situation(index=0, age_s=1e6, is_connected=True, has_addresses=True, is_running=True, has_outcome=True)
+    situation = Situation(
+        index=0, age_s=1e6, is_connected=True, has_addresses=True, is_running=True, has_outcome=True
+    )
     fault = fault_of(situation, known, SETTINGS)
     assert fault is None or fault.what
     assert known.describe()

@@ -1,4 +1,6 @@
-"""Damaged messages of rows, in both directions and at a model process: an error of ours, or whole rows, never fewer."""
+"""Damaged messages of rows, in both directions and at a model process: an error of ours, or whole
+rows, never fewer.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ def some_rows(rng: random.Random) -> tuple[Rows, Schema]:
     names = rng.sample(EVERY_TYPE, 3)
     schema = Schema(tuple(column for column in SCHEMA if column.name in names))
     size = rng.randrange(6)
-    columns = [as_message(rng, column.name, column.type, random_cells(rng, column.type, size)) for column in schema]
+    columns = [
+        as_message(rng, column.name, column.type, random_cells(rng, column.type, size))
+        for column in schema
+    ]
     return Rows(rows=size, columns=columns), schema
 
 
@@ -72,7 +77,9 @@ def test_rows_that_a_script_wrote() -> None:
 
 
 @pytest.mark.parametrize("read", ["batches", "examples", "cells"])
-@pytest.mark.fault("data", "Damaged rows on their way to a process are an error that names the column")
+@pytest.mark.fault(
+    "data", "Damaged rows on their way to a process are an error that names the column"
+)
 def test_rows_that_a_process_gets(read: str) -> None:
     found = outcomes()
     for rng in cases():
@@ -81,7 +88,10 @@ def test_rows_that_a_process_gets(read: str) -> None:
         types = {name: TYPES[name] for name in names}
         columns = [TableColumn(name=name, type=sql) for name, sql in types.items()]
         size = rng.randrange(1, 6)
-        message = spoilt(rng, Rows.FromString(chunk_of(plain_cells(types, size, 0.2, random_state), types).columns))
+        message = spoilt(
+            rng,
+            Rows.FromString(chunk_of(plain_cells(types, size, 0.2, random_state), types).columns),
+        )
         if message is None or message.rows > 100_000:
             found["no message"] += 1
             continue
@@ -95,7 +105,9 @@ def test_rows_that_a_process_gets(read: str) -> None:
 
 def read_all(read: str, message: Rows, columns: list[TableColumn]) -> None:
     if read == "batches":
-        batches = RowBatches(columns, defaults={column.name: default_of(column.type) for column in columns})
+        batches = RowBatches(
+            columns, defaults={column.name: default_of(column.type) for column in columns}
+        )
         assert [table.rows for table in batches.tables([message])] == [message.rows]
     elif read == "examples":
         ExampleEncoder(columns).frames(message)
@@ -109,32 +121,43 @@ def default_of(sql: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["table", "stream"])
-@pytest.mark.fault("data", "Chunks that are lost, doubled, damaged or reordered are an error, never fewer rows")
+@pytest.mark.fault(
+    "data", "Chunks that are lost, doubled, damaged or reordered are an error, never fewer rows"
+)
 def test_a_damaged_stream_of_chunks_is_an_error_or_whole(kind: str, tmp_path: pathlib.Path) -> None:
     types = {"a": "BIGINT", "b": "STRING"}
     columns = [TableColumn(name=name, type=sql) for name, sql in types.items()]
     found = outcomes()
     TYPES_OF = {"a": TYPES["C4"], "b": TYPES["C11"]}
-    whole = [chunk_of(plain_cells(TYPES_OF, rows, 0.0, np.random.RandomState(rows)), TYPES_OF) for rows in (3, 1, 4)]
+    whole = [
+        chunk_of(plain_cells(TYPES_OF, rows, 0.0, np.random.RandomState(rows)), TYPES_OF)
+        for rows in (3, 1, 4)
+    ]
     sent = ended(whole)
     contents = [chunk.columns for chunk in whole]
     for number, rng in enumerate(cases()):
         folder = tmp_path / str(number)
         folder.mkdir()
-        rows: Any = StreamRows(str(folder), spoilt_stream(rng, sent), columns) if kind == "stream" else None
+        rows: Any = (
+            StreamRows(str(folder), spoilt_stream(rng, sent), columns) if kind == "stream" else None
+        )
         rows = rows or FileRows(str(folder), spoilt_stream(rng, sent), columns)
         try:
             got = [each.SerializeToString(deterministic=True) for each in rows.columns()]
         except (ChannelError, DecodeError):
             found["refused"] += 1
             continue
-        assert got == [Rows.FromString(each).SerializeToString(deterministic=True) for each in contents]
+        assert got == [
+            Rows.FromString(each).SerializeToString(deterministic=True) for each in contents
+        ]
         found["whole"] += 1
     assert found["refused"] > found.total() / 2, found
 
 
 def spoilt_stream(rng: random.Random, chunks: list[Chunk]) -> list[Chunk]:
-    """Return chunks of which some are lost, doubled, in another order, or damaged; the last may be missing."""
+    """Return chunks of which some are lost, doubled, in another order, or damaged; the last may be
+    missing.
+    """
     found = list(chunks)
     kind = rng.randrange(5)
     place = rng.randrange(len(found))

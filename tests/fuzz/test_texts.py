@@ -28,7 +28,9 @@ def test_schemas() -> None:
     for rng in cases():
         names = rng.sample(["a", "B c", "`", "ż", "select", "x.y", "1"], 3)
         types = [rng.choice(PLAIN) + rng.choice(["", " NOT NULL"]) for _ in names]
-        types = [f"ARRAY<{sql}>" if rng.random() < 0.2 and "LTZ" not in sql else sql for sql in types]
+        types = [
+            f"ARRAY<{sql}>" if rng.random() < 0.2 and "LTZ" not in sql else sql for sql in types
+        ]
         text = ", ".join(f"{quoted(name)} {sql}" for name, sql in zip(names, types))
         text = damaged(rng, text.encode()).decode("utf-8", "replace")
         try:
@@ -63,12 +65,16 @@ LAYERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.fault("security", "A layer as text that is nested thousands of levels deep is an error")
+@pytest.mark.fault(
+    "security", "A layer as text that is nested thousands of levels deep is an error"
+)
 def test_layers() -> None:
     found = outcomes()
     for rng in cases():
         text = rng.choice(LAYERS)
-        text = damaged(rng, text.encode()).decode("utf-8", "replace") if rng.random() < 0.8 else text
+        text = (
+            damaged(rng, text.encode()).decode("utf-8", "replace") if rng.random() < 0.8 else text
+        )
         try:
             parse_call(text)
         except LayerTextError as error:
@@ -91,7 +97,13 @@ def lines_of_a_record() -> list[dict[str, object]]:
                 metrics={"loss": 1 / second, "total_steps": 9.0}, time_s={DATA: 2.0, WORK: float(second)}, cpu_s=1.0,
             )  # fmt: skip
             fields = MessageToDict(status, preserving_proto_field_name=True)
-            lines.append({"kind": "sample", "t": float(second), **{name: fields[name] for name in fields if name != "group"}})
+            lines.append(
+                {
+                    "kind": "sample",
+                    "t": float(second),
+                    **{name: fields[name] for name in fields if name != "group"},
+                }
+            )
     return [*lines, {"kind": "end", "t": 12.0, "failed": False}]
 
 
@@ -104,7 +116,9 @@ def test_records() -> None:
             place = rng.randrange(len(lines))
             lines[place] = damaged_json(rng, lines[place])
         text = "\n".join(map(json.dumps, lines))
-        text = damaged(rng, text.encode()).decode("utf-8", "replace") if rng.random() < 0.2 else text
+        text = (
+            damaged(rng, text.encode()).decode("utf-8", "replace") if rng.random() < 0.2 else text
+        )
         try:
             record = read_record(text)
         except ValueError as error:
@@ -119,7 +133,9 @@ def test_records() -> None:
 @pytest.mark.fault("security", "A malformed status of a member is left out")
 def test_statuses() -> None:
     found = outcomes()
-    whole = ParseDict(lines_of_a_record()[1], MemberStatus(), ignore_unknown_fields=True).SerializeToString()
+    whole = ParseDict(
+        lines_of_a_record()[1], MemberStatus(), ignore_unknown_fields=True
+    ).SerializeToString()
     for rng in cases():
         with contextlib.suppress(DecodeError):
             read = MemberStatus.FromString(damaged(rng, whole))

@@ -1,7 +1,7 @@
 """Calls that programs for Alink make around these operators, each really made: a probe.
 
-Those that give a table are all put off and run as one job. Those that are answered in another way than Alink's are, word for word,
-the rows of the table in docs/coming_from_alink.md.
+Those that give a table are all put off and run as one job. Those that are answered in another way
+than Alink's are, word for word, the rows of the table in docs/coming_from_alink.md.
 """
 
 from __future__ import annotations
@@ -148,7 +148,10 @@ def frames(env: operators.MLEnv) -> dict[str, pd.DataFrame]:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables(frames: dict[str, Any], name: str) -> None:
-    rows = [tuple(None if pd.isna(cell) else cell for cell in row) for row in frames[name].itertuples(index=False)]
+    rows = [
+        tuple(None if pd.isna(cell) else cell for cell in row)
+        for row in frames[name].itertuples(index=False)
+    ]
     expected = TABLES[name][1]
     if not name.startswith("orderBy"):
         rows, expected = sorted(rows, key=str), sorted(expected, key=str)
@@ -171,10 +174,14 @@ def model_file(tmp_path: pathlib.Path) -> str:
 
 
 def test_streams(env: operators.MLEnv, capsys: pytest.CaptureFixture[str]) -> None:
-    source = StreamOperator.fromDataframe(pd.DataFrame(PEOPLE, columns=["id", "name", "score"]), TYPES)
+    source = StreamOperator.fromDataframe(
+        pd.DataFrame(PEOPLE, columns=["id", "name", "score"]), TYPES
+    )
     source.select("id").sample(1.0).print(key="a", refreshInterval=1, maxLimit=10)
     source.registerTableName("stream_of_people")
-    StreamOperator.sqlQuery("SELECT name FROM stream_of_people WHERE id = 1").udf(half_of_length, "name", "n").print("b")
+    StreamOperator.sqlQuery("SELECT name FROM stream_of_people WHERE id = 1").udf(
+        half_of_length, "name", "n"
+    ).print("b")
     MemSourceStreamOp([(1,)], "x INT").unionAll(MemSourceStreamOp([(2,)], "x INT")).print(-1)
     StreamOperator.execute("job")
     lines = capsys.readouterr().out.splitlines()
@@ -191,9 +198,13 @@ def half_of_length(text: Any) -> float:
 def test_the_schema_of_each_kind_is_one_that_sources_take(
     env: operators.MLEnv, tmp_path: pathlib.Path, model_file: str
 ) -> None:
-    """Names in back-quotes, types without NOT NULL and marks of event time, wherever a table or its rows come from."""
+    """Names in back-quotes, types without NOT NULL and marks of event time, wherever a table or its
+    rows come from.
+    """
     columns = "id BIGINT, `start time` TIMESTAMP(3), v ARRAY<FLOAT>"
-    rows = MemSourceBatchOp([(1, datetime.datetime(2024, 2, 29), [0.5])], columns.replace("BIGINT,", "LONG NOT NULL,"))
+    rows = MemSourceBatchOp(
+        [(1, datetime.datetime(2024, 2, 29), [0.5])], columns.replace("BIGINT,", "LONG NOT NULL,")
+    )
     table = env.stenv.from_descriptor(
         TableDescriptor.for_connector("datagen")
         .schema(PyflinkSchema.new_builder().from_fields(["id", "start time", "v"], [
@@ -201,10 +212,16 @@ def test_the_schema_of_each_kind_is_one_that_sources_take(
         ]).watermark("start time", "`start time`").build())
         .build()
     )  # fmt: skip
-    stage = TFSavedModelPredictor(modelPath=model_file, outputSchemaStr="y FLOAT", selectedCols=["v"])
-    script = TensorFlow2BatchOp(mainScriptFile=do_nothing, outputSchemaStr=columns.replace("BIGINT", "long"), numWorkers=1)
+    stage = TFSavedModelPredictor(
+        modelPath=model_file, outputSchemaStr="y FLOAT", selectedCols=["v"]
+    )
+    script = TensorFlow2BatchOp(
+        mainScriptFile=do_nothing, outputSchemaStr=columns.replace("BIGINT", "long"), numWorkers=1
+    )
     (tmp_path / "a.csv").write_text("1,2024-02-29 12:00:00,0.5\n")
-    csv = CsvSourceBatchOp(filePath=str(tmp_path / "a.csv"), schemaStr=columns.replace("BIGINT", "long"))
+    csv = CsvSourceBatchOp(
+        filePath=str(tmp_path / "a.csv"), schemaStr=columns.replace("BIGINT", "long")
+    )
     found = [
         rows, rows.select("*"), rows.fromTable(rows.getOutputTable()), StreamOperator.fromTable(table), stage.transform(rows),
         rows.link(script), csv,
@@ -226,7 +243,9 @@ def test_environments(env: operators.MLEnv, caplog: pytest.LogCaptureFixture) ->
         assert "useLocalEnv: flinkHome='/opt/flink' is ignored" in caplog.text
         useLocalEnv(1, {"some.option": 2})
         assert list(useCustomEnv(None, *env)) == list(env)
-        remote = useRemoteEnv("localhost", "8081", 2, None, localIp="127.0.0.1", shipAlinkAlgoJar=False, config={})
+        remote = useRemoteEnv(
+            "localhost", "8081", 2, None, localIp="127.0.0.1", shipAlinkAlgoJar=False, config={}
+        )
         assert remote is getMLEnv()
         resetEnv()
     finally:
@@ -235,8 +254,15 @@ def test_environments(env: operators.MLEnv, caplog: pytest.LogCaptureFixture) ->
 
 def test_pipelines(env: operators.MLEnv, model_file: str, tmp_path: pathlib.Path) -> None:
     people = MemSourceBatchOp(PEOPLE, TYPES)
-    stage = TFSavedModelPredictor().setModelPath(model_file).setOutputSchemaStr("y FLOAT").setSelectedCols(["score"])
-    stage.setModelStreamFilePath(None).setModelStreamScanInterval(5).setModelStreamStartTime("2024-02-29 00:00:00")
+    stage = (
+        TFSavedModelPredictor()
+        .setModelPath(model_file)
+        .setOutputSchemaStr("y FLOAT")
+        .setSelectedCols(["score"])
+    )
+    stage.setModelStreamFilePath(None).setModelStreamScanInterval(5).setModelStreamStartTime(
+        "2024-02-29 00:00:00"
+    )
     pipeline = Pipeline().add(stage).add(0, stage)
     assert (pipeline.size(), pipeline.get(1)) == (2, stage) and pipeline.remove(0) is stage
     assert pipeline.fitAndTransform(people).getColNames() == ["id", "name", "score", "y"]
@@ -248,20 +274,31 @@ def test_pipelines(env: operators.MLEnv, model_file: str, tmp_path: pathlib.Path
     with pytest.raises(ConfigurationError, match="saved exists already, and overwrite is False"):
         model.save(path, overwrite=False)
     BatchOperator.execute()  # after a save
-    predictor = TFTableModelPredictor().setModelFilePath(model_file).setOutputSchemaStr("y FLOAT").setSelectedCols(["score"])
+    predictor = (
+        TFTableModelPredictor()
+        .setModelFilePath(model_file)
+        .setOutputSchemaStr("y FLOAT")
+        .setSelectedCols(["score"])
+    )
     assert predictor.transform(people).getColNames() == ["id", "name", "score", "y"]
     assert predictor.setModelData(people).getModelData() is people
     stream = StreamOperator.fromDataframe(pd.DataFrame({"score": [0.5]}), "score DOUBLE")
-    swapping = TFTableModelPredictor(modelFilePath=model_file, outputSchemaStr="y FLOAT", modelStreamFilePath=str(tmp_path))
+    swapping = TFTableModelPredictor(
+        modelFilePath=model_file, outputSchemaStr="y FLOAT", modelStreamFilePath=str(tmp_path)
+    )
     assert swapping.transform(stream).getColNames() == ["score", "y"]
-    operator = TFTableModelPredictStreamOp().setModelFilePath(model_file).setOutputSchemaStr("y FLOAT")
+    operator = (
+        TFTableModelPredictStreamOp().setModelFilePath(model_file).setOutputSchemaStr("y FLOAT")
+    )
     assert operator.linkFrom([stream]).getColNames() == ["score", "y"]
 
 
 def test_a_trainer_writes_its_model(env: operators.MLEnv, tmp_path: pathlib.Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("def main(config): pass\n")
-    trainer = TF2TableModelTrainer(userFiles=[], mainScriptFile=str(script), outputSchemaStr="y FLOAT", numWorkers=1, numPSs=0)
+    trainer = TF2TableModelTrainer(
+        userFiles=[], mainScriptFile=str(script), outputSchemaStr="y FLOAT", numWorkers=1, numPSs=0
+    )
     fitted = trainer.setModelStreamScanInterval(3).fit(MemSourceBatchOp(PEOPLE, TYPES))
     assert fitted.getModelData().getColNames() == ["model_id", "model_info"]
     assert fitted.getModelStreamScanInterval() == 3
@@ -272,23 +309,45 @@ def test_a_trainer_writes_its_model(env: operators.MLEnv, tmp_path: pathlib.Path
 
 def test_sources_and_sinks(env: operators.MLEnv, tmp_path: pathlib.Path) -> None:
     people = MemSourceBatchOp(PEOPLE, TYPES)
-    people.link(AkSinkBatchOp().setFilePath(str(tmp_path / "a.ak")).setOverwriteSink(True).setNumFiles(1))
-    people.link(CsvSinkBatchOp().setFilePath(str(tmp_path / "a.csv")).setFieldDelimiter(",").setQuoteChar('"'))
+    people.link(
+        AkSinkBatchOp().setFilePath(str(tmp_path / "a.ak")).setOverwriteSink(True).setNumFiles(1)
+    )
+    people.link(
+        CsvSinkBatchOp()
+        .setFilePath(str(tmp_path / "a.csv"))
+        .setFieldDelimiter(",")
+        .setQuoteChar('"')
+    )
     BatchOperator.execute()
     assert AkSourceBatchOp().setFilePath(str(tmp_path / "a.ak")).getSchemaStr() == TYPES
-    assert AkSourceStreamOp().setFilePath(str(tmp_path / "a.ak")).getColNames() == ["id", "name", "score"]
-    source = CsvSourceBatchOp().setFilePath(str(tmp_path / "a.csv")).setSchemaStr(TYPES).setLenient(True).setRowDelimiter("\n")
+    assert AkSourceStreamOp().setFilePath(str(tmp_path / "a.ak")).getColNames() == [
+        "id",
+        "name",
+        "score",
+    ]
+    source = (
+        CsvSourceBatchOp()
+        .setFilePath(str(tmp_path / "a.csv"))
+        .setSchemaStr(TYPES)
+        .setLenient(True)
+        .setRowDelimiter("\n")
+    )
     assert source.setSkipBlankLine(True).setMLEnvironmentId(0).getSchemaStr() == TYPES
 
 
 def _parallelism_one() -> Any:
     script = pathlib.Path(__file__)
-    op = TensorFlow2BatchOp(userFiles=[], mainScriptFile=str(script), outputSchemaStr="a INT").setNumPSs(1)
+    op = TensorFlow2BatchOp(
+        userFiles=[], mainScriptFile=str(script), outputSchemaStr="a INT"
+    ).setNumPSs(1)
     return MemSourceBatchOp(PEOPLE, TYPES).link(op)
 
 
 def _alink_pipeline(folder: pathlib.Path) -> Any:
-    nodes = [{"identifier": None}, {"identifier": "com.alibaba.alink.pipeline.dataproc.StandardScalerModel"}]
+    nodes = [
+        {"identifier": None},
+        {"identifier": "com.alibaba.alink.pipeline.dataproc.StandardScalerModel"},
+    ]
     with open(folder / "p.ak", "wb") as file:
         writer = AkWriter(file, Schema.parse("id BIGINT, p0 STRING"))
         writer.write((-1, json.dumps({"stages": json.dumps(nodes)})))
@@ -302,11 +361,21 @@ def _missing(*names: str) -> Any:
     raise ConfigurationError("not there")
 
 
-# Calls that differ: the first cell of a row of the page, a call, and words of its answer; no words where it is taken.
+# Calls that differ: the first cell of a row of the page, a call, and words of its answer; no words
+# where it is taken.
 DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
-    "from pyalink.alink import *": (lambda p, _: __import__("pyalink.alink"), "No module named 'pyalink'"),
-    'MemSourceBatchOp(rows, ["a", "b"])': (lambda p, _: MemSourceBatchOp(PEOPLE, ["a", "b"]), "types are not guessed"),
-    "sample(ratio, True)": (lambda p, _: p.sample(0.5, True), "withReplacement=True is not supported"),
+    "from pyalink.alink import *": (
+        lambda p, _: __import__("pyalink.alink"),
+        "No module named 'pyalink'",
+    ),
+    'MemSourceBatchOp(rows, ["a", "b"])': (
+        lambda p, _: MemSourceBatchOp(PEOPLE, ["a", "b"]),
+        "types are not guessed",
+    ),
+    "sample(ratio, True)": (
+        lambda p, _: p.sample(0.5, True),
+        "withReplacement=True is not supported",
+    ),
     "sampleWithSize(n, True)": (
         lambda p, _: p.sampleWithSize(2, withReplacement=True),
         "withReplacement=True is not supported",
@@ -318,15 +387,32 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
     "getSideOutput(i)": (lambda p, _: p.getSideOutput(0), "add a column to outputSchemaStr"),
     "lazyVizStatistics()": (lambda p, _: p.lazyVizStatistics(), r"lazyPrintStatistics\(\) prints"),
     "lazyVizDive()": (lambda p, _: p.lazyVizDive(), r"lazyCollectToDataframe\(function\) passes"),
-    "lazyPrintModelInfo()": (lambda p, _: p.lazyPrintModelInfo(), r"lazyPrint\(\) prints the rows of a model table"),
-    "lazyPrintTrainInfo()": (lambda p, _: p.lazyPrintTrainInfo(), r"setPrintProcessInfo\(True\) shows"),
+    "lazyPrintModelInfo()": (
+        lambda p, _: p.lazyPrintModelInfo(),
+        r"lazyPrint\(\) prints the rows of a model table",
+    ),
+    "lazyPrintTrainInfo()": (
+        lambda p, _: p.lazyPrintTrainInfo(),
+        r"setPrintProcessInfo\(True\) shows",
+    ),
     "collectStatistics()": (lambda p, _: p.collectStatistics, ""),
-    "setMLEnvironmentId(1)": (lambda p, _: CsvSourceBatchOp().setMLEnvironmentId(1), "0, the one environment of a program"),
-    "setNumFiles(2)": (lambda p, _: AkSinkBatchOp().setNumFiles(2), "expected 1: this program writes one file"),
-    "numPSs=1 at parallelism 1": (lambda p, _: _parallelism_one(), "numPSs=1 leaves no room in the parallelism of 1"),
+    "setMLEnvironmentId(1)": (
+        lambda p, _: CsvSourceBatchOp().setMLEnvironmentId(1),
+        "0, the one environment of a program",
+    ),
+    "setNumFiles(2)": (
+        lambda p, _: AkSinkBatchOp().setNumFiles(2),
+        "expected 1: this program writes one file",
+    ),
+    "numPSs=1 at parallelism 1": (
+        lambda p, _: _parallelism_one(),
+        "numPSs=1 leaves no room in the parallelism of 1",
+    ),
     "AkSinkStreamOp": (lambda p, _: _missing("AkSinkStreamOp"), "not there"),
     "ToTensorBatchOp, VectorToTensorBatchOp, ToVectorBatchOp, TypeConvertBatchOp": (
-        lambda p, _: _missing("ToTensorBatchOp", "VectorToTensorBatchOp", "ToVectorBatchOp", "TypeConvertBatchOp"),
+        lambda p, _: _missing(
+            "ToTensorBatchOp", "VectorToTensorBatchOp", "ToVectorBatchOp", "TypeConvertBatchOp"
+        ),
         "not there",
     ),
     "setPartitions(text)": (
@@ -365,23 +451,43 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
         lambda p, _: TFTableModelPredictor().setOverwriteSink(True),
         r"trainers and sinks have it; PipelineModel.save\(path\) replaces a file",
     ),
-    "Pipeline.load(path)": (lambda p, _: Pipeline.load("x"), r"load them with PipelineModel.load\(path\)"),
+    "Pipeline.load(path)": (
+        lambda p, _: Pipeline.load("x"),
+        r"load them with PipelineModel.load\(path\)",
+    ),
     "Pipeline.collectLoad(op), PipelineModel.collectLoad(op)": (
         lambda p, _: PipelineModel.collectLoad(p),
         r"pipelines are saved in files: load them with PipelineModel.load\(path\)",
     ),
     "Pipeline.save(path)": (lambda p, _: Pipeline().save("x"), r"fit\(data\).save\(path\)"),
-    "PipelineModel.save()": (lambda p, _: PipelineModel().save(None), "a pipeline cannot be saved in a table"),
-    "PipelineModel.load(path)": (lambda p, folder: _alink_pipeline(folder), "the stage StandardScalerModel is not supported"),
-    "timeZones": (lambda p, _: RandomTableSourceStreamOp(maxRows=1, numCols=1, timeZones=[0.0, 1.0]), ""),
+    "PipelineModel.save()": (
+        lambda p, _: PipelineModel().save(None),
+        "a pipeline cannot be saved in a table",
+    ),
+    "PipelineModel.load(path)": (
+        lambda p, folder: _alink_pipeline(folder),
+        "the stage StandardScalerModel is not supported",
+    ),
+    "timeZones": (
+        lambda p, _: RandomTableSourceStreamOp(maxRows=1, numCols=1, timeZones=[0.0, 1.0]),
+        "",
+    ),
     "flinkHome, localIp, shipAlinkAlgoJar": (lambda p, _: useLocalEnv, ""),
-    "plugins of AlinkGlobalConfiguration": (lambda p, _: AlinkGlobalConfiguration.getPluginDownloader().downloadAll(), ""),
-    "TableSinkBatchOp(tableName)": (lambda p, _: p.link(TableSinkBatchOp(tableName="nowhere")), "there is no table 'nowhere'"),
+    "plugins of AlinkGlobalConfiguration": (
+        lambda p, _: AlinkGlobalConfiguration.getPluginDownloader().downloadAll(),
+        "",
+    ),
+    "TableSinkBatchOp(tableName)": (
+        lambda p, _: p.link(TableSinkBatchOp(tableName="nowhere")),
+        "there is no table 'nowhere'",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)
-def test_what_is_left_answers_in_words(env: operators.MLEnv, tmp_path: pathlib.Path, name: str) -> None:
+def test_what_is_left_answers_in_words(
+    env: operators.MLEnv, tmp_path: pathlib.Path, name: str
+) -> None:
     call, words = DIFFERENCES[name]
     people = MemSourceBatchOp(PEOPLE, TYPES)
     if not words:
@@ -393,6 +499,10 @@ def test_what_is_left_answers_in_words(env: operators.MLEnv, tmp_path: pathlib.P
 
 
 def test_the_page_lists_what_is_left() -> None:
-    table = PAGE.read_text(encoding="utf-8").split("## Look up a call that differs", 1)[1].split("\n## ", 1)[0]
+    table = (
+        PAGE.read_text(encoding="utf-8")
+        .split("## Look up a call that differs", 1)[1]
+        .split("\n## ", 1)[0]
+    )
     listed = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
     assert sorted(listed) == sorted(DIFFERENCES)

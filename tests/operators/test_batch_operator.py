@@ -10,7 +10,13 @@ import pytest
 from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import BridgeError, ConfigurationError
-from operators import BatchOperator, CsvSinkBatchOp, TableSourceBatchOp, TensorFlow2BatchOp, getMLEnv
+from operators import (
+    BatchOperator,
+    CsvSinkBatchOp,
+    TableSourceBatchOp,
+    TensorFlow2BatchOp,
+    getMLEnv,
+)
 
 
 def numbers(table_env: StreamTableEnvironment, count: int) -> TableSourceBatchOp:
@@ -26,13 +32,19 @@ def test_executing_nothing() -> None:
 
 
 @pytest.mark.flink
-def test_print_shows_all_of_a_small_table(people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_shows_all_of_a_small_table(
+    people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert people.print(title="People") is people
-    assert capsys.readouterr().out == ("People\n   id  name score\n0   1   ann   0.5\n1   2   bob   1.5\n2   3  None   2.5\n")
+    assert capsys.readouterr().out == (
+        "People\n   id  name score\n0   1   ann   0.5\n1   2   bob   1.5\n2   3  None   2.5\n"
+    )
 
 
 @pytest.mark.flink
-def test_print_shows_both_ends_of_a_large_table(table_env: StreamTableEnvironment, capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_shows_both_ends_of_a_large_table(
+    table_env: StreamTableEnvironment, capsys: pytest.CaptureFixture[str]
+) -> None:
     numbers(table_env, 21).print()
     assert len(capsys.readouterr().out.splitlines()) == 1 + 21
     numbers(table_env, 22).print()
@@ -49,7 +61,11 @@ def test_print_n_of_a_sorted_table_shows_its_first(
     by_size = BatchOperator.fromTable(table_env.sql_query("SELECT n FROM unsorted ORDER BY n DESC"))
     table_env.drop_temporary_view("unsorted")
     by_size.print(2)
-    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [["n"], ["0", "8"], ["1", "7"]]
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["n"],
+        ["0", "8"],
+        ["1", "7"],
+    ]
     by_size.print(-1)
     assert len(capsys.readouterr().out.splitlines()) == 10, "all rows"
     for wrong in ("2", True):
@@ -58,7 +74,9 @@ def test_print_n_of_a_sorted_table_shows_its_first(
 
 
 @pytest.mark.flink
-def test_lazy_print_waits_for_execute(people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lazy_print_waits_for_execute(
+    people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert people.lazyPrint(title="later") is people
     assert capsys.readouterr().out == ""
     BatchOperator.execute()
@@ -72,7 +90,9 @@ def test_what_was_put_off_runs_with_the_next_job_in_its_order(
     people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ids: list[int] = []
-    assert people.select("id").lazyCollectToDataframe(lambda frame: ids.extend(frame.id)) is not None
+    assert (
+        people.select("id").lazyCollectToDataframe(lambda frame: ids.extend(frame.id)) is not None
+    )
     people.orderBy("id", order="desc").lazyPrint(1, "first")
     people.where("id > 9").lazyPrint(title="none")
     people.select("score").print(title="last")
@@ -122,7 +142,9 @@ def test_a_script_runs_once_for_all_that_was_put_off(
 
 
 @pytest.mark.flink
-def test_an_empty_result_keeps_its_columns(people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_result_keeps_its_columns(
+    people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]
+) -> None:
     nobody = people.where("id > 9")
     assert list(nobody.collectToDataframe().columns) == ["id", "name", "score"]
     assert len(nobody.print().collectToDataframe()) == 0

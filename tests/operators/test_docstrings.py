@@ -1,6 +1,8 @@
-"""What docstrings show runs: each example, and each fragment of SQL and other text that a method takes.
+"""What docstrings show runs: each example, and each fragment of SQL and other text that a method
+takes.
 
-Their tables run as one job for batches and one for streams, but for examples that run or train something themselves.
+Their tables run as one job for batches and one for streams, but for examples that run or train
+something themselves.
 """
 
 from __future__ import annotations
@@ -78,7 +80,11 @@ def docstrings() -> Iterator[tuple[str, str, str]]:
                     yield module, getattr(node, "name", module), ast.get_docstring(node) or ""
 
 
-EXAMPLES = [(module, name, found[1]) for module, name, text in docstrings() for found in _EXAMPLE.finditer(text)]
+EXAMPLES = [
+    (module, name, found[1])
+    for module, name, text in docstrings()
+    for found in _EXAMPLE.finditer(text)
+]
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +117,9 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         env = useLocalEnv(2)
         data, stream = MemSourceBatchOp(ROWS, COLUMNS), MemSourceStreamOp(ROWS, COLUMNS)
         scored = data.select("id, x0 AS score")
-        stage = TFSavedModelPredictor(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        stage = TFSavedModelPredictor(
+            modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+        )
         PipelineModel(stage).save("pipeline.akdl")
         env.btenv.create_temporary_view("orders", data.getOutputTable())
         env.stenv.create_temporary_view("clicks", stream.getOutputTable())
@@ -136,7 +144,8 @@ def test_examples_run(names: dict[str, Any]) -> None:
                 if isinstance(found, BatchOperator):
                     found.getColNames()
                     found.lazyCollectToDataframe(run.append)
-                elif isinstance(found, StreamOperator) and "scanInterval" not in example:  # does not end
+                # does not end
+                elif isinstance(found, StreamOperator) and "scanInterval" not in example:
                     found.print(title=name)
         except Exception:
             wrong[name] = traceback.format_exc()
@@ -153,7 +162,9 @@ def _space(module: str, names: dict[str, Any]) -> dict[str, Any]:
     of_streams = "stream" in module
     table = names["stream" if of_streams else "data"].getOutputTable()
     tables = getMLEnv().stenv if of_streams else getMLEnv().btenv
-    predict = space["TFTableModelPredictBatchOp"](outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+    predict = space["TFTableModelPredictBatchOp"](
+        outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+    )
     return {**space, **names, "table": table, "tables": tables, "predict": predict}
 
 
@@ -162,7 +173,9 @@ def _dedented(example: str) -> str:
 
 
 def fragments() -> dict[tuple[str, str], list[str]]:
-    """Texts in quotes in the docstrings of methods of operators: by method and argument, "" for the summary."""
+    """Texts in quotes in the docstrings of methods of operators: by method and argument, "" for the
+    summary.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for module in ("base/operator", "base/shaping", "batch_operator"):
         tree = ast.parse((ROOT / "operators" / f"{module}.py").read_text(encoding="utf-8"))
@@ -187,10 +200,13 @@ CALLS: dict[tuple[str, str], Callable[[Any, str], Any]] = {
     ("groupBy", "select"): lambda t, text: t.groupBy("a", text),
     ("join", "joinPredicate"): lambda t, text: t.join(t, text, "a.id"),
     ("join", "selectClause"): lambda t, text: t.join(t, "a.id = b.id", text),
-    ("toTensor", "selectedCol"): lambda t, text: MemSourceBatchOp([(text,)], "vec STRING").toTensor("vec"),
+    ("toTensor", "selectedCol"): lambda t, text: MemSourceBatchOp([(text,)], "vec STRING").toTensor(
+        "vec"
+    ),
     ("convertTypes", ""): lambda t, text: t.convertTypes("a", text),
 }
-NO_CALLS = {("fromDataframe", "schemaStr"), ("getSchemaStr", ""), ("toVector", "")}  # a form, or a result
+# a form, or a result
+NO_CALLS = {("fromDataframe", "schemaStr"), ("getSchemaStr", ""), ("toVector", "")}
 
 
 def test_fragments_of_docstrings_run(names: dict[str, Any]) -> None:
@@ -200,11 +216,17 @@ def test_fragments_of_docstrings_run(names: dict[str, Any]) -> None:
     table, got = MemSourceBatchOp([(1, 2, 3, 4, 0.5), (1, 1, 1, 1, 1.0)], columns), {}
     for key, call in CALLS.items():
         for text in found[key]:
-            call(table, text).lazyCollectToDataframe(lambda frame, key=(*key, text): got.update({key: frame}))
+            call(table, text).lazyCollectToDataframe(
+                lambda frame, key=(*key, text): got.update({key: frame})
+            )
     BatchOperator.execute()
-    assert len(got) == sum(len(found[key]) for key in CALLS) and all(len(frame) for frame in got.values())
+    assert len(got) == sum(len(found[key]) for key in CALLS) and all(
+        len(frame) for frame in got.values()
+    )
     assert list(got["orderBy", "field", "a, b DESC"].b) == [2, 1]
-    assert list(got["orderBy", "order", "desc"].b) == [2, 1] and list(got["orderBy", "order", "asc"].b) == [1, 2]
+    assert list(got["orderBy", "order", "desc"].b) == [2, 1] and list(
+        got["orderBy", "order", "asc"].b
+    ) == [1, 2]
 
 
 def params() -> Iterator[tuple[Param, str]]:
@@ -213,7 +235,9 @@ def params() -> Iterator[tuple[Param, str]]:
             yield param, text
 
 
-@pytest.mark.parametrize(("param", "text"), [pytest.param(*each, id=f"{each[0].name}-{each[1]}") for each in params()])
+@pytest.mark.parametrize(
+    ("param", "text"), [pytest.param(*each, id=f"{each[0].name}-{each[1]}") for each in params()]
+)
 def test_values_that_parameters_show_are_taken(param: Param, text: str) -> None:
     try:
         param.convert([text] if f'["{text}"]' in param.doc else text)

@@ -17,13 +17,21 @@ def test_all_is_sorted_and_is_what_a_star_import_gives() -> None:
 
 
 def test_nothing_else_is_public() -> None:
-    public = {name for name, value in vars(operators).items() if not name.startswith("_") and callable(value)}
+    public = {
+        name
+        for name, value in vars(operators).items()
+        if not name.startswith("_") and callable(value)
+    }
     assert public | {"USUAL_NULLS"} == set(operators.__all__)
 
 
 def test_importing_loads_no_large_package() -> None:
-    code = (
-        "import sys, operators; print(sorted({'pyflink', 'py4j', 'tensorflow', 'pandas', 'pyarrow.flight'} & set(sys.modules)))"
+    code = "import sys, operators; print(sorted({'pyflink', 'py4j', 'tensorflow', 'pandas', 'pyarrow.flight'} & set(sys.modules)))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE_S,
     )
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=4 * DEADLINE_S)
     assert loaded.stdout.strip() == "[]"

@@ -1,4 +1,6 @@
-"""What the KerasSequential operators refuse, and what they tell the operators beneath; training itself is in tests/models."""
+"""What the KerasSequential operators refuse, and what they tell the operators beneath; training
+itself is in tests/models.
+"""
 
 from __future__ import annotations
 
@@ -44,17 +46,23 @@ def test_mistakes_come_to_light_when_it_is_linked(
 @pytest.mark.flink
 def test_types_of_columns(table_env: StreamTableEnvironment) -> None:
     source = source_of(table_env)
-    with pytest.raises(ConfigurationError, match="tensorCol: expected an ARRAY column of numbers, got s STRING NOT NULL"):
+    with pytest.raises(
+        ConfigurationError,
+        match="tensorCol: expected an ARRAY column of numbers, got s STRING NOT NULL",
+    ):
         source.link(KerasSequentialRegressorTrainBatchOp(**{**TRAIN, "tensorCol": "s"}))
     with pytest.raises(
-        ConfigurationError, match="labelCol: expected a column of type TINYINT, .*, got s STRING NOT NULL: CAST it in SQL"
+        ConfigurationError,
+        match="labelCol: expected a column of type TINYINT, .*, got s STRING NOT NULL: CAST it in SQL",
     ):
         source.link(KerasSequentialRegressorTrainBatchOp(**{**TRAIN, "labelCol": "s"}))
     trained = source.link(KerasSequentialClassifierTrainBatchOp(**{**TRAIN, "labelCol": "s"}))
     assert trained.getColNames() == ["model_id", "model_info"]
 
 
-@pytest.mark.parametrize("wrong", [{"validationSplit": 1.0}, {"numPSs": 1}, {"learningRate": 0}, {"numEpochs": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"validationSplit": 1.0}, {"numPSs": 1}, {"learningRate": 0}, {"numEpochs": 0}]
+)
 def test_values(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError, match=f"parameter '{next(iter(wrong))}': expected"):
         KerasSequentialClassifierTrainBatchOp(**wrong)
@@ -70,29 +78,47 @@ def model_file(tmp_path: pathlib.Path, facts: dict[Any, Any] | None) -> str:
 
 
 def test_the_model_says_how_it_predicts(tmp_path: pathlib.Path) -> None:
-    op = KerasSequentialClassifierPredictBatchOp(predictionCol="p", predictionDetailCol="d", reservedCols=["id"])
+    op = KerasSequentialClassifierPredictBatchOp(
+        predictionCol="p", predictionDetailCol="d", reservedCols=["id"]
+    )
     model = model_file(tmp_path, {"tensorCol": "t", "labels": True, "prediction": "INT"})
     values = prediction_values("Op", {param.name: op._get(param) for param in op.params}, model)
-    assert (values["outputSchemaStr"], values["outputSignatureDefs"]) == ("`p` INT, `d` STRING", ["prediction", "detail"])
-    assert (values["selectedCols"], values["inputSignatureDefs"], values["reservedCols"]) == (["t"], ["tensor"], ["id"])
+    assert (values["outputSchemaStr"], values["outputSignatureDefs"]) == (
+        "`p` INT, `d` STRING",
+        ["prediction", "detail"],
+    )
+    assert (values["selectedCols"], values["inputSignatureDefs"], values["reservedCols"]) == (
+        ["t"],
+        ["tensor"],
+        ["id"],
+    )
 
 
 @pytest.mark.parametrize(
     ("facts", "match"),
     [
         (None, "the model was not trained by a KerasSequential operator"),
-        ({"tensorCol": "t", "labels": False, "prediction": "DOUBLE"}, "predictionDetailCol requires a classifier"),
+        (
+            {"tensorCol": "t", "labels": False, "prediction": "DOUBLE"},
+            "predictionDetailCol requires a classifier",
+        ),
     ],
 )
-def test_models_that_do_not_fit(tmp_path: pathlib.Path, facts: dict[str, Any] | None, match: str) -> None:
+def test_models_that_do_not_fit(
+    tmp_path: pathlib.Path, facts: dict[str, Any] | None, match: str
+) -> None:
     op = KerasSequentialRegressorPredictBatchOp(predictionCol="p", predictionDetailCol="d")
     with pytest.raises(ConfigurationError, match=f"Op: {match}"):
-        prediction_values("Op", {param.name: op._get(param) for param in op.params}, model_file(tmp_path, facts))
+        prediction_values(
+            "Op", {param.name: op._get(param) for param in op.params}, model_file(tmp_path, facts)
+        )
 
 
 def source_of(table_env: StreamTableEnvironment) -> TableSourceBatchOp:
     from operators import BatchOperator
 
     return BatchOperator.fromTable(
-        table_env.sql_query("SELECT ARRAY[CAST(1 AS DOUBLE), 2] AS t, CAST(0.5 AS DOUBLE) AS label, CAST('a' AS STRING) AS s")
+        table_env.sql_query(
+            "SELECT ARRAY[CAST(1 AS DOUBLE), 2] AS t, CAST(0.5 AS DOUBLE) AS label, CAST('a' AS STRING) AS s"
+        )
     )

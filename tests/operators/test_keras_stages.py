@@ -46,7 +46,12 @@ def table(rows: int = 200, mode: str = "btenv") -> BatchOperator:
 
 def test_classifier(tmp_path: pathlib.Path) -> None:
     stage = KerasSequentialClassifier(
-        **TRAIN, labelCol="answer", predictionCol="p", predictionDetailCol="d", reservedCols=["answer"], numWorkers=1
+        **TRAIN,
+        labelCol="answer",
+        predictionCol="p",
+        predictionDetailCol="d",
+        reservedCols=["answer"],
+        numWorkers=1,
     )
     model = Pipeline(stage).fit(table())
     found = model.transform(table()).collectToDataframe()
@@ -63,11 +68,19 @@ def test_classifier(tmp_path: pathlib.Path) -> None:
 
 
 def test_regressor_of_two_workers(tmp_path: pathlib.Path) -> None:
-    """As programs for Alink write it: the model goes into a file, and predictors read it, of streams too."""
+    """As programs for Alink write it: the model goes into a file, and predictors read it, of
+    streams too.
+    """
     path = str(tmp_path / "model.ak")
-    stage = KerasSequentialRegressor(**TRAIN, labelCol="value", predictionCol="p", numWorkers=2).setModelFilePath(path)
+    stage = KerasSequentialRegressor(
+        **TRAIN, labelCol="value", predictionCol="p", numWorkers=2
+    ).setModelFilePath(path)
     found = stage.setModelStreamScanInterval(3).fitAndTransform(table()).collectToDataframe()
-    again = KerasSequentialRegressionModel(predictionCol="p").setModelFilePath(path).setModelStreamFilePath(str(tmp_path))
+    again = (
+        KerasSequentialRegressionModel(predictionCol="p")
+        .setModelFilePath(path)
+        .setModelStreamFilePath(str(tmp_path))
+    )
     assert sorted(again.transform(table()).collectToDataframe().p) == sorted(found.p)
     stream = StreamOperator.fromTable(table(50, "stenv").getOutputTable())
     assert again.transform(stream).getColNames() == ["t", "answer", "value", "p"]
@@ -76,8 +89,12 @@ def test_regressor_of_two_workers(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_stream_is_predicted() -> None:
-    model = table().link(KerasSequentialClassifierTrainBatchOp(**TRAIN, labelCol="answer", numWorkers=1))
-    predict = KerasSequentialClassifierPredictStreamOp(model, predictionCol="p", reservedCols=["answer"])
+    model = table().link(
+        KerasSequentialClassifierTrainBatchOp(**TRAIN, labelCol="answer", numWorkers=1)
+    )
+    predict = KerasSequentialClassifierPredictStreamOp(
+        model, predictionCol="p", reservedCols=["answer"]
+    )
     stream = StreamOperator.fromTable(table(50, "stenv").getOutputTable())
     with predict.linkFrom(stream).getOutputTable().execute().collect() as rows:
         found = [tuple(row) for row in rows]

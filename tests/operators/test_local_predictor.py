@@ -34,7 +34,9 @@ RESULT = (7, [1.0, 2.0, 3.0], 0, 12.0, 12.0)
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A pipeline of two stages: p is twice the sum of x, and q is p."""
-    first = TFSavedModelPredictor(modelPath=models.scaled(2.0), outputSchemaStr="p FLOAT", selectedCols=["x", "k"])
+    first = TFSavedModelPredictor(
+        modelPath=models.scaled(2.0), outputSchemaStr="p FLOAT", selectedCols=["x", "k"]
+    )
     second = TFSavedModelPredictor(
         modelPath=models.identity("float32", (None,)), outputSchemaStr="q DOUBLE", selectedCols=["p"],
         inputSignatureDefs=["a"], outputSignatureDefs=["b"],
@@ -66,15 +68,27 @@ def test_one_row_and_many(saved: str) -> None:
 def test_the_columns_of_a_result(saved: str) -> None:
     with LocalPredictor(saved, COLUMNS) as predictor:
         assert predictor.getOutputColNames() == ["id", "x", "k", "p", "q"]
-        assert predictor.getOutputColTypes() == ["BIGINT", "ARRAY<FLOAT>", "BIGINT", "FLOAT", "DOUBLE"]
-        assert predictor.getOutputSchemaStr() == "id BIGINT, x ARRAY<FLOAT>, k BIGINT, p FLOAT, q DOUBLE"
+        assert predictor.getOutputColTypes() == [
+            "BIGINT",
+            "ARRAY<FLOAT>",
+            "BIGINT",
+            "FLOAT",
+            "DOUBLE",
+        ]
+        assert (
+            predictor.getOutputSchemaStr()
+            == "id BIGINT, x ARRAY<FLOAT>, k BIGINT, p FLOAT, q DOUBLE"
+        )
 
 
 @needs_tf
 def test_a_row_may_be_an_array(tmp_path: pathlib.Path) -> None:
-    stage = TFSavedModelPredictor(modelPath=models.identity("float32", (None,)), outputSchemaStr="b FLOAT", selectedCols=["a"])
+    stage = TFSavedModelPredictor(
+        modelPath=models.identity("float32", (None,)), outputSchemaStr="b FLOAT", selectedCols=["a"]
+    )
     with stage.collectLocalPredictor("a FLOAT, `n o` BIGINT NOT NULL") as predictor:
-        assert predictor.getOutputSchemaStr() == "a FLOAT, `n o` BIGINT, b FLOAT"  # as `getSchemaStr` of operators
+        # as `getSchemaStr` of operators
+        assert predictor.getOutputSchemaStr() == "a FLOAT, `n o` BIGINT, b FLOAT"
         assert predictor.predict(np.array([1.5, 1.0])) == [1.5, 1.0, 1.5]
 
 
@@ -85,7 +99,10 @@ def test_a_model_without_names_takes_columns_in_the_order_of_selected_cols() -> 
         defaults={"u": 0.5}, reservedCols=["id"],
     )  # fmt: skip
     with stage.collectLocalPredictor("u FLOAT, v INT, id STRING") as predictor:
-        assert predictor.map_batch([(1.5, 2, "a"), (None, 3, "b")]) == [("a", [2.0, 1.5]), ("b", [3.0, 0.5])]
+        assert predictor.map_batch([(1.5, 2, "a"), (None, 3, "b")]) == [
+            ("a", [2.0, 1.5]),
+            ("b", [3.0, 0.5]),
+        ]
 
 
 @needs_tf
@@ -110,7 +127,9 @@ def test_neither_flink_nor_java_is_loaded(saved: str) -> None:
         "print(json.dumps([row, sorted({'pyflink', 'py4j'} & set(sys.modules))]))\n"
     )
     command = [sys.executable, "-c", code, saved, COLUMNS, json.dumps(ROW)]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=4 * DEADLINE_S, check=True)
+    answer = subprocess.run(
+        command, capture_output=True, text=True, timeout=4 * DEADLINE_S, check=True
+    )
     assert json.loads(answer.stdout) == [list(RESULT), []]
 
 
@@ -120,7 +139,9 @@ def test_rows_come_from_several_threads(saved: str) -> None:
     with LocalPredictor(saved, COLUMNS) as predictor:
 
         def ask(number: int) -> None:
-            results[number] = [predictor.map((i, [float(number), float(i), 0.0], 0))[4] for i in range(50)]
+            results[number] = [
+                predictor.map((i, [float(number), float(i), 0.0], 0))[4] for i in range(50)
+            ]
 
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
         for thread in threads:
@@ -144,7 +165,10 @@ def test_a_row_that_cannot_be_predicted(saved: str) -> None:
 
 @needs_tf
 def test_columns_that_the_stages_do_not_get(saved: str) -> None:
-    with pytest.raises(ConfigurationError, match="LocalStage: parameter 'selectedCols' names 'k'; the input has 'id', 'x'"):
+    with pytest.raises(
+        ConfigurationError,
+        match="LocalStage: parameter 'selectedCols' names 'k'; the input has 'id', 'x'",
+    ):
         LocalPredictor(saved, "id BIGINT, x ARRAY<FLOAT>")
 
 
@@ -170,21 +194,31 @@ def test_a_saved_pipeline_at_an_address(saved: str) -> None:
 
 def test_an_address_without_a_pipeline() -> None:
     with served(files={}) as site:
-        with pytest.raises(ConfigurationError, match="the saved pipeline model cannot be read: .*/nope: HTTP 404"):
+        with pytest.raises(
+            ConfigurationError, match="the saved pipeline model cannot be read: .*/nope: HTTP 404"
+        ):
             LocalPredictor(f"{site.url}/nope", COLUMNS)
 
 
-def test_a_schema_that_cannot_be_leaves_no_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schema_that_cannot_be_leaves_no_folder(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(SchemaError, match="unknown type 'FLOTE'"):
         LocalPredictor("/nowhere", "a FLOTE")
     assert os.listdir(tmp_path) == []
 
 
-def test_a_saved_pipeline_may_name_an_environment_when_it_is_trusted(tmp_path: pathlib.Path) -> None:
+def test_a_saved_pipeline_may_name_an_environment_when_it_is_trusted(
+    tmp_path: pathlib.Path,
+) -> None:
     params = {"outputSchemaStr": "y FLOAT", "pythonEnv": "/tmp/theirs"}
-    path = written(tmp_path / "p", json.dumps({"version": 1, "stages": [{"params": params}]}), b"one")
-    with pytest.raises(ConfigurationError, match="p, stage 0: the file sets 'pythonEnv'.*trusted=True"):
+    path = written(
+        tmp_path / "p", json.dumps({"version": 1, "stages": [{"params": params}]}), b"one"
+    )
+    with pytest.raises(
+        ConfigurationError, match="p, stage 0: the file sets 'pythonEnv'.*trusted=True"
+    ):
         LocalPredictor(path, "a FLOAT")
     (stage,) = read_pipeline(path, str(tmp_path), trusted=True)
     assert stage["params"] == {**params, "trusted": True}
@@ -209,36 +243,53 @@ def test_what_is_no_saved_pipeline(tmp_path: pathlib.Path, make: Callable[..., A
 
 
 @pytest.mark.fault("security", "A pipeline file that expands beyond the limits is an error")
-def test_a_pipeline_of_zeros_fills_neither_memory_nor_the_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_of_zeros_fills_neither_memory_nor_the_disk(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file of 20 KB that would become 20 MB: more than the limits that are set here allow."""
     monkeypatch.setenv("AKDL_ARCHIVE_GB", str(1 / 1024))
     monkeypatch.setenv("AKDL_TEXT_MB", "1")
-    path, description = tmp_path / "bomb", {"version": 1, "stages": [{"params": {"outputSchemaStr": "y FLOAT"}}]}
+    path, description = (
+        tmp_path / "bomb",
+        {"version": 1, "stages": [{"params": {"outputSchemaStr": "y FLOAT"}}]},
+    )
     for text, model, words in (
-        (json.dumps(description), bytes(20 << 20), "unpack to more than 1048576 bytes; .* set AKDL_ARCHIVE_GB"),
+        (
+            json.dumps(description),
+            bytes(20 << 20),
+            "unpack to more than 1048576 bytes; .* set AKDL_ARCHIVE_GB",
+        ),
         (" " * (20 << 20), b"", "it has more than 1048576 bytes; .* set AKDL_TEXT_MB"),
     ):
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr(DESCRIPTION, text)
             file.writestr("model_0.zip", model)
-        with pytest.raises(ConfigurationError, match=f"bomb is not a saved pipeline model: .*{words}"):
+        with pytest.raises(
+            ConfigurationError, match=f"bomb is not a saved pipeline model: .*{words}"
+        ):
             read_pipeline(str(path), str(tmp_path), trusted=False)
     assert sum(each.stat().st_size for each in tmp_path.iterdir()) < 3 << 20
 
 
 def test_a_pipeline_of_a_later_version(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "later", '{"version": 2, "stages": []}')
-    with pytest.raises(ConfigurationError, match="later: expected a pipeline model of version 1, got 2"):
+    with pytest.raises(
+        ConfigurationError, match="later: expected a pipeline model of version 1, got 2"
+    ):
         read_pipeline(path, str(tmp_path), trusted=False)
 
 
 def test_models_are_unpacked_into_the_folder(tmp_path: pathlib.Path) -> None:
     params = {"outputSchemaStr": "y FLOAT"}
-    description = json.dumps({"version": 1, "stages": [{"params": params, "model": "/etc/x"}, {"params": params}]})
+    description = json.dumps(
+        {"version": 1, "stages": [{"params": params, "model": "/etc/x"}, {"params": params}]}
+    )
     path, folder = written(tmp_path / "pipeline", description, b"one", b"two"), tmp_path / "folder"
     folder.mkdir()
     stages = read_pipeline(path, str(folder), trusted=False)
-    assert [os.path.dirname(stage["model"]) for stage in stages] == [str(folder)] * 2, "whatever the file says"
+    assert [os.path.dirname(stage["model"]) for stage in stages] == [str(folder)] * 2, (
+        "whatever the file says"
+    )
     assert [pathlib.Path(stage["model"]).read_bytes() for stage in stages] == [b"one", b"two"]
 
 
@@ -248,29 +299,43 @@ def test_a_dict_of_arrays_gives_a_dict_of_arrays(saved: str) -> None:
     with LocalPredictor(saved, COLUMNS) as predictor:
         given = {"id": [7, 8], "x": x, "k": np.zeros(2, "i8"), "label": [0, 1]}
         results = predictor.map_batch(given)
-        assert list(results) == ["id", "x", "k", "p", "q"] and results["x"] is x and results["id"] == [7, 8]
+        assert (
+            list(results) == ["id", "x", "k", "p", "q"]
+            and results["x"] is x
+            and results["id"] == [7, 8]
+        )
         assert results["p"].dtype == np.float32 and results["q"].dtype == np.float64
         assert results["p"].tolist() == results["q"].tolist() == [12.0, 2.0]
-        with pytest.raises(ServingError, match="expected the columns 'id', 'x', 'k'; the data lacks 'k'"):
+        with pytest.raises(
+            ServingError, match="expected the columns 'id', 'x', 'k'; the data lacks 'k'"
+        ):
             predictor.map_batch({"id": [7], "x": x[:1]})
-        with pytest.raises(ServingError, match="expected columns with 1 rows, got {'id': 1, 'x': 2, 'k': 2}"):
+        with pytest.raises(
+            ServingError, match="expected columns with 1 rows, got {'id': 1, 'x': 2, 'k': 2}"
+        ):
             predictor.map_batch({"id": [7], "x": x, "k": [0, 0]})
 
 
 @needs_tf
 def test_bytes_keep_nul_and_are_refused_where_numpy_has_cut_it() -> None:
-    stage = TFSavedModelPredictor(modelPath=models.identity("string", (None,)), outputSchemaStr="b BYTES", reservedCols=[])
+    stage = TFSavedModelPredictor(
+        modelPath=models.identity("string", (None,)), outputSchemaStr="b BYTES", reservedCols=[]
+    )
     with stage.collectLocalPredictor("a BYTES") as predictor:
         assert predictor.map_batch([(b"a\0",), (b"\0",)]) == [(b"a\0",), (b"\0",)]
         assert predictor.map_batch({"a": np.array([b"a\0"], object)})["b"].tolist() == [b"a\0"]
-        with pytest.raises(ServingError, match=r"column 'a' \(BYTES\): expected bytes in a list or an array of objects"):
+        with pytest.raises(
+            ServingError,
+            match=r"column 'a' \(BYTES\): expected bytes in a list or an array of objects",
+        ):
             predictor.map_batch({"a": np.array([b"a\0"])})
 
 
 @needs_tf
 def test_a_data_frame_gives_a_data_frame(saved: str) -> None:
     frame = pd.DataFrame(
-        {"k": [0, 0], "id": pd.array([7, None], "Int64"), "x": [[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]}, index=[5, 3]
+        {"k": [0, 0], "id": pd.array([7, None], "Int64"), "x": [[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]},
+        index=[5, 3],
     )
     with LocalPredictor(saved, COLUMNS) as predictor:
         results = predictor.map_batch(frame)
@@ -284,12 +349,17 @@ def test_a_data_frame_gives_a_data_frame(saved: str) -> None:
 
 @needs_tf
 def test_arrays_and_texts_in_a_data_frame() -> None:
-    for column, values in (("b ARRAY<FLOAT>", [[1.0, 2.0], [0.0, 0.5]]), ("b STRING", ["1.0 2.0", "0.0 0.5"])):
+    for column, values in (
+        ("b ARRAY<FLOAT>", [[1.0, 2.0], [0.0, 0.5]]),
+        ("b STRING", ["1.0 2.0", "0.0 0.5"]),
+    ):
         stage = TFSavedModelPredictor(
             modelPath=models.identity("float32", (None, 2)), outputSchemaStr=column, selectedCols=["a"], reservedCols=[],
             defaults={"a": [0.0, 0.5]},
         )  # fmt: skip
         with stage.collectLocalPredictor("a ARRAY<FLOAT>") as predictor:
             results = predictor.map_batch(pd.DataFrame({"a": [[1.0, 2.0], None]}))
-            assert [getattr(cell, "tolist", lambda cell=cell: cell)() for cell in results["b"]] == values
+            assert [
+                getattr(cell, "tolist", lambda cell=cell: cell)() for cell in results["b"]
+            ] == values
             assert predictor.map_batch({"a": [[1.0, 2.0], None]})["b"].tolist() == values

@@ -1,4 +1,6 @@
-"""Models as functions of SQL, in the Table API: the package of PyFlink lacks the gateway that its SQL client needs."""
+"""Models as functions of SQL, in the Table API: the package of PyFlink lacks the gateway that its
+SQL client needs.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +31,26 @@ def load():
 def modules(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """A folder on the path with a module of functions."""
     (tmp_path / "score.py").write_text(SCORE)
-    (tmp_path / "akdl_test_functions.py").write_text(MODULE.format(script=f"{tmp_path}/score.py:load"))
+    (tmp_path / "akdl_test_functions.py").write_text(
+        MODULE.format(script=f"{tmp_path}/score.py:load")
+    )
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
 
 
 def test_sql(env: MLEnv, modules: pathlib.Path) -> None:
     tables = env.btenv
-    tables.execute_sql("CREATE TEMPORARY FUNCTION churn AS 'akdl_test_functions.churn' LANGUAGE PYTHON")
-    tables.execute_sql("CREATE TEMPORARY FUNCTION told AS 'akdl_test_functions.told' LANGUAGE PYTHON")
+    tables.execute_sql(
+        "CREATE TEMPORARY FUNCTION churn AS 'akdl_test_functions.churn' LANGUAGE PYTHON"
+    )
+    tables.execute_sql(
+        "CREATE TEMPORARY FUNCTION told AS 'akdl_test_functions.told' LANGUAGE PYTHON"
+    )
     rows = MemSourceBatchOp([(1, 0.5), (2, 1.5), (3, None)], "id BIGINT, x FLOAT")
     tables.create_temporary_view("customers", rows.getOutputTable())
-    with tables.execute_sql("SELECT id, churn(x, 0.25) FROM customers WHERE x > 0").collect() as found:
+    with tables.execute_sql(
+        "SELECT id, churn(x, 0.25) FROM customers WHERE x > 0"
+    ).collect() as found:
         assert sorted(map(tuple, found)) == [(1, 1.0), (2, 2.0)]
     query = "SELECT id, t.p, t.text, t.why FROM (SELECT id, told(x, CAST(id AS DOUBLE)) AS t FROM customers)"
     with tables.execute_sql(query).collect() as found:
@@ -57,8 +67,16 @@ def test_sql(env: MLEnv, modules: pathlib.Path) -> None:
             {"selectedCols": ["x"]},
             "model_function: expected no selectedCols or reservedCols: the inputs are the arguments",
         ),
-        ("m", {"inferBatchSize": 0}, "parameter 'inferBatchSize': expected a whole number of at least 1"),
-        ("m", {"inferProcesses": 2}, "model_function: 'inferProcesses' is a parameter of operators alone"),
+        (
+            "m",
+            {"inferBatchSize": 0},
+            "parameter 'inferBatchSize': expected a whole number of at least 1",
+        ),
+        (
+            "m",
+            {"inferProcesses": 2},
+            "model_function: 'inferProcesses' is a parameter of operators alone",
+        ),
         ("absent.py:load", {}, "predictFn 'absent.py'"),
     ],
 )

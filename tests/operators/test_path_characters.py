@@ -1,4 +1,6 @@
-"""Paths with the characters that globs, addresses, shells, format strings and SQL read: they work, or are refused beforehand."""
+"""Paths with the characters that globs, addresses, shells, format strings and SQL read: they work,
+or are refused beforehand.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,13 @@ NAMES = {
     "list": "a,b:c=d",
 }
 # One name for all kinds of readers: each file of the job costs as much as a small job.
-TOGETHER = ["run[1]*?\\1{run,1}", NAMES["shell"], 'it\'s "run" %s {0} %', "a%20b,c:d=e #x=1 ;x=1 @host:80 +1", NAMES["text"]]
+TOGETHER = [
+    "run[1]*?\\1{run,1}",
+    NAMES["shell"],
+    'it\'s "run" %s {0} %',
+    "a%20b,c:d=e #x=1 ;x=1 @host:80 +1",
+    NAMES["text"],
+]
 PATTERNS = {"glob", "star", "question", "backslash"}
 
 
@@ -60,54 +68,91 @@ def odd(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> pathlib.Path:
 def planned(folder: pathlib.Path, **values: Any) -> Any:
     (folder / "main.py").write_text("def main(task_config): pass")
     (folder / "words.txt").write_text("a")
-    op = TF2TableModelTrainBatchOp(userFiles=[str(folder / "words.txt")], mainScriptFile=str(folder / "main.py"), **values)
+    op = TF2TableModelTrainBatchOp(
+        userFiles=[str(folder / "words.txt")], mainScriptFile=str(folder / "main.py"), **values
+    )
     schema = Schema.parse("x DOUBLE")
-    return plan("Op", "train", op._values_of_all(), schema, [], 1, env_variable="AKDL_TEST_ENV", print_process_info=False)
+    return plan(
+        "Op",
+        "train",
+        op._values_of_all(),
+        schema,
+        [],
+        1,
+        env_variable="AKDL_TEST_ENV",
+        print_process_info=False,
+    )
 
 
 def test_user_files(odd: pathlib.Path) -> None:
     settings = planned(odd)
-    assert {file.path: file.content for file in settings.user_files}["words.txt"] == b"a" and settings.main_script == "main.py"
+    assert {file.path: file.content for file in settings.user_files}[
+        "words.txt"
+    ] == b"a" and settings.main_script == "main.py"
 
 
 def test_user_files_of_folders(odd: pathlib.Path) -> None:
     (odd / "main.py").write_text("def main(task_config): pass")
     op = TF2TableModelTrainBatchOp(userFiles=[str(odd)], mainScriptFile=f"{odd.name}/main.py")
-    settings = plan("Op", "train", op._values_of_all(), Schema.parse("x INT"), [], 1, "AKDL_TEST_ENV", False)
+    settings = plan(
+        "Op", "train", op._values_of_all(), Schema.parse("x INT"), [], 1, "AKDL_TEST_ENV", False
+    )
     assert settings.main_script == f"{odd.name}/main.py"
 
 
 def test_python_env(odd: pathlib.Path) -> None:
     (odd / "bin").mkdir()
     (odd / "bin" / "python").symlink_to(sys.executable)
-    assert find_python("Op", str(odd)) == find_python("Op", f"file://{odd}") == str(odd / "bin" / "python")
+    assert (
+        find_python("Op", str(odd))
+        == find_python("Op", f"file://{odd}")
+        == str(odd / "bin" / "python")
+    )
 
 
 @pytest.mark.parametrize("parameter", ["checkpointDir", "logDir", "modelDir"])
-@pytest.mark.fault("data", "A path with characters of globs or addresses works, or the error names the character")
-def test_folders_of_hosts(odd: pathlib.Path, request: pytest.FixtureRequest, parameter: str) -> None:
-    attribute = {"checkpointDir": "checkpoint_dir", "logDir": "log_dir", "modelDir": "model_dir"}[parameter]
+@pytest.mark.fault(
+    "data", "A path with characters of globs or addresses works, or the error names the character"
+)
+def test_folders_of_hosts(
+    odd: pathlib.Path, request: pytest.FixtureRequest, parameter: str
+) -> None:
+    attribute = {"checkpointDir": "checkpoint_dir", "logDir": "log_dir", "modelDir": "model_dir"}[
+        parameter
+    ]
     if parameter == "checkpointDir" and request.node.callspec.params["odd"] in PATTERNS:
-        with pytest.raises(ConfigurationError, match=r"Op: parameter 'checkpointDir': .*TensorFlow reads .* as a pattern"):
+        with pytest.raises(
+            ConfigurationError,
+            match=r"Op: parameter 'checkpointDir': .*TensorFlow reads .* as a pattern",
+        ):
             planned(odd, **{parameter: str(odd)})
     else:
         assert getattr(planned(odd, **{parameter: str(odd)}), attribute) == str(odd)
 
 
 @pytest.mark.parametrize("parameter", ["checkpointDir", "modelDir"])
-def test_addresses_of_storages(odd: pathlib.Path, request: pytest.FixtureRequest, parameter: str) -> None:
+def test_addresses_of_storages(
+    odd: pathlib.Path, request: pytest.FixtureRequest, parameter: str
+) -> None:
     address = f"memory://bucket/{odd.name}"
     if request.node.callspec.params["odd"] in ("glob", "star"):
-        with pytest.raises(ConfigurationError, match=f"Op: parameter '{parameter}': .*fsspec reads .* as a pattern"):
+        with pytest.raises(
+            ConfigurationError, match=f"Op: parameter '{parameter}': .*fsspec reads .* as a pattern"
+        ):
             planned(odd, **{parameter: address})
     else:
         planned(odd, **{parameter: address})
 
 
 def test_checkpoints_of_keras_sequential(odd: pathlib.Path, request: pytest.FixtureRequest) -> None:
-    op = KerasSequentialRegressorTrainBatchOp(layers=["Dense(1)"], tensorCol="x", labelCol="y", checkpointFilePath=str(odd))
+    op = KerasSequentialRegressorTrainBatchOp(
+        layers=["Dense(1)"], tensorCol="x", labelCol="y", checkpointFilePath=str(odd)
+    )
     if request.node.callspec.params["odd"] in PATTERNS:
-        with pytest.raises(ConfigurationError, match="parameter 'checkpointFilePath': .*TensorFlow reads .* as a pattern"):
+        with pytest.raises(
+            ConfigurationError,
+            match="parameter 'checkpointFilePath': .*TensorFlow reads .* as a pattern",
+        ):
             op._values_of_all()
     else:
         op._values_of_all()
@@ -124,11 +169,15 @@ def test_models(odd: pathlib.Path, tmp_path: pathlib.Path, address: Callable[[An
             unpack_archive(file, str(unpacked))
         assert (unpacked / "saved_model.pb").read_bytes() == b"graph"
         shutil.rmtree(unpacked)
-    assert os.path.samefile(fetch(address(model / "saved_model.pb"), str(tmp_path)), model / "saved_model.pb")
+    assert os.path.samefile(
+        fetch(address(model / "saved_model.pb"), str(tmp_path)), model / "saved_model.pb"
+    )
 
 
 @pytest.mark.flink
-def test_sources_and_sinks(table_env: StreamTableEnvironment, people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:
+def test_sources_and_sinks(
+    table_env: StreamTableEnvironment, people: TableSourceBatchOp, tmp_path: pathlib.Path
+) -> None:
     """One job writes all kinds, and one reads them; file:// too."""
     schema = "id INT, name STRING, score DECIMAL(2, 1)"
     for name in TOGETHER:
@@ -146,4 +195,7 @@ def test_sources_and_sinks(table_env: StreamTableEnvironment, people: TableSourc
             read(CsvSourceBatchOp(filePath=path, schemaStr=schema), path)
         read(AkSourceBatchOp(filePath=ak), ak)
     BatchOperator.execute()
-    assert len(found) == 4 * len(TOGETHER) and {path: ids for path, ids in found.items() if ids != [1, 2, 3]} == {}
+    assert (
+        len(found) == 4 * len(TOGETHER)
+        and {path: ids for path, ids in found.items() if ids != [1, 2, 3]} == {}
+    )

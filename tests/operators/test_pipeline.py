@@ -1,4 +1,6 @@
-"""Stages in a row: what fitting plans, what is saved and what comes back. Their jobs run in tests/e2e."""
+"""Stages in a row: what fitting plans, what is saved and what comes back. Their jobs run in
+tests/e2e.
+"""
 
 from __future__ import annotations
 
@@ -55,25 +57,41 @@ def saved_parts(path: str | pathlib.Path) -> tuple[list[str], Any]:
 
 
 def test_mistakes_come_to_light_before_anything_is_trained() -> None:
-    with pytest.raises(ConfigurationError, match="TFTableModelTrainer: set 'mainScriptFile', 'outputSchemaStr'"):
+    with pytest.raises(
+        ConfigurationError, match="TFTableModelTrainer: set 'mainScriptFile', 'outputSchemaStr'"
+    ):
         TFTableModelTrainer().fit(None)
 
 
 def test_a_predictor_without_a_model() -> None:
-    with pytest.raises(ConfigurationError, match="has no model: call setModelData or setModelFilePath, or fit a trainer"):
+    with pytest.raises(
+        ConfigurationError,
+        match="has no model: call setModelData or setModelFilePath, or fit a trainer",
+    ):
         TFTableModelPredictor(outputSchemaStr="y FLOAT").transform(None)
 
 
-def test_a_saved_pipeline_holds_what_has_a_meaning_elsewhere(exported: str, tmp_path: pathlib.Path) -> None:
+def test_a_saved_pipeline_holds_what_has_a_meaning_elsewhere(
+    exported: str, tmp_path: pathlib.Path
+) -> None:
     stage = TFSavedModelPredictor(
-        modelPath=exported, outputSchemaStr="y FLOAT", inferBatchSize=7, pythonEnv="/mine", envVars=["TOKEN=secret"]
+        modelPath=exported,
+        outputSchemaStr="y FLOAT",
+        inferBatchSize=7,
+        pythonEnv="/mine",
+        envVars=["TOKEN=secret"],
     )
-    model = PipelineModel(stage, TFSavedModelPredictor(modelPath=exported, outputSchemaStr="z FLOAT"))
+    model = PipelineModel(
+        stage, TFSavedModelPredictor(modelPath=exported, outputSchemaStr="z FLOAT")
+    )
     path = str(tmp_path / "saved")
     assert model.save(path) is model
     names, description = saved_parts(path)
     assert names == ["model_0.zip", "model_1.zip", "pipeline.json"]
-    assert [each["params"]["outputSchemaStr"] for each in description["stages"]] == ["y FLOAT", "z FLOAT"]
+    assert [each["params"]["outputSchemaStr"] for each in description["stages"]] == [
+        "y FLOAT",
+        "z FLOAT",
+    ]
     assert description["stages"][0]["params"]["inferBatchSize"] == 7
     assert "secret" not in json.dumps(description) and "/mine" not in json.dumps(description)
     assert exported not in json.dumps(description)
@@ -81,7 +99,9 @@ def test_a_saved_pipeline_holds_what_has_a_meaning_elsewhere(exported: str, tmp_
 
 def test_a_loaded_pipeline_can_be_saved_again(exported: str, tmp_path: pathlib.Path) -> None:
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
-    stage = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT", selectedCols=["a"], reservedCols=[])
+    stage = TFSavedModelPredictor(
+        modelPath=exported, outputSchemaStr="y FLOAT", selectedCols=["a"], reservedCols=[]
+    )
     PipelineModel(stage).save(first)
     loaded = PipelineModel.load(first)
     os.remove(first)
@@ -93,26 +113,41 @@ def test_a_loaded_pipeline_can_be_saved_again(exported: str, tmp_path: pathlib.P
 
 
 @pytest.mark.fault("security", "A pipeline file runs no code unless it is trusted")
-def test_a_file_of_somebody_else_runs_nothing_of_theirs(exported: str, tmp_path: pathlib.Path) -> None:
-    """The interpreter and the variables of a hostile file are refused before anything of them is looked at."""
+def test_a_file_of_somebody_else_runs_nothing_of_theirs(
+    exported: str, tmp_path: pathlib.Path
+) -> None:
+    """The interpreter and the variables of a hostile file are refused before anything of them is
+    looked at.
+    """
     path = str(tmp_path / "saved")
     PipelineModel(TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT")).save(path)
     _names, description = saved_parts(path)
-    description["stages"][0]["params"].update(pythonEnv=str(tmp_path / "evil"), envVars=["LD_PRELOAD=/tmp/evil.so"])
+    description["stages"][0]["params"].update(
+        pythonEnv=str(tmp_path / "evil"), envVars=["LD_PRELOAD=/tmp/evil.so"]
+    )
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("model_0.zip", b"")
         file.writestr("pipeline.json", json.dumps(description))
-    with pytest.raises(ConfigurationError, match="saved, stage 0: the file sets 'envVars', 'pythonEnv'.*pass trusted=True"):
+    with pytest.raises(
+        ConfigurationError,
+        match="saved, stage 0: the file sets 'envVars', 'pythonEnv'.*pass trusted=True",
+    ):
         PipelineModel.load(path)
     (stage,) = PipelineModel.load(path, trusted=True).getTransformers()
-    assert stage.getPythonEnv() == str(tmp_path / "evil") and stage.getEnvVars() == ["LD_PRELOAD=/tmp/evil.so"]
+    assert stage.getPythonEnv() == str(tmp_path / "evil") and stage.getEnvVars() == [
+        "LD_PRELOAD=/tmp/evil.so"
+    ]
 
 
-def test_saving_that_fails_leaves_the_file_that_was_there(exported: str, tmp_path: pathlib.Path) -> None:
+def test_saving_that_fails_leaves_the_file_that_was_there(
+    exported: str, tmp_path: pathlib.Path
+) -> None:
     path = tmp_path / "saved"
     path.write_text("the one before")
     with pytest.raises(ConfigurationError, match="TFSavedModelPredictor: modelPath: .*/nowhere"):
-        PipelineModel(TFSavedModelPredictor(modelPath="/nowhere", outputSchemaStr="y FLOAT")).save(str(path))
+        PipelineModel(TFSavedModelPredictor(modelPath="/nowhere", outputSchemaStr="y FLOAT")).save(
+            str(path)
+        )
     assert path.read_text() == "the one before"
 
 
@@ -124,27 +159,42 @@ def test_what_is_no_pipeline_model(tmp_path: pathlib.Path) -> None:
 
 def test_a_pipeline_at_an_address(exported: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "saved"
-    PipelineModel(TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT")).save(str(path))
+    PipelineModel(TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT")).save(
+        str(path)
+    )
     with served(files={"/saved": path.read_bytes()}) as site:
         loaded = PipelineModel.load(f"{site.url}/saved")
-        with pytest.raises(ConfigurationError, match="the saved pipeline model cannot be read: .*/nope: HTTP 404"):
+        with pytest.raises(
+            ConfigurationError, match="the saved pipeline model cannot be read: .*/nope: HTTP 404"
+        ):
             PipelineModel.load(f"{site.url}/nope")
     loaded.save(str(tmp_path / "again"))
     assert saved_parts(tmp_path / "again")[0] == ["model_0.zip", "pipeline.json"]
 
 
 @pytest.mark.flink
-def test_a_fitted_trainer_predicts_with_its_own_parameters(rows: MemSourceBatchOp, trainer: TF2TableModelTrainer) -> None:
+def test_a_fitted_trainer_predicts_with_its_own_parameters(
+    rows: MemSourceBatchOp, trainer: TF2TableModelTrainer
+) -> None:
     fitted = trainer.fit(rows)
     assert isinstance(fitted, TFTableModelPredictor)
     assert (fitted.getOutputSchemaStr(), fitted.getInferBatchSize()) == ("y FLOAT", 7)
-    assert fitted.getSelectedCols() == ["x0", "x1"], "those of the prediction and not of the training"
+    assert fitted.getSelectedCols() == ["x0", "x1"], (
+        "those of the prediction and not of the training"
+    )
 
 
 @pytest.mark.flink
 def test_stages_follow_each_other(rows: MemSourceBatchOp, exported: str) -> None:
-    first = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT", reservedCols=["x1"])
-    second = TFSavedModelPredictor().setModelPath(exported).setOutputSchemaStr("z FLOAT").setSelectedCols(["y"])
+    first = TFSavedModelPredictor(
+        modelPath=exported, outputSchemaStr="y FLOAT", reservedCols=["x1"]
+    )
+    second = (
+        TFSavedModelPredictor()
+        .setModelPath(exported)
+        .setOutputSchemaStr("z FLOAT")
+        .setSelectedCols(["y"])
+    )
     model = Pipeline(first).add(second).fit(rows)
     assert isinstance(model, PipelineModel)
     assert model.transform(rows).getColNames() == ["x1", "y", "z"]
@@ -155,7 +205,10 @@ def test_a_stage_is_trained_on_what_those_before_it_make(
     rows: MemSourceBatchOp, exported: str, trainer: TF2TableModelTrainer
 ) -> None:
     before = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="w FLOAT", reservedCols=[])
-    with pytest.raises(ConfigurationError, match="TF2TableModelTrainBatchOp: .*'selectedCols' names 'x0'; the input has 'w'"):
+    with pytest.raises(
+        ConfigurationError,
+        match="TF2TableModelTrainBatchOp: .*'selectedCols' names 'x0'; the input has 'w'",
+    ):
         Pipeline(before, trainer).fit(rows)
     Pipeline(before, trainer.setSelectedCols(["w"])).fit(rows)
 

@@ -1,4 +1,6 @@
-"""Predict operators: what linking refuses and the columns of the result. Their jobs run in tests/e2e."""
+"""Predict operators: what linking refuses and the columns of the result. Their jobs run in
+tests/e2e.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ pytestmark = pytest.mark.flink
 
 @pytest.fixture(scope="module")
 def rows(env: MLEnv) -> TableSourceBatchOp:
-    return BatchOperator.fromTable(env.btenv.sql_query("SELECT CAST(1 AS FLOAT) AS x0, CAST(2 AS FLOAT) AS x1, 'a' AS label"))
+    return BatchOperator.fromTable(
+        env.btenv.sql_query("SELECT CAST(1 AS FLOAT) AS x0, CAST(2 AS FLOAT) AS x1, 'a' AS label")
+    )
 
 
 @pytest.fixture
@@ -33,7 +37,12 @@ def predictor(tmp_path: pathlib.Path) -> Callable[..., TFSavedModelPredictBatchO
 
     def make(**params: Any) -> TFSavedModelPredictBatchOp:
         return TFSavedModelPredictBatchOp(
-            **{"modelPath": str(tmp_path), "outputSchemaStr": "y DOUBLE", "selectedCols": ["x0", "x1"], **params}
+            **{
+                "modelPath": str(tmp_path),
+                "outputSchemaStr": "y DOUBLE",
+                "selectedCols": ["x0", "x1"],
+                **params,
+            }
         )
 
     return make
@@ -50,7 +59,10 @@ def predictor(tmp_path: pathlib.Path) -> Callable[..., TFSavedModelPredictBatchO
     ],
 )
 def test_columns_of_the_result(
-    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp], params: dict[str, Any], names: list[str]
+    rows: TableSourceBatchOp,
+    predictor: Callable[..., TFSavedModelPredictBatchOp],
+    params: dict[str, Any],
+    names: list[str],
 ) -> None:
     op = predictor(**params)
     assert rows.link(op) is op
@@ -79,11 +91,18 @@ def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(
         ({"candidatePath": "/proc/self/fd"}, "candidatePath: expected a SavedModel"),
         ({"selectedCols": ["x9"]}, "selectedCols' names 'x9'; the input has 'x0', 'x1', 'label'"),
         (
-            {"outputSchemaStr": "label FLOAT", "outputSignatureDefs": ["y"], "reservedCols": ["x0", "label"]},
+            {
+                "outputSchemaStr": "label FLOAT",
+                "outputSignatureDefs": ["y"],
+                "reservedCols": ["x0", "label"],
+            },
             "reservedCols and outputSchemaStr both name 'label': give the output another name in outputSchemaStr",
         ),
         ({"reservedCols": ["x9"]}, "reservedCols' names 'x9'; the input has 'x0', 'x1', 'label'"),
-        ({"defaults": {"label": "a"}}, "parameter 'defaults' names 'label'; the input has 'x0', 'x1'"),
+        (
+            {"defaults": {"label": "a"}},
+            "parameter 'defaults' names 'label'; the input has 'x0', 'x1'",
+        ),
         (
             {"inputSignatureDefs": ["a"]},
             "inputSignatureDefs: expected 2 names for the columns of selectedCols \\(x0, x1\\), got 1",
@@ -93,20 +112,28 @@ def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(
             "outputSignatureDefs: expected 1 names for the columns of outputSchemaStr \\(y\\), got 2",
         ),
         ({"errorCol": "y"}, "errorCol 'y' is also another column"),
-        ({"outputSchemaStr": "t TIMESTAMP_LTZ(3)"}, "column 't' is TIMESTAMP_LTZ: use TIMESTAMP or BIGINT"),
+        (
+            {"outputSchemaStr": "t TIMESTAMP_LTZ(3)"},
+            "column 't' is TIMESTAMP_LTZ: use TIMESTAMP or BIGINT",
+        ),
         ({"pythonEnv": "/nowhere"}, "pythonEnv '/nowhere': expected a folder with bin/python"),
     ],
 )
 @pytest.mark.fault("data", "An output with the name of a reserved column is refused")
 def test_mistakes_that_need_no_model(
-    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp], params: dict[str, Any], message: str
+    rows: TableSourceBatchOp,
+    predictor: Callable[..., TFSavedModelPredictBatchOp],
+    params: dict[str, Any],
+    message: str,
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"TFSavedModelPredictBatchOp: .*{message}"):
         rows.link(predictor(**params))
 
 
 def test_the_environment_variable_is_the_default_of_python_env(
-    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp], monkeypatch: pytest.MonkeyPatch
+    rows: TableSourceBatchOp,
+    predictor: Callable[..., TFSavedModelPredictBatchOp],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TF231_PYTHON_ENV_PATH", "/nowhere")
     with pytest.raises(ConfigurationError, match="pythonEnv '/nowhere'"):
@@ -123,40 +150,59 @@ def test_parameters_are_fixed_once_linked(
 
 def test_a_table_that_is_no_model_table(rows: TableSourceBatchOp) -> None:
     with pytest.raises(
-        ConfigurationError, match="the first input: expected a model table with the columns .*, got x0, x1, label"
+        ConfigurationError,
+        match="the first input: expected a model table with the columns .*, got x0, x1, label",
     ):
         TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE").linkFrom(rows, rows)
 
 
-def test_mistakes_come_to_light_before_the_model_is_trained(env: MLEnv, rows: TableSourceBatchOp) -> None:
+def test_mistakes_come_to_light_before_the_model_is_trained(
+    env: MLEnv, rows: TableSourceBatchOp
+) -> None:
     table = "SELECT CAST(1 / 0 AS BIGINT) AS model_id, 'a' AS model_info"  # its job would fail
-    with pytest.raises(ConfigurationError, match="TFTableModelPredictBatchOp: set 'outputSchemaStr' before"):
-        TFTableModelPredictBatchOp().linkFrom(BatchOperator.fromTable(env.btenv.sql_query(table)), rows)
+    with pytest.raises(
+        ConfigurationError, match="TFTableModelPredictBatchOp: set 'outputSchemaStr' before"
+    ):
+        TFTableModelPredictBatchOp().linkFrom(
+            BatchOperator.fromTable(env.btenv.sql_query(table)), rows
+        )
 
 
 def test_inputs_of_another_kind_or_number(
     env: MLEnv, rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp]
 ) -> None:
     stream = StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS x0"))
-    with pytest.raises(ConfigurationError, match="TFSavedModelPredictBatchOp takes one BatchOperator, got none"):
+    with pytest.raises(
+        ConfigurationError, match="TFSavedModelPredictBatchOp takes one BatchOperator, got none"
+    ):
         predictor().linkFrom()
-    with pytest.raises(ConfigurationError, match="takes one BatchOperator, got TableSourceStreamOp"):
+    with pytest.raises(
+        ConfigurationError, match="takes one BatchOperator, got TableSourceStreamOp"
+    ):
         predictor().linkFrom(stream)
     op = TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE")
-    with pytest.raises(ConfigurationError, match="takes a model table and the table to predict, got .*StreamOp"):
+    with pytest.raises(
+        ConfigurationError, match="takes a model table and the table to predict, got .*StreamOp"
+    ):
         op.linkFrom(rows, stream)
-    with pytest.raises(ConfigurationError, match="takes a model table and the table to predict, got TableSourceBatchOp;"):
+    with pytest.raises(
+        ConfigurationError,
+        match="takes a model table and the table to predict, got TableSourceBatchOp;",
+    ):
         op.linkFrom(rows)
 
 
-def test_a_column_that_cannot_be_carried(env: MLEnv, predictor: Callable[..., TFSavedModelPredictBatchOp]) -> None:
+def test_a_column_that_cannot_be_carried(
+    env: MLEnv, predictor: Callable[..., TFSavedModelPredictBatchOp]
+) -> None:
     table = env.btenv.sql_query("SELECT INTERVAL '1' DAY AS i, CAST(1 AS FLOAT) AS x0")
     rows = BatchOperator.fromTable(table)
     with pytest.raises(SchemaError, match=r"the column 'i' has the type INTERVAL.*does not have"):
         rows.link(predictor(selectedCols=["x0"], reservedCols=["i"]))
     assert rows.link(predictor(selectedCols=["x0"], reservedCols=[])).getColNames() == ["y"]
     with pytest.raises(
-        SchemaError, match="the column 'i' has the type .*; select the columns that feed the model with selectedCols"
+        SchemaError,
+        match="the column 'i' has the type .*; select the columns that feed the model with selectedCols",
     ):
         rows.link(predictor(selectedCols=["i"]))
 
@@ -165,12 +211,18 @@ def test_a_column_that_cannot_be_carried(env: MLEnv, predictor: Callable[..., TF
     ("params", "message"),
     [
         ({"modelKeyCol": "x9"}, "parameter 'modelKeyCol' names 'x9'"),
-        ({"modelKeyCol": "x0"}, "modelKeyCol: expected a column of integers or texts, got 'x0', FLOAT"),
+        (
+            {"modelKeyCol": "x0"},
+            "modelKeyCol: expected a column of integers or texts, got 'x0', FLOAT",
+        ),
         ({"modelCol": "label"}, "modelCol 'label' is also another column: rename it"),
     ],
 )
 def test_mistakes_in_the_choice_of_models(
-    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp], params: dict[str, Any], message: str
+    rows: TableSourceBatchOp,
+    predictor: Callable[..., TFSavedModelPredictBatchOp],
+    params: dict[str, Any],
+    message: str,
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"TFSavedModelPredictBatchOp: {message}"):
         rows.link(predictor(**params))
@@ -179,7 +231,19 @@ def test_mistakes_in_the_choice_of_models(
 def test_the_column_of_keys_feeds_no_model(
     rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp]
 ) -> None:
-    op = rows.link(predictor(selectedCols=None, modelKeyCol="label", inputSignatureDefs=["a", "b"], modelCol="version"))
+    op = rows.link(
+        predictor(
+            selectedCols=None,
+            modelKeyCol="label",
+            inputSignatureDefs=["a", "b"],
+            modelCol="version",
+        )
+    )
     assert op.getColNames() == ["x0", "x1", "label", "y", "version"]
-    with pytest.raises(ConfigurationError, match="modelKeyCol chooses among models in a folder, and the first input is one"):
-        TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE", modelKeyCol="label").linkFrom(rows, rows)
+    with pytest.raises(
+        ConfigurationError,
+        match="modelKeyCol chooses among models in a folder, and the first input is one",
+    ):
+        TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE", modelKeyCol="label").linkFrom(
+            rows, rows
+        )

@@ -1,4 +1,6 @@
-"""Predict operators of streams: what linking refuses before anything runs. Their jobs run in tests/e2e."""
+"""Predict operators of streams: what linking refuses before anything runs. Their jobs run in
+tests/e2e.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from operators import (
 )
 
 pytestmark = pytest.mark.flink
-MODELS = "SELECT CAST(1 / 0 AS BIGINT) AS model_id, 'a' AS model_info"  # whoever ran its job would see it fail
+# whoever ran its job would see it fail
+MODELS = "SELECT CAST(1 / 0 AS BIGINT) AS model_id, 'a' AS model_info"
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,9 @@ def model_table(env: MLEnv) -> TableSourceBatchOp:
 @pytest.fixture
 def op(tmp_path: pathlib.Path) -> TFSavedModelPredictStreamOp:
     (tmp_path / "saved_model.pb").touch()
-    return TFSavedModelPredictStreamOp(modelPath=str(tmp_path), outputSchemaStr="p DOUBLE", reservedCols=["id"])
+    return TFSavedModelPredictStreamOp(
+        modelPath=str(tmp_path), outputSchemaStr="p DOUBLE", reservedCols=["id"]
+    )
 
 
 def test_the_result_is_a_stream(data: TableSourceStreamOp, op: TFSavedModelPredictStreamOp) -> None:
@@ -51,7 +56,9 @@ def test_the_result_is_a_stream(data: TableSourceStreamOp, op: TFSavedModelPredi
 
 
 def test_a_second_stream_of_models_adds_no_column(
-    data: TableSourceStreamOp, models_as_stream: TableSourceStreamOp, op: TFSavedModelPredictStreamOp
+    data: TableSourceStreamOp,
+    models_as_stream: TableSourceStreamOp,
+    op: TFSavedModelPredictStreamOp,
 ) -> None:
     assert op.linkFrom(data, models_as_stream).getColNames() == ["id", "p"]
 
@@ -64,8 +71,14 @@ def test_rows_wait_no_longer_than_asked_for(op: TFSavedModelPredictStreamOp) -> 
 
 @pytest.mark.parametrize("given", [None, "stream", "text"])
 def test_the_first_model_is_a_batch_operator(data: TableSourceStreamOp, given: str | None) -> None:
-    model, got = {None: (None, "none"), "stream": (data, "a TableSourceStreamOp"), "text": ("m", "a str")}[given]
-    with pytest.raises(ConfigurationError, match=f"expected a BatchOperator with the first model, .*, got {got}$"):
+    model, got = {
+        None: (None, "none"),
+        "stream": (data, "a TableSourceStreamOp"),
+        "text": ("m", "a str"),
+    }[given]
+    with pytest.raises(
+        ConfigurationError, match=f"expected a BatchOperator with the first model, .*, got {got}$"
+    ):
         TFTableModelPredictStreamOp(model, outputSchemaStr="p DOUBLE").linkFrom(data)
 
 
@@ -78,8 +91,13 @@ def test_the_first_model_is_a_model_table(env: MLEnv, data: TableSourceStreamOp)
         TFTableModelPredictStreamOp(other, outputSchemaStr="p DOUBLE").linkFrom(data)
 
 
-def test_mistakes_come_to_light_before_the_model_is_trained(data: TableSourceStreamOp, model_table: TableSourceBatchOp) -> None:
-    with pytest.raises(ConfigurationError, match="takes the stream to predict, and optionally .*got TableSourceBatchOp"):
+def test_mistakes_come_to_light_before_the_model_is_trained(
+    data: TableSourceStreamOp, model_table: TableSourceBatchOp
+) -> None:
+    with pytest.raises(
+        ConfigurationError,
+        match="takes the stream to predict, and optionally .*got TableSourceBatchOp",
+    ):
         TFTableModelPredictStreamOp(model_table, outputSchemaStr="p DOUBLE").linkFrom(model_table)
     with pytest.raises(ConfigurationError, match="set 'outputSchemaStr' before"):
         TFTableModelPredictStreamOp(model_table).linkFrom(data)
@@ -89,7 +107,8 @@ def test_numbers_of_inputs(data: TableSourceStreamOp, op: TFSavedModelPredictStr
     with pytest.raises(ConfigurationError, match="PredictStreamOp takes .*, got none"):
         op.linkFrom()
     with pytest.raises(
-        ConfigurationError, match="PredictStreamOp takes .*, got TableSourceStreamOp, TableSourceStreamOp, Table"
+        ConfigurationError,
+        match="PredictStreamOp takes .*, got TableSourceStreamOp, TableSourceStreamOp, Table",
     ):
         op.linkFrom(data, data, data)
 
@@ -97,13 +116,21 @@ def test_numbers_of_inputs(data: TableSourceStreamOp, op: TFSavedModelPredictStr
 def test_models_of_a_second_stream_have_the_columns_of_a_model_table(
     data: TableSourceStreamOp, op: TFSavedModelPredictStreamOp
 ) -> None:
-    with pytest.raises(ConfigurationError, match="the stream of models has the columns id, x; expected model_id and"):
+    with pytest.raises(
+        ConfigurationError,
+        match="the stream of models has the columns id, x; expected model_id and",
+    ):
         op.linkFrom(data, data)
 
 
-def test_both_streams_are_of_one_environment(data: TableSourceStreamOp, op: TFSavedModelPredictStreamOp) -> None:
+def test_both_streams_are_of_one_environment(
+    data: TableSourceStreamOp, op: TFSavedModelPredictStreamOp
+) -> None:
     elsewhere = StreamOperator.fromTable(useLocalEnv(1).stenv.sql_query(MODELS))
-    with pytest.raises(ConfigurationError, match="TFSavedModelPredictStreamOp: all inputs must belong to one environment"):
+    with pytest.raises(
+        ConfigurationError,
+        match="TFSavedModelPredictStreamOp: all inputs must belong to one environment",
+    ):
         op.linkFrom(data, elsewhere)
 
 
@@ -112,8 +139,15 @@ def test_an_environment_in_batch_mode(env: MLEnv, op: TFSavedModelPredictStreamO
         StreamOperator.fromTable(env.btenv.sql_query("SELECT 1 AS id")).link(op)
 
 
-def test_where_newer_models_appear(data: TableSourceStreamOp, op: TFSavedModelPredictStreamOp) -> None:
-    with pytest.raises(ConfigurationError, match="'modelStreamStartTime': expected a date and time"):
+def test_where_newer_models_appear(
+    data: TableSourceStreamOp, op: TFSavedModelPredictStreamOp
+) -> None:
+    with pytest.raises(
+        ConfigurationError, match="'modelStreamStartTime': expected a date and time"
+    ):
         op.setModelStreamStartTime("yesterday")
-    with pytest.raises(ConfigurationError, match="modelStreamFilePath 's3://b/m': expected a path that all hosts can read"):
+    with pytest.raises(
+        ConfigurationError,
+        match="modelStreamFilePath 's3://b/m': expected a path that all hosts can read",
+    ):
         op.setModelStreamFilePath("s3://b/m").linkFrom(data)

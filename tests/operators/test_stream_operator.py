@@ -27,7 +27,9 @@ def test_execute_needs_something_to_print() -> None:
 def test_streams_of_two_environments_are_not_one_job(env: MLEnv) -> None:
     for each in (env, useLocalEnv(1)):
         StreamOperator.fromTable(each.stenv.sql_query("SELECT 1 AS a")).print()
-    with pytest.raises(ConfigurationError, match="all printed streams must belong to one environment"):
+    with pytest.raises(
+        ConfigurationError, match="all printed streams must belong to one environment"
+    ):
         StreamOperator.execute()
     with pytest.raises(ConfigurationError, match="call print"):
         StreamOperator.execute()  # they are not tried again
@@ -39,7 +41,9 @@ def test_two_prints_in_one_job_with_nulls_and_updates(
 ) -> None:
     useLocalEnv(1)  # where the source makes its table
     (tmp_path / "a.csv").write_text("1,x\n2,\n")
-    source = CsvSourceStreamOp().setFilePath(str(tmp_path / "a.csv")).setSchemaStr("a INT, b STRING")
+    source = (
+        CsvSourceStreamOp().setFilePath(str(tmp_path / "a.csv")).setSchemaStr("a INT, b STRING")
+    )
     assert source.print() is source
     source.select("a + 1 AS c").print(1, title="next")
     source.select("COUNT(*) AS n").print(-1, key="count", refreshInterval=1, maxLimit=10)
@@ -47,19 +51,30 @@ def test_two_prints_in_one_job_with_nulls_and_updates(
     assert "pipeline.name" not in getMLEnv().stenv.get_config().get_configuration().to_dict()
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if ":" not in line] == ["a, b", "1, x", "2, null"]
-    assert [line for line in lines if line.startswith("next")] == ["next: c", "next: 2"], "one row was asked for"
-    assert [line for line in lines if line.startswith("count")] == ["count: n", "count: 1", "count: -U 1", "count: +U 2"]
+    assert [line for line in lines if line.startswith("next")] == ["next: c", "next: 2"], (
+        "one row was asked for"
+    )
+    assert [line for line in lines if line.startswith("count")] == [
+        "count: n",
+        "count: 1",
+        "count: -U 1",
+        "count: +U 2",
+    ]
 
 
 @pytest.mark.flink
 def test_a_failed_job_is_an_error_of_wait(env: MLEnv) -> None:
-    StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 / (a - a) AS b FROM (VALUES (1), (2)) AS v(a)")).print()
+    StreamOperator.fromTable(
+        env.stenv.sql_query("SELECT 1 / (a - a) AS b FROM (VALUES (1), (2)) AS v(a)")
+    ).print()
     with pytest.raises(BridgeError, match="(?i)by zero|zero"):
         StreamOperator.execute()
 
 
 @pytest.mark.flink
-def test_a_job_goes_on_until_it_is_cancelled(env: MLEnv, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_goes_on_until_it_is_cancelled(
+    env: MLEnv, capsys: pytest.CaptureFixture[str]
+) -> None:
     env.stenv.execute_sql(
         "CREATE TEMPORARY TABLE endless (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100', "
         "'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '1000000')"

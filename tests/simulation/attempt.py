@@ -1,7 +1,9 @@
-"""One start of a job's tasks: sources, the members of a group, the channels between them, and aligned checkpoints.
+"""One start of a job's tasks: sources, the members of a group, the channels between them, and
+aligned checkpoints.
 
-`sources` upstream subtasks read six partitions of ids. Chunks, addresses and barriers reach the members over channels of
-limited size, each in order, and the seed decides which channel a member reads next.
+`sources` upstream subtasks read six partitions of ids. Chunks, addresses and barriers reach the
+members over channels of limited size, each in order, and the seed decides which channel a member
+reads next.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Shape:
 class Attempt:
     """One start of a job's tasks."""
 
-    def __init__(self, job: Job, number: int, group: str, shape: Shape, restored: Optional[Checkpoint]) -> None:
+    def __init__(
+        self, job: Job, number: int, group: str, shape: Shape, restored: Optional[Checkpoint]
+    ) -> None:
         self.job, self.number, self.group, self.shape = job, number, group, shape
         self.world = job.world
         self.settings = dataclasses.replace(shape.settings, token=group)
@@ -63,8 +67,12 @@ class Attempt:
             self.world.process(f"worker {index}", f"host-{index}") for index in range(size)
         ]  # fmt: skip
         self.workers = workers
-        self.subtasks = [Subtask(self, index, workers[index % len(workers)]) for index in range(size)]
-        self.positions = dict(restored.positions) if restored else dict.fromkeys(range(PARTITIONS), 0)
+        self.subtasks = [
+            Subtask(self, index, workers[index % len(workers)]) for index in range(size)
+        ]
+        self.positions = (
+            dict(restored.positions) if restored else dict.fromkeys(range(PARTITIONS), 0)
+        )
         for subtask in self.subtasks:
             subtask.channels = [Channel() for _ in range(shape.sources + size)]
             for channel in subtask.channels:
@@ -73,17 +81,25 @@ class Attempt:
                 subtask.restore(restored)
         for index in set(range(size)) - set(self.settings.fed):
             if unfinished_ids(self.subtasks[index].keyed):
-                self.must_fail = r"rows in flight of the savepoint went to ps \d, which takes no rows"
+                self.must_fail = (
+                    r"rows in flight of the savepoint went to ps \d, which takes no rows"
+                )
                 self.culprits.append(self.must_fail)
         self.ended_sources: set[int] = set()
         self.source_tasks = [
-            self.world.spawn(lambda source=source: self._source(source), self.jvm, f"source {source}")  # type: ignore[misc]
+            self.world.spawn(
+                lambda source=source: self._source(source), self.jvm, f"source {source}"
+            )  # type: ignore[misc]
             for source in range(shape.sources)
         ]
         for member in range(size):
-            self.world.spawn(lambda member=member: self._announce(member), self.jvm, f"announce {member}")  # type: ignore[misc]
+            self.world.spawn(
+                lambda member=member: self._announce(member), self.jvm, f"announce {member}"
+            )  # type: ignore[misc]
         for subtask in self.subtasks:
-            subtask.task = self.world.spawn(subtask.run, subtask.process, f"subtask {subtask.index}")
+            subtask.task = self.world.spawn(
+                subtask.run, subtask.process, f"subtask {subtask.index}"
+            )
 
     def key_groups(self, index: int) -> set[int]:
         return self._groups[index]
@@ -99,7 +115,11 @@ class Attempt:
     def _source(self, source: int) -> None:
         world, plan, random = self.world, self.job.plan, self.world.random
         task, fed = world.running, self.settings.fed
-        mine = [partition for partition in range(plan.partitions) if partition % self.shape.sources == source]
+        mine = [
+            partition
+            for partition in range(plan.partitions)
+            if partition % self.shape.sources == source
+        ]
         turn = random.randrange(len(fed))
         world.sleep(random.random() * plan.start_s)
         quiet_s = plan.quiet_s
@@ -145,16 +165,22 @@ class Attempt:
         columns = [pa.array(ids, pa.int64()), pa.array([1.0] * len(ids), pa.float32())]
         names = self.settings.script_schema.names
         batch = pa.record_batch(columns[: len(names)], names=names)
-        self.subtasks[member].channels[source].put((Element.CHUNK, 0, len(ids), write_batch(batch), ids), task)
+        self.subtasks[member].channels[source].put(
+            (Element.CHUNK, 0, len(ids), write_batch(batch), ids), task
+        )
 
     def _send_time(self, source: int, time: int, task: Any) -> None:
         for subtask in self.subtasks:
-            subtask.channels[source].put((Element.WATERMARK, source, self.shape.sources, time_bytes(time)), task)
+            subtask.channels[source].put(
+                (Element.WATERMARK, source, self.shape.sources, time_bytes(time)), task
+            )
 
     def _announce(self, member: int) -> None:
         world = self.world
         world.sleep(world.random.random() * self.job.plan.start_s)
-        address = json.dumps([f"host-{0 if self.shape.is_local else member}", 1, self.job.ports + member, "disk"]).encode()
+        address = json.dumps(
+            [f"host-{0 if self.shape.is_local else member}", 1, self.job.ports + member, "disk"]
+        ).encode()
         for subtask in self.subtasks:
             channel = subtask.channels[self.shape.sources + member]
             channel.put((Element.ADDRESS, member, 0, address))
@@ -190,7 +216,12 @@ class Attempt:
                     channel.put((BARRIER, number))
 
     def acknowledge(
-        self, number: int, subtask: Subtask, keyed: dict[int, Any], timers: set[tuple[str, int, int]], output: list[int]
+        self,
+        number: int,
+        subtask: Subtask,
+        keyed: dict[int, Any],
+        timers: set[tuple[str, int, int]],
+        output: list[int],
     ) -> None:
         checkpoint = self._checkpoint
         if checkpoint is None or checkpoint.number != number:
@@ -222,13 +253,21 @@ class Attempt:
                 raise BrokenPromise(
                     f"the output of {id} waited for a save for {waited_s:.1f} s, expected at most {longest_s:.1f} s"
                 )
-        if self.settings.carries_event_time and len(self.times) == len(self.subtasks) and id % 1000 <= min(self.times.values()):
-            raise BrokenPromise(f"{id} is late: its time is {id % 1000}, and that of the output {min(self.times.values())}")
+        if (
+            self.settings.carries_event_time
+            and len(self.times) == len(self.subtasks)
+            and id % 1000 <= min(self.times.values())
+        ):
+            raise BrokenPromise(
+                f"{id} is late: its time is {id % 1000}, and that of the output {min(self.times.values())}"
+            )
 
     def got_time(self, member: int, time: int, is_idle: bool) -> None:
         if not is_idle:
             if time < self.times.get(member, time):
-                raise BrokenPromise(f"event time of member {member} goes back from {self.times[member]} to {time}")
+                raise BrokenPromise(
+                    f"event time of member {member} goes back from {self.times[member]} to {time}"
+                )
             self.times[member] = time
 
     def ended(self, subtask: Subtask) -> None:

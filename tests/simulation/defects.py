@@ -104,7 +104,9 @@ def the_end_of_members_is_never_known(patch: Patch) -> None:
 
 def watermarks_overtake_rows(patch: Patch) -> None:
     add = Watermarks.add
-    patch.setattr(Watermarks, "add", lambda self, subtask, of, time, position: add(self, subtask, of, time, 0))
+    patch.setattr(
+        Watermarks, "add", lambda self, subtask, of, time, position: add(self, subtask, of, time, 0)
+    )
 
 
 def rows_of_a_savepoint_go_to_a_server(patch: Patch) -> None:
@@ -159,12 +161,20 @@ def a_script_that_starts_again_dissolves_its_group(patch: Patch) -> None:
 
 def a_chief_that_has_left_is_waited_for(patch: Patch) -> None:
     over = Membership.is_over.fget  # type: ignore[attr-defined]
-    patch.setattr(Membership, "is_over", property(lambda self: self.is_end_known if self._index else over(self)))
+    patch.setattr(
+        Membership,
+        "is_over",
+        property(lambda self: self.is_end_known if self._index else over(self)),
+    )
     check = Member._check
 
     def of_group_too(self: Member) -> None:
         check(self)
-        is_lost = self._index and self._session.stage == Stage.ENDED and self._membership.unanswered_s > LOST_S
+        is_lost = (
+            self._index
+            and self._session.stage == Stage.ENDED
+            and self._membership.unanswered_s > LOST_S
+        )
         if is_lost and not self._stopped:
             raise self._process.error("the chief has not answered for 30 s")
 
@@ -238,7 +248,11 @@ def a_wait_for_rows_was_a_standstill_once_they_arrive(patch: Patch) -> None:
 
 def a_script_that_commits_is_saved_with_its_next_row(patch: Patch) -> None:
     wait = StreamRows.wait_for_batch
-    patch.setattr(StreamRows, "wait_for_batch", lambda self, *values: self.batch_size == 0 or wait(self, *values))
+    patch.setattr(
+        StreamRows,
+        "wait_for_batch",
+        lambda self, *values: self.batch_size == 0 or wait(self, *values),
+    )
 
 
 def a_failure_changes_who_hangs(patch: Patch) -> None:
@@ -284,7 +298,9 @@ def a_state_is_stored_before_its_rows_leave(patch: Patch) -> None:
 
 def a_state_is_not_restored(patch: Patch) -> None:
     restore = cuts._restore
-    patch.setattr(cuts, "_restore", lambda state, action, folder: restore(state, lambda path: None, folder))
+    patch.setattr(
+        cuts, "_restore", lambda state, action, folder: restore(state, lambda path: None, folder)
+    )
 
 
 def a_script_that_starts_again_gets_the_state_of_the_job(patch: Patch) -> None:
@@ -328,7 +344,9 @@ def a_failed_save_is_a_cut(patch: Patch) -> None:
 
 def a_failed_save_at_the_end_is_no_error(patch: Patch) -> None:
     save = _Saves.save
-    patch.setattr(_Saves, "save", lambda self, rows, is_last, learnt: save(self, rows, False, learnt))
+    patch.setattr(
+        _Saves, "save", lambda self, rows, is_last, learnt: save(self, rows, False, learnt)
+    )
 
 
 def unsaved_bytes_have_no_bound(patch: Patch) -> None:
@@ -357,7 +375,10 @@ def a_wait_for_a_save_is_a_standstill(patch: Patch) -> None:
     wait = StreamRows.wait_for_batch
 
     def wait_alone(self: StreamRows, after: int, timeout_s: float) -> bool:
-        before, self._counted_as_waiting = self._counted_as_waiting, lambda for_script=True: nullcontext()  # type: ignore[method-assign]
+        before, self._counted_as_waiting = (
+            self._counted_as_waiting,
+            lambda for_script=True: nullcontext(),
+        )  # type: ignore[method-assign]
         try:
             return wait(self, after, timeout_s)
         finally:
@@ -373,7 +394,12 @@ PLANTED: list[tuple[Plant, str, int, str]] = [
     (rows_are_done_before_they_are_written, "stream", 55, "lost: "),
     (the_last_chunk_is_dropped_at_a_restart, "stream", 13, "lost: "),
     (rows_of_another_key_are_dropped, "stream", 84, "lost: "),
-    (rows_of_another_key_stay_there_too, "stream", 568, "written again|doubled|written more often|would repeat"),
+    (
+        rows_of_another_key_stay_there_too,
+        "stream",
+        568,
+        "written again|doubled|written more often|would repeat",
+    ),
     (a_chunk_is_offered_twice, "group", 1, "doubled"),
     (commits_are_forgotten, "stream", 22, "would repeat"),
     (the_wrong_member_is_named, "group", 23, "expected a verdict with one of .* lags behind"),
@@ -394,16 +420,36 @@ PLANTED: list[tuple[Plant, str, int, str]] = [
     (a_wait_for_a_save_is_a_standstill, "learn", 21, "no process of the group has ma"),
 ]
 FOUND: list[tuple[Plant, str, int, str]] = [
-    (a_script_that_starts_again_does_not_know_who_has_left, "stream", 139, "did not report or connect"),
-    (a_script_that_starts_again_forgets_whom_it_knew, "stream", 1000595, "the chief does not answer at host-0"),
+    (
+        a_script_that_starts_again_does_not_know_who_has_left,
+        "stream",
+        139,
+        "did not report or connect",
+    ),
+    (
+        a_script_that_starts_again_forgets_whom_it_knew,
+        "stream",
+        1000595,
+        "the chief does not answer at host-0",
+    ),
     (a_script_starts_again_after_its_group_has_ended, "stream", 36, "the chief has not answered"),
-    (a_script_that_starts_again_dissolves_its_group, "stream", 423, "was not complete within the 6 s"),
+    (
+        a_script_that_starts_again_dissolves_its_group,
+        "stream",
+        423,
+        "was not complete within the 6 s",
+    ),
     (a_chief_that_has_left_is_waited_for, "group", 27, "the chief has not answered"),
     (a_chief_that_has_ended_misses_nobody, "group", 73, "nobody has named"),
     (a_late_report_revives_a_member, "group", 414, "has not reported for 30 s"),
     (rows_that_wait_count_as_taken, "group", 23, "lags behind"),
     (all_complain_of_a_late_member_at_once, "group", 82, "was not complete within"),
-    (a_lost_sample_silences_a_member, "group", 341, "has not reported for 30 s|has not answered for 30 s"),
+    (
+        a_lost_sample_silences_a_member,
+        "group",
+        341,
+        "has not reported for 30 s|has not answered for 30 s",
+    ),
     (a_member_that_has_ended_makes_progress_with_each_report, "stream", 743, "waits for ever"),
     (a_member_that_has_ended_makes_progress_with_each_report, "group", 428, "waits for ever"),
     (rows_that_wait_for_commits_do_not_count, "stream", 807, "waits for ever"),
@@ -412,12 +458,14 @@ FOUND: list[tuple[Plant, str, int, str]] = [
     (a_script_that_commits_is_saved_with_its_next_row, "learn", 64, "waited for a save"),
     (a_failure_changes_who_hangs, "group", 3005735, "worker 0 .* this script lags behind"),
 ]
-# Schedules that failed before others were as quick to show it, or of which the simulation expected too much.
+# Schedules that failed before others were as quick to show it, or of which the simulation expected
+# too much.
 FAIR: list[tuple[str, int]] = [
     ("group", 1080574),  # a member fails that has not heard of the end of another one
     ("group", 1080638),  # a script works before the process of the culprit has started
     ("stream", 2203374),  # a chief leaves while the first answer to a member is on its way
-    ("group", 5104085),  # who has returned is only in the answer that a failing member asks for last
+    # who has returned is only in the answer that a failing member asks for last
+    ("group", 5104085),
     ("stream", 5003533),  # a process that ends itself does not end its children and connections
     ("stream", 5004059),  # a commit is in the last of several messages that are slow
 ]

@@ -27,7 +27,9 @@ class Checkpoint:
 
 
 class History:
-    """The life of each id, over all attempts. After `settled_s` a commit has reached Flink's side, in whatever message."""
+    """The life of each id, over all attempts. After `settled_s` a commit has reached Flink's side,
+    in whatever message.
+    """
 
     def __init__(self, settled_s: float) -> None:
         self.settled_s = settled_s
@@ -37,10 +39,12 @@ class History:
         self.durable: Counter[int] = Counter()  # written, as a sink with transactions has it
         self.written: Counter[int] = Counter()  # as any sink has it
         self.learnt_at: dict[int, float] = {}  # by a script that keeps a state
-        self.states: dict[int, tuple[int, int, int]] = {}  # of such a script, with the id's output: rows, their sum, batches
+        # of such a script, with the id's output: rows, their sum, batches
+        self.states: dict[int, tuple[int, int, int]] = {}
         self.failed_saves = 0
         self.checkpoints: list[Checkpoint] = []
-        self.settled: dict[int, int] = {}  # id -> checkpoint after which it may not be written again
+        # id -> checkpoint after which it may not be written again
+        self.settled: dict[int, int] = {}
         self.restarts = 0  # of the job, or of a script
         self.verdicts: list[str] = []  # the first error of each attempt
 
@@ -65,7 +69,9 @@ class History:
         for id, when in self.committed.items():
             settled = when + self.settled_s < min(checkpoint.taken_at.values())
             if commits and settled and self.durable[id] and id in checkpoint.unfinished:
-                raise BrokenPromise(f"{id} was committed at {when:.2f}, but checkpoint {checkpoint.number} would repeat it")
+                raise BrokenPromise(
+                    f"{id} was committed at {when:.2f}, but checkpoint {checkpoint.number} would repeat it"
+                )
         for id in self.durable:
             if id not in checkpoint.unfinished and self.is_before(id, checkpoint):
                 self.settled[id] = checkpoint.number
@@ -77,7 +83,9 @@ class History:
 
 
 def check_rows(history: History, repeats: bool, ids: Iterable[int]) -> None:
-    """Check that the sink has each id once, whatever ended in between; or at least once, with a script that `repeats` output."""
+    """Check that the sink has each id once, whatever ended in between; or at least once, with a
+    script that `repeats` output.
+    """
     expected = set(ids)
     strangers = set(history.durable) - expected
     if strangers:
@@ -90,4 +98,6 @@ def check_rows(history: History, repeats: bool, ids: Iterable[int]) -> None:
         raise BrokenPromise(f"doubled: {doubled}")
     most = 1 + history.restarts
     if any(count > most for count in doubled.values()):
-        raise BrokenPromise(f"written more often than the {most} times that scripts started: {doubled}")
+        raise BrokenPromise(
+            f"written more often than the {most} times that scripts started: {doubled}"
+        )

@@ -1,4 +1,6 @@
-"""The simulated clock, threads and channels in the place of the real ones, in the modules that a schedule runs."""
+"""The simulated clock, threads and channels in the place of the real ones, in the modules that a
+schedule runs.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,11 @@ _REPLACED: list[tuple[Any, str, Any]] = [
     (entry, "threading", Threading),
     (entry, "WorkClock", lambda: here().running.process.child),
     (entry, "script_stacks", lambda: ""),
-    (entry, "abort_collectives", lambda returned: here().running.process.child.abort_collectives(returned)),
+    (
+        entry,
+        "abort_collectives",
+        lambda returned: here().running.process.child.abort_collectives(returned),
+    ),
 ]
 
 

@@ -1,4 +1,6 @@
-"""The JobManager: starts attempts, from the last checkpoint after a failure, and holds how the job ended."""
+"""The JobManager: starts attempts, from the last checkpoint after a failure, and holds how the job
+ended.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from tests.simulation.world import World
 
 
 class Job:
-    """The JobManager: starts attempts, from the last checkpoint after a failure, and knows how the job ended."""
+    """The JobManager: starts attempts, from the last checkpoint after a failure, and knows how the
+    job ended.
+    """
 
     def __init__(self, world: World, network: Any, plan: Any, history: History) -> None:
         self.world, self.network, self.plan, self.history = world, network, plan, history
@@ -75,11 +79,18 @@ class Job:
         self.blame(own, rf"{name} on host-\d did not report or connect")
 
     def lost(self, index: int) -> None:
-        """Flink misses the host of a member, as the chief should before, or the others that still run if it is the chief's."""
+        """Flink misses the host of a member, as the chief should before, or the others that still
+        run if it is the chief's.
+        """
         if self.is_over or self.attempt.is_over or self.attempt.number:
             return
-        waiting = [each for each in self.attempt.subtasks if each.index != index and not each.is_done]
-        if any(each.index == 0 or (not index and each.function._member._session.stage < Stage.ENDED) for each in waiting):
+        waiting = [
+            each for each in self.attempt.subtasks if each.index != index and not each.is_done
+        ]
+        if any(
+            each.index == 0 or (not index and each.function._member._session.stage < Stage.ENDED)
+            for each in waiting
+        ):
             self.broken(BrokenPromise(f"nobody has named member {index}, whose host is cut off"))
         self.blame("Flink lost a worker")
         self.attempt.failed("Flink lost a worker")
@@ -87,7 +98,11 @@ class Job:
     def failed(self, verdict: str) -> None:
         self.history.verdicts.append(verdict)
         if not any(re.search(pattern, verdict) for pattern in self.attempt.culprits):
-            self.broken(BrokenPromise(f"expected a verdict with one of {self.attempt.culprits}, got: {verdict}"))
+            self.broken(
+                BrokenPromise(
+                    f"expected a verdict with one of {self.attempt.culprits}, got: {verdict}"
+                )
+            )
         self.attempt.cancel(self.world.random.random() < 0.5)
         if self.restarts_left <= 0:
             self.is_over = True
@@ -101,7 +116,9 @@ class Job:
         self.world.after(self.world.random.random() * 3, lambda: self._restart(new=is_refused))
 
     def stop_and_continue(self) -> None:
-        """Stop the job, and start another from its last checkpoint, which may have other numbers of tasks."""
+        """Stop the job, and start another from its last checkpoint, which may have other numbers of
+        tasks.
+        """
         if self.is_over or self.attempt.is_over or self.last is None:
             return
         self.attempt.cancel(self.world.random.random() < 0.5)
@@ -128,7 +145,8 @@ class Job:
 
     def script_of(self, index: int, attempt: int) -> Any:
         if self.scripts.get(index, 0) and self.settings.on_return == "restart":
-            self.history.restarts += 1  # of this script, which may get rows again that it did not commit
+            # of this script, which may get rows again that it did not commit
+            self.history.restarts += 1
         self.scripts[index] = self.scripts.get(index, 0) + 1
         return self.plan.script(self, index)
 

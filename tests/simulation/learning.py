@@ -18,7 +18,9 @@ from tests.simulation.history import BrokenPromise, History
 from tests.simulation.scripts import ids_of, named
 from tests.simulation.world import here
 
-SCHEMA = Schema.parse("id BIGINT NOT NULL, learnt BIGINT NOT NULL, total BIGINT NOT NULL, batch BIGINT NOT NULL")
+SCHEMA = Schema.parse(
+    "id BIGINT NOT NULL, learnt BIGINT NOT NULL, total BIGINT NOT NULL, batch BIGINT NOT NULL"
+)
 MOST_FAILED = 6  # saves of a job, which would not end otherwise
 REFUSED = "expected a script without a group"
 
@@ -36,7 +38,9 @@ class Learning:
 
 
 class Learner:
-    """A script whose state is the ids that it has learnt, in their order; each row of output has their number and sum."""
+    """A script whose state is the ids that it has learnt, in their order; each row of output has
+    their number and sum.
+    """
 
     def __init__(self, job: Any, index: int, learning: Learning) -> None:
         self._job, self._index, self._how = job, index, learning
@@ -49,7 +53,9 @@ class Learner:
         if self._job.settings.size > 1:
             self._job.blame(REFUSED)
         config.checkpoint(self._save, self._restore, how.every_rows)
-        batches = batches_of(self._rows, how.batch) if how.batch else map(ids_of, self._rows.columns())
+        batches = (
+            batches_of(self._rows, how.batch) if how.batch else map(ids_of, self._rows.columns())
+        )
         for number, ids in enumerate(batches, 1):
             for part in filter(None, (ids[:1], ids[1:])):
                 self._work(how.work_s)
@@ -71,7 +77,12 @@ class Learner:
         counts = np.arange(before + 1, len(self._learnt) + 1)
         totals = np.cumsum(self._learnt)[before:]
         config.output_writer.write_batch(
-            {"id": np.array(ids), "learnt": counts, "total": totals, "batch": np.full(len(ids), self._batches)}
+            {
+                "id": np.array(ids),
+                "learnt": counts,
+                "total": totals,
+                "batch": np.full(len(ids), self._batches),
+            }
         )
         self._job.history.learnt_at.update(dict.fromkeys(ids, here().now))
 
@@ -83,7 +94,10 @@ class Learner:
         if here().random.random() < self._how.fails and history.failed_saves < MOST_FAILED:
             history.failed_saves += 1
             failed = rf"{named(self._job, self._index)} \(script\.py\): .*the script's state could not be saved since row"
-            if self._has_returned or rows.taken_bytes - self._saved_bytes > self._job.settings.max_uncommitted:
+            if (
+                self._has_returned
+                or rows.taken_bytes - self._saved_bytes > self._job.settings.max_uncommitted
+            ):
                 self._job.blame(failed)
             raise OSError("planted")
         path.write_text(json.dumps([self._learnt, self._batches]))
@@ -94,7 +108,10 @@ class Learner:
 
 
 def batches_of(rows: StreamRows, size: int) -> Iterator[list[int]]:
-    return (batch["id"].tolist() for batch in RowBatches([TableColumn(name="id", type="BIGINT")]).arrays(rows, size))
+    return (
+        batch["id"].tolist()
+        for batch in RowBatches([TableColumn(name="id", type="BIGINT")]).arrays(rows, size)
+    )
 
 
 def check_states(history: History, batch: int, is_alone: bool) -> None:
@@ -105,7 +122,10 @@ def check_states(history: History, batch: int, is_alone: bool) -> None:
         total += id
         of_batch = place // batch if batch else found[2]
         if found != (place + 1, total, of_batch):
-            raise BrokenPromise(f"wrong state: expected {(place + 1, total, of_batch)} with row {id}, got {found}")
-        if is_alone and id < latest.get(id // 1000, 0):  # two workers would have read the rows side by side
+            raise BrokenPromise(
+                f"wrong state: expected {(place + 1, total, of_batch)} with row {id}, got {found}"
+            )
+        # two workers would have read the rows side by side
+        if is_alone and id < latest.get(id // 1000, 0):
             raise BrokenPromise(f"wrong order: {id} was learnt after {latest[id // 1000]}")
         latest[id // 1000] = id

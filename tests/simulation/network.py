@@ -1,7 +1,9 @@
-"""gRPC between simulated processes: real messages and real handlers, and a network that delays, loses and repeats calls.
+"""gRPC between simulated processes: real messages and real handlers, and a network that delays,
+loses and repeats calls.
 
-Calls that stay on a host are late, but neither lost nor repeated, as those of a socket. Between hosts, a call may be lost on its
-way or on its way back, may be handled twice, and may overtake an earlier one.
+Calls that stay on a host are late, but neither lost nor repeated, as those of a socket. Between
+hosts, a call may be lost on its way or on its way back, may be handled twice, and may overtake an
+earlier one.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ class Network:
         if one.host == other.host or self.is_cut(one, other):
             return one.host != other.host
         # Each lost call costs its caller five seconds, and a member counts as lost after thirty.
-        # The first one arrives: a chief that never answers cannot be told from one that cannot be reached.
+        # The first one arrives: a chief that never answers cannot be told from one that cannot be
+        # reached.
         is_lost = self.world.random.random() < self.loss and self._lost.get(one, 2) < 2
         self._lost[one] = self._lost.get(one, 0) + 1 if is_lost else 0
         return is_lost
@@ -128,7 +131,9 @@ class Server:
         self._token, self._reason = token, reason
         world = here()
         self.process: Process = world.running.process
-        self.process.on_death.append(lambda: self._end_calls(grpc.StatusCode.UNAVAILABLE, "Socket closed"))
+        self.process.on_death.append(
+            lambda: self._end_calls(grpc.StatusCode.UNAVAILABLE, "Socket closed")
+        )
         self.calls: list[Call] = []
         self.is_stopped = True
         self._handlers: list[grpc.GenericRpcHandler] = []
@@ -167,7 +172,11 @@ class Server:
         if not hmac.compare_digest(dict(metadata).get(TOKEN, ""), self._token):
             call.abort(grpc.StatusCode.UNAUTHENTICATED, self._reason)
         details = _Details(path, metadata)
-        return next(found for found in (each.service(details) for each in self._handlers) if found is not None)
+        return next(
+            found
+            for found in (each.service(details) for each in self._handlers)
+            if found is not None
+        )
 
 
 class _Details:
@@ -191,12 +200,21 @@ class Channel:
             call.cancel()
 
     def unary_unary(self, path: str, serialize: Any, deserialize: Any) -> Callable[..., Any]:
-        def run(request: Any, metadata: Any = (), timeout: Optional[float] = None, wait_for_ready: bool = False) -> Any:
+        def run(
+            request: Any,
+            metadata: Any = (),
+            timeout: Optional[float] = None,
+            wait_for_ready: bool = False,
+        ) -> Any:
             call, server = self._begin(timeout)
             net, message = network(), serialize(request)
-            times = 1 + (self._process.host != server.process.host and here().random.random() < net.repeats)
+            times = 1 + (
+                self._process.host != server.process.host and here().random.random() < net.repeats
+            )
             is_lost = net.loses(call.caller, call.server)
-            if not is_lost or (here().random.random() < 0.5 and not net.is_cut(call.caller, call.server)):
+            if not is_lost or (
+                here().random.random() < 0.5 and not net.is_cut(call.caller, call.server)
+            ):
                 for _ in range(times):
                     self._send(call, server, path, message, metadata, is_answered=not is_lost)
             if not call.wait(lambda: call.is_over, timeout):
@@ -251,7 +269,9 @@ class Channel:
 
             def received() -> Iterator[bytes]:
                 while True:
-                    call.wait(lambda: call.requests or call.has_all_requests or not call.is_active())
+                    call.wait(
+                        lambda: call.requests or call.has_all_requests or not call.is_active()
+                    )
                     here().sleep(network().delay_s())
                     # What a process has sent before it died may arrive, or not.
                     if call.requests and (call.is_active() or here().random.random() < 0.7):
@@ -287,17 +307,31 @@ class Channel:
         world, net = here(), network()
         if self._is_closed:
             raise ValueError("Cannot invoke RPC on closed channel!")
-        servers = [each for each in net.servers.get(self._address, ()) if not each.process.is_dead and not each.is_stopped]
+        servers = [
+            each
+            for each in net.servers.get(self._address, ())
+            if not each.process.is_dead and not each.is_stopped
+        ]
         if not servers:
             world.sleep(net.delay_s())
-            raise SimulatedError(grpc.StatusCode.UNAVAILABLE, f"failed to connect to {self._address}")
+            raise SimulatedError(
+                grpc.StatusCode.UNAVAILABLE, f"failed to connect to {self._address}"
+            )
         server = world.random.choice(servers)
         call = Call(self._process, server.process)
         server.calls.append(call)
         self._calls.append(call)
         return call, server
 
-    def _send(self, call: Call, server: Server, path: str, message: bytes, metadata: Any, is_answered: bool) -> None:
+    def _send(
+        self,
+        call: Call,
+        server: Server,
+        path: str,
+        message: bytes,
+        metadata: Any,
+        is_answered: bool,
+    ) -> None:
         """Let a call arrive, and its answer return or not."""
         world, net = here(), network()
 
@@ -326,19 +360,29 @@ class Channel:
             except (Over, AssertionError):
                 raise
             except Exception as error:  # as gRPC does
-                call.end(SimulatedError(grpc.StatusCode.UNKNOWN, f"Exception calling application: {error}"))
+                call.end(
+                    SimulatedError(
+                        grpc.StatusCode.UNKNOWN, f"Exception calling application: {error}"
+                    )
+                )
 
         if server.is_stopped:
             call.end(SimulatedError(grpc.StatusCode.UNAVAILABLE, "the server stopped"))
         else:
             here().spawn(run, server.process, "serves a call")
 
-    def _behaviour(self, call: Call, server: Server, path: str, metadata: Any) -> Callable[[Any, Call], Any]:
+    def _behaviour(
+        self, call: Call, server: Server, path: str, metadata: Any
+    ) -> Callable[[Any, Call], Any]:
         """Return the handler of a call, which takes and returns bytes."""
         handler = server.handler(path, metadata, call)
 
         def as_bytes(message: Any) -> bytes:
-            made: bytes = message if handler.response_serializer is None else handler.response_serializer(message)
+            made: bytes = (
+                message
+                if handler.response_serializer is None
+                else handler.response_serializer(message)
+            )
             return made
 
         def behave(request: Any, context: Call) -> Any:

@@ -1,4 +1,6 @@
-"""A script's process in the place of a real one: akdl's own code on its side of the channel, and a script that a test gives it."""
+"""A script's process in the place of a real one: akdl's own code on its side of the channel, and a
+script that a test gives it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,15 @@ class Context:
 class Child:
     """`ChildProcess`: its tasks, its exit status and its use of the processor."""
 
-    def __init__(self, index: int, address: str, attempt: int, task: Task, main: Any, on_exit: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        index: int,
+        address: str,
+        attempt: int,
+        task: Task,
+        main: Any,
+        on_exit: Callable[[], None],
+    ) -> None:
         world = here()
         self.index, self._on_exit = index, on_exit
         parent = world.running.process
@@ -56,7 +66,8 @@ class Child:
         self._since = world.now
         self._cpu_s = self.worked_s = 0.0
         self._waiting: list[Any] = []
-        parent.on_death.append(lambda: world.after(world.random.random(), self.kill))  # the pipe closes
+        # the pipe closes
+        parent.on_death.append(lambda: world.after(world.random.random(), self.kill))
         world.spawn(lambda: self._run(address, attempt, task, main), self.process, "script")
 
     def do(self, activity: str, seconds: float = 0.0) -> None:
@@ -156,10 +167,18 @@ class Child:
         if failure is not None:
             channel.finish(Outcome(failure=failure))
             return 1
-        channel.finish(Outcome(success=Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written)))
+        channel.finish(
+            Outcome(
+                success=Success(
+                    rows_read=rows.progress().rows_read, rows_written=writer.rows_written
+                )
+            )
+        )
         return REFUSED_ROWS if writer.has_refused else 0
 
-    def _task_config(self, task: Task, rows: Any, writer: OutputWriter, cuts: Optional[Cuts], reports: Reports) -> Any:
+    def _task_config(
+        self, task: Task, rows: Any, writer: OutputWriter, cuts: Optional[Cuts], reports: Reports
+    ) -> Any:
         common: dict[str, Any] = {
             "tf_context": Context(rows), "num_workers": task.num_workers, "cluster": {}, "task_type": "", "task_index": self.index,
             "work_dir": "", "user_params": {}, "reports": reports,
@@ -188,8 +207,16 @@ class _Recording(Channel):
 class SimulatedProcess:
     """`ScriptProcess`, with the real server of the channel."""
 
-    def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, changed: Condition) -> None:
-        self.settings, self.group, self.index, self._attempt, self.changed = settings, group, index, attempt, changed
+    def __init__(
+        self, settings: GroupSettings, group: str, index: int, attempt: int, changed: Condition
+    ) -> None:
+        self.settings, self.group, self.index, self._attempt, self.changed = (
+            settings,
+            group,
+            index,
+            attempt,
+            changed,
+        )
         self.label = label(index, settings.num_workers)
         self.name = f"{settings.operator}, {self.label}"
         self.folder = self.private_folder = ""
@@ -198,7 +225,11 @@ class SimulatedProcess:
         self._worker = here().running.process
 
     def start(
-        self, session: Session, shares: Callable[[], Shares | None], wishes: Callable[[], Wishes], note_line: object
+        self,
+        session: Session,
+        shares: Callable[[], Shares | None],
+        wishes: Callable[[], Wishes],
+        note_line: object,
     ) -> None:
         settings, job = self.settings, here().job  # type: ignore[attr-defined]
         task = task_of(settings, SimpleNamespace(path=job.folder))  # type: ignore[arg-type]
@@ -207,7 +238,9 @@ class SimulatedProcess:
         )
         self._server.start()
         main = job.script_of(self.index, self._attempt)
-        self.child = Child(self.index, self._server.address, self._attempt, task, main, self._on_exit)
+        self.child = Child(
+            self.index, self._server.address, self._attempt, task, main, self._on_exit
+        )
         job.started(self.index, self.child)
 
     def prepare_next(self) -> None:

@@ -25,7 +25,15 @@ from tests.simulation.world import here, world_of
 
 STALL_S, START_S, SETTLED_S = 10.0, 8.0, 2.0
 SCHEMA = Schema.parse("id BIGINT NOT NULL")
-NONE, KILLED, RAISES, HANGS, RETURNS, CUT, LATE = "none", "killed", "raises", "hangs", "returns", "cut", "late"
+NONE, KILLED, RAISES, HANGS, RETURNS, CUT, LATE = (
+    "none",
+    "killed",
+    "raises",
+    "hangs",
+    "returns",
+    "cut",
+    "late",
+)
 
 
 @dataclass
@@ -54,7 +62,10 @@ class Fault:
             raise ValueError("planted")
         elif self.kind == HANGS:
             self.has_struck = True
-            job.blame(rf"{name} \(script\.py\): no process .* this script lags behind", rf"and {name} lags behind")
+            job.blame(
+                rf"{name} \(script\.py\): no process .* this script lags behind",
+                rf"and {name} lags behind",
+            )
             child.do(self.hangs_as)
             here().park()
         elif self.kind == CUT:
@@ -65,11 +76,17 @@ class Fault:
             here().park()
 
     def returns(self, job: Any, child: Any, made: int) -> bool:
-        if self.kind != RETURNS or child.index != self.index or made != self.step or job.attempt.number:
+        if (
+            self.kind != RETURNS
+            or child.index != self.index
+            or made != self.step
+            or job.attempt.number
+        ):
             return False
         self.has_struck = True
         name = named(job, self.index)
-        # Two lost calls in a row take longer than an error of TensorFlow is held back: its member does not know of the end.
+        # Two lost calls in a row take longer than an error of TensorFlow is held back: its member
+        # does not know of the end.
         unknown = [rf"(?s)a peer has gone.*{name} on host-\d: (?!ended)"] if job.plan.loss else []
         job.blame(rf"the script had returned in .*{name}", *unknown)
         return True
@@ -126,14 +143,20 @@ def stream_plan(seed: int) -> Plan:
         "replay": UNCOMMITTED if commits else UNTAKEN,
         "queue_bytes": draw.choice([64, 400, 16 << 20]),
         # The script has to commit before it asks for more rows, or it gets none.
-        "max_uncommitted": draw.choice([1, 1500, 256 << 20]) if lag == 0 and style != scripts.PLAIN else 256 << 20,
+        "max_uncommitted": draw.choice([1, 1500, 256 << 20])
+        if lag == 0 and style != scripts.PLAIN
+        else 256 << 20,
         "output_schema": output,
     }
     if returns_after:
         common["on_return"] = RESTART
     if carries_time:
         common["watermark"] = ("id", "SOURCE_WATERMARK()")
-    rows, start_s, pace_s = draw.choice([3, 6, 10]), draw.choice([0.1, 2.0]), draw.choice([0.05, 0.5, 2.0])
+    rows, start_s, pace_s = (
+        draw.choice([3, 6, 10]),
+        draw.choice([0.1, 2.0]),
+        draw.choice([0.05, 0.5, 2.0]),
+    )
     lasts_s = start_s + 2.0 + rows * pace_s  # about; each accident adds some seconds
     accidents: list[tuple[float, str, int]] = []
     kinds = ["kill script", "kill script", "kill worker", "stop", "stop", "stop", "cut"]
@@ -151,9 +174,12 @@ def stream_plan(seed: int) -> Plan:
     work_s = draw.choice([0.02, 0.3, 2.0])
     servers = random.Random(f"servers {seed}")
     if servers.random() < 0.15:
-        work_s = servers.choice([work_s, 2.0])  # so that rows are in flight where the numbers change
+        # so that rows are in flight where the numbers change
+        work_s = servers.choice([work_s, 2.0])
         shapes = [
-            dataclasses.replace(each, settings=dataclasses.replace(each.settings, num_ps=servers.choice([0, 1, 1])))
+            dataclasses.replace(
+                each, settings=dataclasses.replace(each.settings, num_ps=servers.choice([0, 1, 1]))
+            )
             for each in shapes
         ]
     loss = draw.choice([0.0, 0.05, 0.3])
@@ -161,14 +187,23 @@ def stream_plan(seed: int) -> Plan:
     if is_calm and (draw.random() < 0.5 or returns_after):
         # The limit of a start, which is no limit for scripts that start again later.
         shapes = [
-            dataclasses.replace(each, settings=dataclasses.replace(each.settings, start_timeout_s=6.0)) for each in shapes
+            dataclasses.replace(
+                each, settings=dataclasses.replace(each.settings, start_timeout_s=6.0)
+            )
+            for each in shapes
         ]
     fault = Fault(NONE, 0)
     hang = random.Random(f"hang {seed}")  # apart, so that the other seeds keep their schedules
     if hang.random() < 0.1:
-        accidents, shapes = [], [dataclasses.replace(shapes[0], settings=stalling(shapes[0].settings))]
+        accidents, shapes = (
+            [],
+            [dataclasses.replace(shapes[0], settings=stalling(shapes[0].settings))],
+        )
         fault = Fault(
-            HANGS, hang.randrange(shapes[0].settings.num_workers), hang.randrange(3), hang.choice(["sleeps", "spins"])
+            HANGS,
+            hang.randrange(shapes[0].settings.num_workers),
+            hang.randrange(3),
+            hang.choice(["sleeps", "spins"]),
         )
     is_quiet = hang.random() < 0.04 and fault.kind == NONE
     if is_quiet:
@@ -214,11 +249,21 @@ def group_plan(seed: int) -> Plan:
     if kind in (HANGS, RETURNS, KILLED, RAISES, CUT):
         rows = 4  # so each worker has a step in which it strikes
         equal = PAD if in_step else equal
-    fault = Fault(kind, draw.randrange(workers), draw.randrange(3 if kind != RETURNS else 2), draw.choice(["sleeps", "spins"]))
+    fault = Fault(
+        kind,
+        draw.randrange(workers),
+        draw.randrange(3 if kind != RETURNS else 2),
+        draw.choice(["sleeps", "spins"]),
+    )
     if kind == RETURNS:
         fault.step += 1
-    waits_as = ["sleeps", "spins"][seed % 2] if fault.hangs_as == "spins" else draw.choice(["sleeps", "spins"])
-    if workers == 2 and fault.hangs_as == "sleeps":  # if one of two spins, it counts as the one that hangs
+    waits_as = (
+        ["sleeps", "spins"][seed % 2]
+        if fault.hangs_as == "spins"
+        else draw.choice(["sleeps", "spins"])
+    )
+    # if one of two spins, it counts as the one that hangs
+    if workers == 2 and fault.hangs_as == "sleeps":
         waits_as = "sleeps"
     if kind == HANGS and waits_as == fault.hangs_as:
         fault.others_work_s = 12.0  # even if its process starts last, and gets its rows last
@@ -244,7 +289,9 @@ def group_plan(seed: int) -> Plan:
 
 
 def learn_plan(seed: int) -> Plan:
-    """A script that keeps a state, in a job that restarts, and that continues with other operators around it."""
+    """A script that keeps a state, in a job that restarts, and that continues with other operators
+    around it.
+    """
     draw = random.Random(f"learn {seed}")
     work_s, save_s, every_s, slowest_s = (
         draw.choice([0.02, 0.3]),
@@ -252,7 +299,11 @@ def learn_plan(seed: int) -> Plan:
         draw.choice([0.3, 1.0, 4.0]),
         draw.choice([0.02, 1.0]),
     )
-    batch, returns_after, partitions = draw.choice([0, 1, 2, 3]), draw.choice([0, 0, 0, 2]), draw.choice([1, 2, PARTITIONS])
+    batch, returns_after, partitions = (
+        draw.choice([0, 1, 2, 3]),
+        draw.choice([0, 0, 0, 2]),
+        draw.choice([1, 2, PARTITIONS]),
+    )
     is_quiet = draw.random() < 0.1
     if is_quiet and not returns_after:
         every_s = draw.choice([every_s, 1.2 * STALL_S])
@@ -269,14 +320,22 @@ def learn_plan(seed: int) -> Plan:
         queue_bytes=draw.choice([64, 400, 16 << 20]), max_uncommitted=draw.choice([1, 60, 256 << 20, 256 << 20]),
         watermark=draw.choice([None, None, None if returns_after else ("id", "SOURCE_WATERMARK()")]),
     )  # fmt: skip
-    rows, start_s, pace_s = draw.choice([3, 6, 10]), draw.choice([0.1, 2.0]), draw.choice([0.05, 0.5, 2.0])
+    rows, start_s, pace_s = (
+        draw.choice([3, 6, 10]),
+        draw.choice([0.1, 2.0]),
+        draw.choice([0.05, 0.5, 2.0]),
+    )
     accidents: list[tuple[float, str, int]] = []
     for _ in range(0 if is_quiet else draw.choice([0, 1, 2, 3, 4])):
         lasts_s = start_s + 2.0 + rows * pace_s + 2.0 * len(accidents)
-        accidents.append((draw.uniform(0.3, lasts_s), draw.choice(["kill script", "kill worker", "stop"]), 0))
+        accidents.append(
+            (draw.uniform(0.3, lasts_s), draw.choice(["kill script", "kill worker", "stop"]), 0)
+        )
     shapes = [
         Shape(
-            dataclasses.replace(settings, **draw.choice([*[{}] * 8, {"num_workers": 2}, {"num_ps": 1}])),
+            dataclasses.replace(
+                settings, **draw.choice([*[{}] * 8, {"num_workers": 2}, {"num_ps": 1}])
+            ),
             draw.choice([1, 2, 3]),
             draw.random() < 0.5,
         )
@@ -294,7 +353,11 @@ def learn_plan(seed: int) -> Plan:
 
 def learner(how: Learning) -> Callable[[Any, int], Any]:
     def script(job: Any, index: int) -> Any:
-        return Learner(job, index, how) if index < job.settings.num_workers else scripts.Serving(job, index)
+        return (
+            Learner(job, index, how)
+            if index < job.settings.num_workers
+            else scripts.Serving(job, index)
+        )
 
     return script
 
@@ -309,7 +372,11 @@ def kill_plan(what: str, message: int) -> Plan:
     )  # fmt: skip
 
 
-PLANS: dict[str, Callable[[int], Plan]] = {"stream": stream_plan, "group": group_plan, "learn": learn_plan}
+PLANS: dict[str, Callable[[int], Plan]] = {
+    "stream": stream_plan,
+    "group": group_plan,
+    "learn": learn_plan,
+}
 
 
 def run(kind: str, seed: int) -> Job:
@@ -339,7 +406,9 @@ def run_plan(plan: Plan, name: str) -> Job:
         if job.has_succeeded:
             _check_success(job)
         job.attempt.cancel(True)
-        gone = world.run_until(lambda: all(child.exit_status is not None for child in job.children), 60.0)
+        gone = world.run_until(
+            lambda: all(child.exit_status is not None for child in job.children), 60.0
+        )
         if not gone:
             raise BrokenPromise("processes outlive the job")
         _raise(job.error)
@@ -357,12 +426,18 @@ def _check_success(job: Job) -> None:
     if job.attempt.must_fail:
         raise BrokenPromise(f"the job succeeded in spite of {job.attempt.must_fail}")
     plan = job.plan
-    ids = [partition * 1000 + number for partition in range(plan.partitions) for number in range(plan.rows)]
+    ids = [
+        partition * 1000 + number
+        for partition in range(plan.partitions)
+        for number in range(plan.rows)
+    ]
     if plan.in_step and job.settings.equal_steps == DROP:
         return
     check_rows(job.history, plan.repeats_output, ids)
     if plan.learning is not None:
-        check_states(job.history, plan.learning.batch, all(shape.settings.size == 1 for shape in plan.shapes))
+        check_states(
+            job.history, plan.learning.batch, all(shape.settings.size == 1 for shape in plan.shapes)
+        )
 
 
 def waiting(job: Job) -> str:
@@ -374,7 +449,9 @@ def waiting(job: Job) -> str:
             while frame is not None:
                 code = frame.f_code
                 if not code.co_filename.endswith(("/world.py", "/network.py")):
-                    calls.append(f"{code.co_filename.rpartition('/')[2]}:{frame.f_lineno} {code.co_name}")
+                    calls.append(
+                        f"{code.co_filename.rpartition('/')[2]}:{frame.f_lineno} {code.co_name}"
+                    )
                 frame = frame.f_back
             places.append(f"{process.name}, {task.name}: {' < '.join(calls[:6])}")
     return f"attempt {job.attempt.number} at {job.world.now:.1f}:\n" + "\n".join(places)
@@ -385,7 +462,10 @@ def _missed(job: Any, index: int) -> list[str]:
     if index == 0:
         return ["the chief has not answered for 30 s", "the chief does not answer at host-0"]
     name = named(job, index)
-    return [rf"{name} on host-\d has not reported for 30 s", rf"{name} on host-\d did not report or connect"]
+    return [
+        rf"{name} on host-\d has not reported for 30 s",
+        rf"{name} on host-\d did not report or connect",
+    ]
 
 
 def _kill(job: Job, what: str) -> Callable[[], None]:
@@ -396,7 +476,9 @@ def _kill(job: Job, what: str) -> Callable[[], None]:
             return
         if what == "worker" and not attempt.subtasks[0].is_done:
             job.blame("Flink lost a worker")
-            job.world.after(job.world.random.random(), lambda: attempt.failed("Flink lost a worker"))
+            job.world.after(
+                job.world.random.random(), lambda: attempt.failed("Flink lost a worker")
+            )
             attempt.workers[0].kill()  # last, as it ends this call where the worker makes it
         elif what == "script" and running:
             attempt.culprits.append(r"the process killed by signal 9")
@@ -416,7 +498,9 @@ def _accident(job: Job, what: str, index: int) -> Callable[[], None]:
             running = [child for child in attempt.children if child.is_in_main]
             if running:
                 child = running[index % len(running)]
-                killed = rf"{named(job, child.index)} \(script\.py\): the process killed by signal 9"
+                killed = (
+                    rf"{named(job, child.index)} \(script\.py\): the process killed by signal 9"
+                )
                 if child.index < job.settings.num_workers:
                     job.blame(killed)
                 else:  # of a server, which is an error only where a worker fails too
@@ -430,7 +514,9 @@ def _accident(job: Job, what: str, index: int) -> Callable[[], None]:
                 return
             worker.kill()
             job.blame("Flink lost a worker")
-            job.world.after(job.world.random.random(), lambda: attempt.failed("Flink lost a worker"))
+            job.world.after(
+                job.world.random.random(), lambda: attempt.failed("Flink lost a worker")
+            )
         elif what == "cut":  # shorter than what counts as lost
             member = index % job.settings.size
             host = f"host-{member}"

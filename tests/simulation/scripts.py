@@ -1,4 +1,6 @@
-"""Scripts for simulated processes: streams that commit in several ways, and groups that train in step."""
+"""Scripts for simulated processes: streams that commit in several ways, and groups that train in
+step.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,13 @@ class UnavailableError(Exception):
 
 
 class Stream:
-    """A script of a stream: writes what it reads, perhaps some chunks later, and commits what it has written."""
+    """A script of a stream: writes what it reads, perhaps some chunks later, and commits what it
+    has written.
+    """
 
-    def __init__(self, job: Any, index: int, style: str, lag: int, pace_s: float, returns_after: int) -> None:
+    def __init__(
+        self, job: Any, index: int, style: str, lag: int, pace_s: float, returns_after: int
+    ) -> None:
         self._job, self._index, self._style, self._lag = job, index, style, lag
         self._pace_s, self._returns_after = pace_s, returns_after
         self._commits = job.plan.commits
@@ -31,7 +37,8 @@ class Stream:
         waiting: list[list[int]] = []
         random = here().random
         if self._commits:
-            config.commit(0)  # or the request for the next chunk commits the one before, which may not be written yet
+            # or the request for the next chunk commits the one before, which may not be written yet
+            config.commit(0)
         for chunk, rows in enumerate(config.tf_context.rows.columns(), 1):
             ids = ids_of(rows)
             self._ids += ids
@@ -104,7 +111,9 @@ class Steps:
 
 
 class Training:
-    """A script that makes a step for each chunk, or each row, with the other workers, and then writes its rows."""
+    """A script that makes a step for each chunk, or each row, with the other workers, and then
+    writes its rows.
+    """
 
     def __init__(self, job: Any, index: int, waits_as: str, steps: int) -> None:
         self._job, self._index, self._waits_as, self._steps = job, index, waits_as, steps

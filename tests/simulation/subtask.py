@@ -1,4 +1,6 @@
-"""A subtask of the exchange with what Flink gives its function: channels of limited size, keyed state and timers."""
+"""A subtask of the exchange with what Flink gives its function: channels of limited size, keyed
+state and timers.
+"""
 
 from __future__ import annotations
 
@@ -143,7 +145,9 @@ class Subtask:
 
     def state_of(self, name: str, make: Callable[[], Any]) -> Any:
         if KEY_GROUPS[self.key] not in self.attempt.key_groups(self.index):
-            raise BrokenPromise(f"subtask {self.index} used the state of key {self.key}, which Flink keeps elsewhere")
+            raise BrokenPromise(
+                f"subtask {self.index} used the state of key {self.key}, which Flink keeps elsewhere"
+            )
         return self.keyed.setdefault(self.key, {}).setdefault(name, make())
 
     def get_current_key(self) -> int:
@@ -188,7 +192,9 @@ class Subtask:
     def _turn(self) -> None:
         now_ms = self.current_processing_time()
         open_channels = [
-            place for place, each in enumerate(self.channels) if each.elements and place not in self._blocked | self._ended
+            place
+            for place, each in enumerate(self.channels)
+            if each.elements and place not in self._blocked | self._ended
         ]
         due = sorted(timer for timer in self.processing_timers if timer[1] <= now_ms)
         choices: list[Any] = [*open_channels, *due]
@@ -244,7 +250,9 @@ class Subtask:
         for element in elements:
             kind, _, content = element.to_row()
             if kind == Element.CHUNK:
-                for id, *state in zip(*(column.to_pylist() for column in read_batch(content).columns)):
+                for id, *state in zip(
+                    *(column.to_pylist() for column in read_batch(content).columns)
+                ):
                     self.output.append(id)
                     self.attempt.got(self, id, tuple(state))
             elif kind != Element.END:
@@ -253,9 +261,13 @@ class Subtask:
     def _snapshot(self, number: int) -> None:
         self._last_barrier = number
         keyed = {
-            key: {name: content.copy() for name, content in states.items()} for key, states in self.keyed.items() if states
+            key: {name: content.copy() for name, content in states.items()}
+            for key, states in self.keyed.items()
+            if states
         }
-        timers = {("event", *timer) for timer in self.event_timers} | {("time", *timer) for timer in self.processing_timers}
+        timers = {("event", *timer) for timer in self.event_timers} | {
+            ("time", *timer) for timer in self.processing_timers
+        }
         output, self.output = self.output, []
         self.attempt.acknowledge(number, self, keyed, timers, output)
 
@@ -266,4 +278,6 @@ class Subtask:
                 self.keyed[key] = {name: content.copy() for name, content in states.items()}
         for kind, key, timestamp in sorted(checkpoint.timers):
             if KEY_GROUPS[key] in groups:
-                (self.event_timers if kind == "event" else self.processing_timers).add((key, timestamp))
+                (self.event_timers if kind == "event" else self.processing_timers).add(
+                    (key, timestamp)
+                )

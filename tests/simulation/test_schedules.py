@@ -1,7 +1,8 @@
-"""Schedules by seeds: the product's own modules under a clock, threads and channels that a seed drives.
+"""Schedules by seeds: the product's own modules under a clock, threads and channels that a seed
+drives.
 
-`AKDL_SIMULATE` sets how many schedules of each kind run; `make simulate` runs a million in all. `AKDL_SIMULATE_FIRST` is the
-number of the first one, so that one that failed can be repeated alone.
+`AKDL_SIMULATE` sets how many schedules of each kind run; `make simulate` runs a million in all.
+`AKDL_SIMULATE_FIRST` is the number of the first one, so that one that failed can be repeated alone.
 """
 
 from __future__ import annotations
@@ -64,8 +65,14 @@ def test_a_seed_repeats_a_schedule(kind: str) -> None:
     assert first.history.verdicts == second.history.verdicts
 
 
-@pytest.mark.parametrize(("plant", "kind", "seed", "words"), PLANTED + FOUND, ids=lambda value: getattr(value, "__name__", ""))
-def test_a_defect_is_objected_to(plant: Plant, kind: str, seed: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("plant", "kind", "seed", "words"),
+    PLANTED + FOUND,
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_defect_is_objected_to(
+    plant: Plant, kind: str, seed: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(kind, seed)
     plant(monkeypatch)
     with pytest.raises(BrokenPromise, match=f"(?s){words}"):

@@ -135,7 +135,13 @@ class Event:
 class Thread:
     """A task of the process whose task makes it."""
 
-    def __init__(self, target: Callable[..., object], args: tuple[Any, ...] = (), name: str = "", daemon: bool = True) -> None:
+    def __init__(
+        self,
+        target: Callable[..., object],
+        args: tuple[Any, ...] = (),
+        name: str = "",
+        daemon: bool = True,
+    ) -> None:
         self._run = lambda: target(*args)
         self._name = name
         self._task: Optional[Task] = None

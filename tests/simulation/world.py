@@ -1,7 +1,7 @@
 """Threads and a clock that a seed drives: one task runs at a time, and which one goes on is drawn.
 
-A task is a greenlet. It gives up its turn where a thread could lose it: before it takes a lock, and where it waits. Time stands
-still while a task runs, and moves to the next timer when none can.
+A task is a greenlet. It gives up its turn where a thread could lose it: before it takes a lock, and
+where it waits. Time stands still while a task runs, and moves to the next timer when none can.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Process:
 class Task:
     """A thread of a process."""
 
-    def __init__(self, world: World, run: Callable[[], object], process: Process, name: str) -> None:
+    def __init__(
+        self, world: World, run: Callable[[], object], process: Process, name: str
+    ) -> None:
         self.world, self.process, self.name = world, process, name
         self.is_done = False
         self.waits = 0  # number of the wait, so that a late timer does not end a later one
@@ -104,7 +106,8 @@ class World:
         self.running: Any = None
         self.is_over = False
         self.turns = 0
-        self.errors: list[tuple[str, Exception]] = []  # that ended a thread: the program would go on without it
+        # that ended a thread: the program would go on without it
+        self.errors: list[tuple[str, Exception]] = []
         self.to_end: list[Task] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()

@@ -1,4 +1,6 @@
-"""Beam's worker in a test's own thread, without Flink; the real one loses its line to Flink once in many cancelled jobs."""
+"""Beam's worker in a test's own thread, without Flink; the real one loses its line to Flink once in
+many cancelled jobs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ class Worker(SdkHarness):
     """
 
     def __init__(self, work: Callable[[], object], error: Exception | None = None) -> None:
-        self._responses, self._data_channel_factory, self._state_handler_factory = Mock(), Mock(), Mock()
+        self._responses, self._data_channel_factory, self._state_handler_factory = (
+            Mock(),
+            Mock(),
+            Mock(),
+        )
         self._bundle_processor_cache = Mock()
         self._work, self._error = work, error
         self._alive = True

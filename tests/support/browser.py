@@ -33,5 +33,7 @@ def opened(page: pathlib.Path, folder: pathlib.Path) -> tuple[str, list[str]]:
     if browser is None:
         pytest.skip(f"no browser: none of {', '.join(_NAMES)}")
     command = [browser, *_FLAGS, f"--user-data-dir={folder}", "--dump-dom", page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=4 * DEADLINE_S)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=4 * DEADLINE_S
+    )
     return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE:" in line]

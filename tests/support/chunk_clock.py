@@ -1,4 +1,6 @@
-"""The operator RowsToArrow with a clock that a test sets, without a job: when do the rows of a stream leave?"""
+"""The operator RowsToArrow with a clock that a test sets, without a job: when do the rows of a
+stream leave?
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Left(NamedTuple):
 
 
 def left(arrivals_ms: Sequence[int], workers: int, gathering: Gathering) -> list[Left]:
-    """Return the chunks of rows of one BIGINT that come at these times, for the workers 0, 1, ... of a stream."""
+    """Return the chunks of rows of one BIGINT that come at these times, for the workers 0, 1, ...
+    of a stream.
+    """
     clock = _compiled(_TEXT.stem, _TEXT.read_text(encoding="utf-8")).newInstance()
     operator = _compiled("RowsToArrow", java_text("bridge.flink", "ChunkOperator", "RowsToArrow"))
     row_type = logical_type("ROW<id BIGINT NOT NULL>")

@@ -1,7 +1,8 @@
 """Seconds of each test, file and fixture: whole runs record them, `make durations` shows them.
 
-Variable AKDL_TEST_DURATIONS names the file of a run. The seconds of each file also lie in tests/durations.txt, by which the
-files of the next runs are sorted: the longest first, so that no process is left with one of them at the end.
+Variable AKDL_TEST_DURATIONS names the file of a run. The seconds of each file also lie in
+tests/durations.txt, by which the files of the next runs are sorted: the longest first, so that no
+process is left with one of them at the end.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         load = " ".join(f"{each:.1f}" for each in os.getloadavg())
         longest = sorted(waits, reverse=True)[:3]
         waited = "; ".join(f"{seconds:.1f} s until {what}" for seconds, what in longest) or "none"
-        report.sections.append(("The machine", f"load {load} on {os.cpu_count()} cores; longest waits: {waited}"))
+        report.sections.append(
+            ("The machine", f"load {load} on {os.cpu_count()} cores; longest waits: {waited}")
+        )
     if call.when == "teardown":
         waits.clear()
 
@@ -69,7 +72,9 @@ class Recorder:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up the phases of a test."""
         self._tests[report.nodeid] += report.duration
-        for fixture, seconds in dict(report.user_properties).get("fixtures", ()) if report.when == "setup" else ():  # type: ignore[attr-defined]
+        for fixture, seconds in (
+            dict(report.user_properties).get("fixtures", ()) if report.when == "setup" else ()
+        ):  # type: ignore[attr-defined]
             self._fixtures[fixture] += seconds
 
     def pytest_sessionfinish(self) -> None:
@@ -86,7 +91,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def main(paths: list[str]) -> None:
-    """Show the files of runs, and keep the seconds of test files for the next ones; files that did not run keep theirs."""
+    """Show the files of runs, and keep the seconds of test files for the next ones; files that did
+    not run keep theirs.
+    """
     tests: dict[str, float] = {}
     fixtures: dict[str, float] = {}
     for path in paths:
@@ -100,9 +107,15 @@ def main(paths: list[str]) -> None:
         print(f"\n{title}: {sum(found.values()):.0f} s in all")
         for name, seconds in sorted(found.items(), key=lambda pair: -pair[1])[:_SHOWN]:
             print(f"{seconds:8.1f}  {name}")
-    known = {name: seconds for name, seconds in seconds_of_files().items() if (ROOT / name).is_file()} | files
-    kept = sorted(((seconds, name) for name, seconds in known.items() if seconds >= _LEAST_S), reverse=True)
-    OF_FILES.write_text("".join(f"{seconds:.0f} {name}\n" for seconds, name in kept), encoding="utf-8")
+    known = {
+        name: seconds for name, seconds in seconds_of_files().items() if (ROOT / name).is_file()
+    } | files
+    kept = sorted(
+        ((seconds, name) for name, seconds in known.items() if seconds >= _LEAST_S), reverse=True
+    )
+    OF_FILES.write_text(
+        "".join(f"{seconds:.0f} {name}\n" for seconds, name in kept), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

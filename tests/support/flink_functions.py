@@ -1,4 +1,5 @@
-"""A Python function of Flink in a test's own process: its runtime context, keyed state and timers, as far as ours use them.
+"""A Python function of Flink in a test's own process: its runtime context, keyed state and timers,
+as far as ours use them.
 
 The real ones exist only inside Flink's Python workers.
 """
@@ -63,7 +64,8 @@ class ValueState:
 
 
 class Subtask:
-    """A subtask of a keyed function: its runtime context, and the context and timers of each of its calls.
+    """A subtask of a keyed function: its runtime context, and the context and timers of each of its
+    calls.
 
     Args:
         function: The function, which is opened.
@@ -89,7 +91,8 @@ class Subtask:
         self.parallelism = parallelism
         self.key = self._current_key = key
         self.others = {
-            other: {name: state.swap(None) for name, state in found.items()} for other, found in (others or {}).items()
+            other: {name: state.swap(None) for name, state in found.items()}
+            for other, found in (others or {}).items()
         }
         self._keyed_state_backend = self._internal_state_cache = self
         self.states: States = {} if states is None else states
@@ -130,7 +133,9 @@ class Subtask:
         (key,) = row
         if key != self._current_key:
             found = self.others.pop(key, {})
-            self.others[self._current_key] = {name: state.swap(found.get(name)) for name, state in self.states.items()}
+            self.others[self._current_key] = {
+                name: state.swap(found.get(name)) for name, state in self.states.items()
+            }
             self._current_key = key
 
     def evict_all(self) -> None:
@@ -159,7 +164,9 @@ class Subtask:
     # What Flink does.
 
     def start(self, index: int | None = None) -> list[int]:
-        """Say that the job starts, and announce the address of a member, by default of this subtask's own."""
+        """Say that the job starts, and announce the address of a member, by default of this
+        subtask's own.
+        """
         of = self._index if index is None else index
         rows = self._got((Element.START, of, 0, b""))
         # By another process of this host, as it were: the function has to hold the ports itself.
@@ -174,8 +181,12 @@ class Subtask:
         return self._got((Element.CHUNK, extra_input, batch.num_rows, write_batch(batch)))
 
     def tell(self, subtask: int, of: int, time: int | None) -> list[int]:
-        """Tell the watermark of a subtask of the input, None if it is idle, and return the ids that come back."""
-        kind, content = (Element.IDLE, b"") if time is None else (Element.WATERMARK, time_bytes(time))
+        """Tell the watermark of a subtask of the input, None if it is idle, and return the ids that
+        come back.
+        """
+        kind, content = (
+            (Element.IDLE, b"") if time is None else (Element.WATERMARK, time_bytes(time))
+        )
         return self._got((kind, subtask, of, content))
 
     @property
@@ -186,7 +197,11 @@ class Subtask:
     def look(self) -> list[int]:
         """Fire the timers of processing time, and return the ids that come back."""
         timers, self.processing_timers = self.processing_timers, set()
-        return [id for timestamp in sorted(timers) for id in self._ids(self.function.on_timer(timestamp, self))]
+        return [
+            id
+            for timestamp in sorted(timers)
+            for id in self._ids(self.function.on_timer(timestamp, self))
+        ]
 
     def look_until(self, count: int) -> list[int]:
         """Fire these timers until so many ids have come back."""
@@ -216,10 +231,14 @@ class Subtask:
         self.function.close()
 
     def _got(self, element: tuple[Element, int, int, bytes]) -> list[int]:
-        return list(self._ids(self.function.process_element2(Row(element[0].value, *element[1:]), self)))
+        return list(
+            self._ids(self.function.process_element2(Row(element[0].value, *element[1:]), self))
+        )
 
     def _ids(self, elements: Iterable[Any]) -> Iterator[int]:
-        """Return the column `id` of chunks that the function yields, and keep the watermarks between them."""
+        """Return the column `id` of chunks that the function yields, and keep the watermarks
+        between them.
+        """
         for element in elements:
             kind, row_kinds, content = element.to_row()
             if kind == Element.CHUNK:

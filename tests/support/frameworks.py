@@ -15,21 +15,29 @@ SCRIPTS = pathlib.Path(__file__).parents[1] / "e2e" / "scripts" / "frameworks"
 
 
 def python_with(framework: str) -> str:
-    """Return the Python that AKDL_TEST_TORCH or AKDL_TEST_JAX names, or this one; skip the test where it lacks the package."""
+    """Return the Python that AKDL_TEST_TORCH or AKDL_TEST_JAX names, or this one; skip the test
+    where it lacks the package.
+    """
     variable = f"AKDL_TEST_{framework.upper()}"
     python = os.environ.get(variable, sys.executable)
     if not _has(python, framework):
-        pytest.skip(f"{python} has no {framework}: name a Python with it, numpy, grpcio and protobuf in {variable}")
+        pytest.skip(
+            f"{python} has no {framework}: name a Python with it, numpy, grpcio and protobuf in {variable}"
+        )
     return python
 
 
 @functools.cache
 def _has(python: str, framework: str) -> bool:
-    program = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({framework!r}) is None)"
+    program = (
+        f"import importlib.util, sys; sys.exit(importlib.util.find_spec({framework!r}) is None)"
+    )
     return subprocess.run([python, "-c", program]).returncode == 0
 
 
-def trained(script: str, python: str, workers: int, folder: pathlib.Path, rows: int = 48, **params: object) -> np.ndarray:
+def trained(
+    script: str, python: str, workers: int, folder: pathlib.Path, rows: int = 48, **params: object
+) -> np.ndarray:
     """Train a script on a Flink table, unpack its model into a folder, and return the weights.
 
     `useLocalEnv(2)` has been called.

@@ -1,6 +1,8 @@
-"""Damaged bytes, by seeds: the same number always makes the same case, so a failure can be repeated alone.
+"""Damaged bytes, by seeds: the same number always makes the same case, so a failure can be repeated
+alone.
 
-`AKDL_FUZZ_CASES` sets how many cases each test tries; `make fuzz` tries 100,000. `AKDL_FUZZ_FIRST` is the number of the first.
+`AKDL_FUZZ_CASES` sets how many cases each test tries; `make fuzz` tries 100,000. `AKDL_FUZZ_FIRST`
+is the number of the first.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ def _named(number: int) -> Iterator[None]:
 
 
 def damaged(rng: random.Random, data: bytes) -> bytes:
-    """Return bytes with a few faults: flipped, cut, doubled, left out, or replaced by what is at the edge of numbers."""
+    """Return bytes with a few faults: flipped, cut, doubled, left out, or replaced by what is at
+    the edge of numbers.
+    """
     found = bytearray(data)
     for _ in range(rng.choice([1, 1, 1, 2, 3, 8])):
         if not found:
@@ -84,11 +88,17 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
 
 
 def damaged_json(rng: random.Random, value: Any) -> Any:
-    """Return a value of JSON in which one thing is of another type, of an odd size, missing or nested deeply."""
+    """Return a value of JSON in which one thing is of another type, of an odd size, missing or
+    nested deeply.
+    """
     if isinstance(value, (dict, list)) and value and rng.random() < 0.8:
         place = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
         if rng.random() < 0.15:
-            return {key: each for key, each in value.items() if key != place} if isinstance(value, dict) else value[:place]
+            return (
+                {key: each for key, each in value.items() if key != place}
+                if isinstance(value, dict)
+                else value[:place]
+            )
         changed = damaged_json(rng, value[place])
         if isinstance(value, dict):
             return {**value, place: changed}
@@ -97,12 +107,33 @@ def damaged_json(rng: random.Random, value: Any) -> Any:
     for _ in range(rng.choice([3, 400])):
         deep = [deep] if rng.random() < 0.5 else {"a": deep}
     return rng.choice(
-        [None, True, -1, 0, 2**64, 10**400, 1.5, 1e308, float("nan"), float("-inf"), "", "x", "\0", "9", [], {}, [1], deep]
+        [
+            None,
+            True,
+            -1,
+            0,
+            2**64,
+            10**400,
+            1.5,
+            1e308,
+            float("nan"),
+            float("-inf"),
+            "",
+            "x",
+            "\0",
+            "9",
+            [],
+            {},
+            [1],
+            deep,
+        ]
     )
 
 
 def damage_message(rng: random.Random, message: Any) -> None:
-    """Change one field of a protobuf message, or of a message in it: it still can be parsed, and what it says is wrong."""
+    """Change one field of a protobuf message, or of a message in it: it still can be parsed, and
+    what it says is wrong.
+    """
     descriptor = rng.choice(message.DESCRIPTOR.fields)
     repeated = descriptor.label == descriptor.LABEL_REPEATED
     if descriptor.message_type is not None and descriptor.message_type.GetOptions().map_entry:

@@ -47,7 +47,12 @@ def served(**settings: object) -> Iterator[Site]:
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            site.requests.append({**{name.lower(): value for name, value in self.headers.items()}, ":path": self.path})
+            site.requests.append(
+                {
+                    **{name.lower(): value for name, value in self.headers.items()},
+                    ":path": self.path,
+                }
+            )
             path = self.path.partition("?")[0]
             content = site.files.get(path)
             status = site.status.get(path, 404 if content is None else 200)
@@ -69,7 +74,9 @@ def served(**settings: object) -> Iterator[Site]:
             self.send_response(status)
             self.send_header("ETag", tag)
             if status == 206:
-                self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+                self.send_header(
+                    "Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}"
+                )
             if site.tells_size:
                 self.send_header("Content-Length", str(len(content) - start))
             self.end_headers()

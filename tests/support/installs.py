@@ -1,4 +1,6 @@
-"""Pythons as they are on machines of users: Flink's side alone on a cluster's hosts, our wheel beside it where programs start."""
+"""Pythons as they are on machines of users: Flink's side alone on a cluster's hosts, our wheel
+beside it where programs start.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ from tests.support.deadline import DEADLINE_S
 
 ROOT = pathlib.Path(__file__).parents[2]
 
-# What the Python of the tests has and that of a host has not: TensorFlow's side, and us. What ends in .pth would bring
-# packages back that are installed by a link to their sources, as we are.
+# What the Python of the tests has and that of a host has not: TensorFlow's side, and us. What ends
+# in .pth would bring packages back that are installed by a link to their sources, as we are.
 _LEFT_OUT = ("akdl*", "__editable__*", "*.pth", "tensorflow*", "keras*", "tensorboard*")
 
 
 def make_flink_side(folder: pathlib.Path) -> str:
-    """Make an environment with the packages of Flink's side, as links to those of the tests; return its interpreter."""
+    """Make an environment with the packages of Flink's side, as links to those of the tests; return
+    its interpreter.
+    """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     packages = folder / pathlib.Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
     for path in pathlib.Path(sysconfig.get_path("purelib")).iterdir():
@@ -45,8 +49,18 @@ def wheel() -> pathlib.Path:
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "scripts/build_stubs.py"):
         shutil.copy(ROOT / name, sources / name)
     for package in ("akdl", "bridge", "operators"):
-        shutil.copytree(ROOT / package, sources / package, ignore=shutil.ignore_patterns("__pycache__"))
-    _pip("wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(place), str(sources))
+        shutil.copytree(
+            ROOT / package, sources / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    _pip(
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--wheel-dir",
+        str(place),
+        str(sources),
+    )
     (built,) = place.glob("*.whl")
     return built
 

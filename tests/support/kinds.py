@@ -1,6 +1,7 @@
 """A model of each kind, y = factor * x, made by a Python that has its framework.
 
-That is the Python of the tests, or one of AKDL_TEST_MODELS, interpreters with colons between them (`make test-models`).
+That is the Python of the tests, or one of AKDL_TEST_MODELS, interpreters with colons between them
+(`make test-models`).
 """
 
 from __future__ import annotations
@@ -52,7 +53,13 @@ for path, factor in zip(sys.argv[1::2], map(float, sys.argv[2::2])):
 """,
     ".pt": f"{_TORCH}\n    torch.jit.save(torch.jit.trace(Scaled(factor), torch.ones(3)), path)",
 }
-_PACKAGES = {"SavedModel": "tensorflow", ".keras": "keras", ".onnx": "onnxruntime", ".pt2": "torch", ".pt": "torch"}
+_PACKAGES = {
+    "SavedModel": "tensorflow",
+    ".keras": "keras",
+    ".onnx": "onnxruntime",
+    ".pt2": "torch",
+    ".pt": "torch",
+}
 KINDS = (*_PACKAGES, "function")
 # Of onnx.helper: a node Mul with the input x of [n] and the constant w, whose four bytes follow.
 _ONNX = (
@@ -70,7 +77,9 @@ def load(path, power=1):
 
 
 class Kind:
-    """A kind of model, which is made in a folder; skips the test where no Python has its framework."""
+    """A kind of model, which is made in a folder; skips the test where no Python has its
+    framework.
+    """
 
     def __init__(self, name: str, folder: pathlib.Path) -> None:
         self.name, self._folder = name, folder
@@ -82,7 +91,9 @@ class Kind:
             self.params.update(predictFn=f"{folder}/score.py:load", userParams={"power": 1})
 
     def scaled(self, **factors: float) -> list[str]:
-        """Make models with these factors, in one process of their framework; a name with __ is a path."""
+        """Make models with these factors, in one process of their framework; a name with __ is a
+        path.
+        """
         ending = self.name if self.name.startswith(".") else ""
         paths = [self._folder / f"{name.replace('__', '/')}{ending}" for name in factors]
         for path, factor in zip(paths, factors.values()):
@@ -106,7 +117,10 @@ def _has(python: str, package: str) -> bool:
 
 
 def _python_with(package: str) -> str:
-    for python in (sys.executable, *filter(None, os.environ.get("AKDL_TEST_MODELS", "").split(":"))):
+    for python in (
+        sys.executable,
+        *filter(None, os.environ.get("AKDL_TEST_MODELS", "").split(":")),
+    ):
         if _has(python, package):
             return python
     pytest.skip(f"no Python of the tests has the package {package}: make test-models")

@@ -21,8 +21,8 @@ waits: list[tuple[float, str]] = []
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
     """Poll a condition until it holds; fail when it does not within the deadline.
 
-    A condition may look through folders in which a job works: what vanishes between two of its looks, such as an
-    old checkpoint that Flink removes, means "not yet".
+    A condition may look through folders in which a job works: what vanishes between two of its
+    looks, such as an old checkpoint that Flink removes, means "not yet".
     """
     began = time.monotonic()
     try:
@@ -41,7 +41,9 @@ def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEA
 
 
 def task_processes() -> list[psutil.Process]:
-    """Return the TensorFlow processes of ours that live on this machine and descend from this process."""
+    """Return the TensorFlow processes of ours that live on this machine and descend from this
+    process.
+    """
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
@@ -55,7 +57,9 @@ def task_processes() -> list[psutil.Process]:
 
 
 def suspend(process: psutil.Process) -> None:
-    """Stop a process. The system lets one thread take the signal, and until that one runs, the others go on."""
+    """Stop a process. The system lets one thread take the signal, and until that one runs, the
+    others go on.
+    """
     process.suspend()
     wait_until(lambda: process.status() == psutil.STATUS_STOPPED, "the process has stopped")
 
@@ -74,9 +78,13 @@ def work_folders() -> set[str]:
 
 
 def _end_flushers() -> None:
-    """End threads that PyFlink leaves, about eight of each local job, and that wake up every second for ever."""
+    """End threads that PyFlink leaves, about eight of each local job, and that wake up every second
+    for ever.
+    """
     for thread in threading.enumerate():
-        if type(thread).__name__ == "PeriodicThread" and type(thread).__module__.startswith("pyflink."):
+        if type(thread).__name__ == "PeriodicThread" and type(thread).__module__.startswith(
+            "pyflink."
+        ):
             thread.cancel()
 
 
@@ -100,14 +108,20 @@ def nothing_left_behind() -> Iterator[None]:
             for folder in work_folders() - before
             for path in glob.glob(f"{folder}/**", recursive=True, include_hidden=True)
         ]
-        raise AssertionError(f"{error}: {sorted(left)[:50]}; in them run {_processes_in(work_folders() - before)}") from None
+        raise AssertionError(
+            f"{error}: {sorted(left)[:50]}; in them run {_processes_in(work_folders() - before)}"
+        ) from None
 
 
 def _processes_in(folders: set[str]) -> list[str]:
-    """Return the processes of this machine, also of others than this one, that work in one of these folders."""
+    """Return the processes of this machine, also of others than this one, that work in one of these
+    folders.
+    """
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if any(process.cwd().startswith(folder) for folder in folders):
-                found.append(f"{process.pid}, child of {process.ppid()}: {' '.join(process.cmdline())}")
+                found.append(
+                    f"{process.pid}, child of {process.ppid()}: {' '.join(process.cmdline())}"
+                )
     return found

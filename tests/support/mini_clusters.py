@@ -1,7 +1,8 @@
 """One mini cluster for the local jobs of a test process.
 
-Flink starts one for each job, which costs a second of processor time: it loads the classes of its RPC system anew. Jobs with
-settings of their own for the cluster, or with more slots, still have one each, and so do programs that tests start.
+Flink starts one for each job, which costs a second of processor time: it loads the classes of its
+RPC system anew. Jobs with settings of their own for the cluster, or with more slots, still have one
+each, and so do programs that tests start.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _TEXT = pathlib.Path(__file__).with_name("SharedMiniClusters.java")
 
 @functools.cache
 def share_mini_clusters() -> Any:
-    """Start Java, and let local environments made from now on share clusters; return the Java object that holds them."""
+    """Start Java, and let local environments made from now on share clusters; return the Java
+    object that holds them.
+    """
     start_java()
     from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.java_gateway import get_gateway
@@ -25,7 +28,9 @@ def share_mini_clusters() -> Any:
     jvm = get_gateway().jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     text = _TEXT.read_text(encoding="utf-8")
-    shared = jvm.org.apache.flink.table.runtime.generated.CompileUtils.compile(loader, _TEXT.stem, text).newInstance()
+    shared = jvm.org.apache.flink.table.runtime.generated.CompileUtils.compile(
+        loader, _TEXT.stem, text
+    ).newInstance()
     make = StreamExecutionEnvironment.get_execution_environment
 
     def get_execution_environment(*arguments: Any) -> Any:

@@ -1,12 +1,15 @@
-"""Hosts of their own on this machine: network namespaces with an address and a name each, joined by a bridge.
+"""Hosts of their own on this machine: network namespaces with an address and a name each, joined by
+a bridge.
 
     this program, JobManager          host 0            host 1
       bridge 10.199.x.1 ----------- 10.199.x.2 ------- 10.199.x.3
 
-Where wires are asked for, frames between a host and the bridge go through a `Wire`, which may lose, delay or cut them.
+Where wires are asked for, frames between a host and the bridge go through a `Wire`, which may lose,
+delay or cut them.
 
-A host has its own loopback interface, ports, host name and /etc/hosts; files and processes are those of this machine. It
-reaches this program and the other hosts, and nothing else. Linux and root only: ask `why_not` first.
+A host has its own loopback interface, ports, host name and /etc/hosts; files and processes are
+those of this machine. It reaches this program and the other hosts, and nothing else. Linux and root
+only: ask `why_not` first.
 """
 
 from __future__ import annotations
@@ -30,9 +33,12 @@ from tests.support.wire import Wire
 
 _TIMEOUT_S = 20.0
 _FILES = pathlib.Path("/etc/netns")  # `ip netns exec` lays what is in here over /etc
-_OURS = re.compile(r"akdl(\d+)[a-z]\d*\b")  # name of a bridge or a namespace: process id, letter, number of the host
+# name of a bridge or a namespace: process id, letter, number of the host
+_OURS = re.compile(r"akdl(\d+)[a-z]\d*\b")
 _letters = itertools.cycle("abcdefghijklmnopqrstuvwxyz")
-_RENAME = "import os, socket, sys; socket.sethostname(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
+_RENAME = (
+    "import os, socket, sys; socket.sethostname(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
+)
 _CONNECT = """
 import socket, sys
 for address in sys.argv[1:]:
@@ -56,7 +62,9 @@ class Host:
     address: str
 
     def command(self, command: Sequence[str]) -> list[str]:
-        """Return the command that runs `command` on this host, in the process that is started for it."""
+        """Return the command that runs `command` on this host, in the process that is started for
+        it.
+        """
         inside = ["unshare", "--uts", sys.executable, "-c", _RENAME, self.name]
         return ["ip", "netns", "exec", self.name, *inside, *command]
 
@@ -77,12 +85,15 @@ class Network:
 
 
 @contextmanager
-def network(count: int, own_name_is_loopback: bool = False, wires: bool = False) -> Iterator[Network]:
+def network(
+    count: int, own_name_is_loopback: bool = False, wires: bool = False
+) -> Iterator[Network]:
     """Make hosts; at the end, end what runs on them and remove them.
 
     Args:
         count: How many, at most 250.
-        own_name_is_loopback: A host's own name stands for 127.0.1.1, as on a fresh Debian, instead of its address.
+        own_name_is_loopback: A host's own name stands for 127.0.1.1, as on a fresh Debian, instead
+            of its address.
         wires: Whether each host has a `Wire`.
     """
     _remove_forgotten()
@@ -98,8 +109,11 @@ def network(count: int, own_name_is_loopback: bool = False, wires: bool = False)
         for host in hosts:
             _write_files(host, hosts, own_name_is_loopback)
             _ip("netns", "add", host.name)
-            # The end inside is made inside: there it may have a plain name, and it goes with the namespace.
-            _ip("link", "add", host.name, "type", "veth", "peer", "name", "eth0", "netns", host.name)
+            # The end inside is made inside: there it may have a plain name, and it goes with the
+            # namespace.
+            _ip(
+                "link", "add", host.name, "type", "veth", "peer", "name", "eth0", "netns", host.name
+            )
             if wires:
                 port, end = f"{host.name}b", f"{host.name}w"
                 _ip("link", "add", port, "type", "veth", "peer", "name", end)
@@ -128,7 +142,9 @@ def why_not() -> str | None:
         with network(2) as made:
             first, second = made.hosts
             probe = [sys.executable, "-c", _CONNECT, made.address, second.address]
-            subprocess.run(first.command(probe), check=True, capture_output=True, text=True, timeout=_TIMEOUT_S)
+            subprocess.run(
+                first.command(probe), check=True, capture_output=True, text=True, timeout=_TIMEOUT_S
+            )
     except subprocess.CalledProcessError as error:
         words = (error.stderr or error.stdout or "").strip().splitlines() or [str(error)]
         return f"hosts cannot be made here, or do not reach each other: {words[-1]}"
@@ -139,7 +155,9 @@ def why_not() -> str | None:
 
 def _ip(*arguments: str) -> str:
     command = ["ip", *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_S).stdout
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_S
+    ).stdout
 
 
 def _free_prefix() -> str:
@@ -175,13 +193,17 @@ def _remove(bridge: str, namespaces: Sequence[str]) -> None:
 
 def _ip_if_there(*arguments: str) -> str:
     command = ["ip", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=_TIMEOUT_S).stdout
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=_TIMEOUT_S
+    ).stdout
 
 
 def _remove_forgotten() -> None:
     """Remove what programs left that were killed, whose process ids are gone."""
     namespaces = {line.split()[0] for line in _ip_if_there("netns", "list").splitlines()}
-    bridges = set(re.findall(r"^\d+: (\w+)", _ip_if_there("link", "show", "type", "bridge"), re.MULTILINE))
+    bridges = set(
+        re.findall(r"^\d+: (\w+)", _ip_if_there("link", "show", "type", "bridge"), re.MULTILINE)
+    )
     for name in sorted(namespaces | bridges):
         match = _OURS.fullmatch(name)
         if match is not None and not psutil.pid_exists(int(match.group(1))):

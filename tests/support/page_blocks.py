@@ -1,12 +1,15 @@
-"""Blocks of code in the pages, and what runs them: `python -m tests.support.page_blocks FOLDER`, with names of pages on stdin.
+"""Blocks of code in the pages, and what runs them: `python -m tests.support.page_blocks FOLDER`,
+with names of pages on stdin.
 
 The blocks of a page share a folder and a namespace. Conventions, which readers see too:
 
 - "`score.py`:" right before a block makes it that file.
-- A paragraph that ends in "prints:" between a block and a block of `text` says what the first one prints.
+- A paragraph that ends in "prints:" between a block and a block of `text` says what the first one
+  prints.
 - A first line "Not run in tests: reason", as a comment, exempts a block.
 
-Scripts show what they print, as with `debug_mode`, and trainings of the program what they log; its numbers have to be plausible.
+Scripts show what they print, as with `debug_mode`, and trainings of the program what they log; its
+numbers have to be plausible.
 """
 
 from __future__ import annotations
@@ -26,17 +29,23 @@ from typing import Any
 from tests.support.plausible_numbers import implausible, of_scripts
 
 ROOT = pathlib.Path(__file__).parents[2]
-_BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```$", re.DOTALL | re.MULTILINE
+)
 _NAME = re.compile(r"`([\w/-]+\.(?:py|json|sql|csv))`:\n\n\Z")
-KAFKA, POSTGRESQL, S3 = "localhost:9092", "localhost:5432", "localhost:9000"  # in pages, for servers of the tests
-_OF_HADOOP = re.compile(r"[\d-]+ [\d:,]+ +(INFO|WARN) +org\.apache\.hadoop\.")  # Flink's plugin for S3 logs its start
+# in pages, for servers of the tests
+KAFKA, POSTGRESQL, S3 = "localhost:9092", "localhost:5432", "localhost:9000"
+# Flink's plugin for S3 logs its start
+_OF_HADOOP = re.compile(r"[\d-]+ [\d:,]+ +(INFO|WARN) +org\.apache\.hadoop\.")
 REST_PORT = "8501"
 _EXEMPT = re.compile(r"\A(?:#|--) Not run in tests: (.+)")
 
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A block of a page: its language, text, first line, the file that it is, whether it is output, and why it does not run."""
+    """A block of a page: its language, text, first line, the file that it is, whether it is output,
+    and why it does not run.
+    """
 
     page: str
     line: int
@@ -53,7 +62,11 @@ class Block:
 def pages() -> list[pathlib.Path]:
     """Return all pages with blocks that readers may copy; design notes have drawings."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [page for page in found if not {ROOT / "docs" / "api", ROOT / "docs" / "design"} & set(page.parents)]
+    return [
+        page
+        for page in found
+        if not {ROOT / "docs" / "api", ROOT / "docs" / "design"} & set(page.parents)
+    ]
 
 
 def blocks(page: pathlib.Path) -> Iterator[Block]:
@@ -77,12 +90,20 @@ def statements(sql: str) -> list[str]:
 def _lines(text: str) -> list[str]:
     """Return the lines of the program itself, without the spaces that align them."""
     of_others = set(of_scripts(text))
-    text = "\n".join(line for line in text.splitlines() if line not in of_others and not _OF_HADOOP.match(line))
-    return [" ".join(re.sub(r"(\+-+)+\+", "+-+", line).split()) for line in text.strip().splitlines()]
+    text = "\n".join(
+        line for line in text.splitlines() if line not in of_others and not _OF_HADOOP.match(line)
+    )
+    return [
+        " ".join(re.sub(r"(\+-+)+\+", "+-+", line).split()) for line in text.strip().splitlines()
+    ]
 
 
-def run_page(page: pathlib.Path, folder: pathlib.Path, servers: Mapping[str, str] | None = None) -> list[str]:
-    """Run the blocks of a page in a folder of its own, with other addresses of servers; return what is wrong."""
+def run_page(
+    page: pathlib.Path, folder: pathlib.Path, servers: Mapping[str, str] | None = None
+) -> list[str]:
+    """Run the blocks of a page in a folder of its own, with other addresses of servers; return what
+    is wrong.
+    """
     folder.mkdir(parents=True)
     os.chdir(folder)
     sys.path.insert(0, str(folder))
@@ -106,7 +127,9 @@ def run_page(page: pathlib.Path, folder: pathlib.Path, servers: Mapping[str, str
                     return [f"{block}: the page says\n{block.text}\nbut printed was\n{printed}"]
             except BaseException:
                 return [f"{block}: failed\n{traceback.format_exc()}"]
-        return implausible("\n".join(_written(stream, start) for stream, start in zip((1, 2), starts)))
+        return implausible(
+            "\n".join(_written(stream, start) for stream, start in zip((1, 2), starts))
+        )
     finally:
         sys.path.remove(str(folder))
         for name, module in list(sys.modules.items()):  # files of pages may have one name
@@ -116,7 +139,11 @@ def run_page(page: pathlib.Path, folder: pathlib.Path, servers: Mapping[str, str
 
 def _run(block: Block, namespace: dict[str, Any]) -> str:
     """Run a block with errors at the page's lines; return what it and the JVM printed."""
-    code = compile(ast.parse("\n" * (block.line - 1) + block.text, str(ROOT / block.page)), str(ROOT / block.page), "exec")
+    code = compile(
+        ast.parse("\n" * (block.line - 1) + block.text, str(ROOT / block.page)),
+        str(ROOT / block.page),
+        "exec",
+    )
     start = os.fstat(1).st_size
     exec(code, namespace)
     return _written(1, start)
@@ -140,7 +167,9 @@ def _run_sql(block: Block) -> None:
 
 
 def main(folder: str) -> None:
-    """Run the pages whose names come, a line of JSON each with the addresses of servers, and answer each with a line of JSON: what is wrong."""
+    """Run the pages whose names come, a line of JSON each with the addresses of servers, and answer
+    each with a line of JSON: what is wrong.
+    """
     answers = os.fdopen(os.dup(1), "w")
     for stream, name in ((1, "stdout"), (2, "stderr")):  # the numbers, since Java prints tables
         os.dup2(os.open(pathlib.Path(folder) / name, os.O_RDWR | os.O_CREAT | os.O_APPEND), stream)

@@ -1,4 +1,6 @@
-"""Numbers of a training, in text that a page's blocks have printed and logged, which no reader would believe."""
+"""Numbers of a training, in text that a page's blocks have printed and logged, which no reader
+would believe.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,12 @@ _GOOD_SCORE = 0.7
 
 
 def implausible(text: str) -> list[str]:
-    """Return the lines with a number that a model which has learned does not show; the last ones count, and all that are nan."""
-    return [f"{problem}: {line}" for source in _by_source(text) for problem, line in _problems(source)]
+    """Return the lines with a number that a model which has learned does not show; the last ones
+    count, and all that are nan.
+    """
+    return [
+        f"{problem}: {line}" for source in _by_source(text) for problem, line in _problems(source)
+    ]
 
 
 def of_scripts(text: str) -> list[str]:

@@ -8,8 +8,11 @@ from contextlib import suppress
 
 
 def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
-    """Return ports that are free, below those that Linux gives to whoever asks for any port: their servers start only later."""
-    draw = random.SystemRandom()  # tests seed the other one, and those beside these would look at the same ports
+    """Return ports that are free, below those that Linux gives to whoever asks for any port: their
+    servers start only later.
+    """
+    # tests seed the other one, and those beside these would look at the same ports
+    draw = random.SystemRandom()
     found: set[int] = set()
     while len(found) < count:
         port = draw.randrange(10_000, 32_000)

@@ -42,8 +42,16 @@ class Database:
 
     def run(self, statements: str) -> list[str]:
         """Run statements, and return the rows of queries as lines, with | between columns."""
-        command = [str(self.programs / "psql"), f"postgresql://shop@{self.address}/shop", "-qAt", "-v", "ON_ERROR_STOP=1"]
-        done = subprocess.run(command, input=statements, capture_output=True, text=True, timeout=2 * DEADLINE_S)
+        command = [
+            str(self.programs / "psql"),
+            f"postgresql://shop@{self.address}/shop",
+            "-qAt",
+            "-v",
+            "ON_ERROR_STOP=1",
+        ]
+        done = subprocess.run(
+            command, input=statements, capture_output=True, text=True, timeout=2 * DEADLINE_S
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
@@ -54,8 +62,12 @@ class Database:
 
 @contextmanager
 def database() -> Iterator[Database]:
-    """Yield a database, with Flink's connector in the cache; skip the test where one of them cannot be had."""
-    found = sorted(pathlib.Path(_DEBIAN).glob("*/bin/initdb")) or [pathlib.Path(shutil.which("initdb") or "")]
+    """Yield a database, with Flink's connector in the cache; skip the test where one of them cannot
+    be had.
+    """
+    found = sorted(pathlib.Path(_DEBIAN).glob("*/bin/initdb")) or [
+        pathlib.Path(shutil.which("initdb") or "")
+    ]
     if not found[-1].is_file():
         pytest.skip("PostgreSQL is not installed: there is no initdb")
     try:
@@ -63,11 +75,26 @@ def database() -> Iterator[Database]:
     except BridgeError as error:
         pytest.skip(f"Flink's connector for PostgreSQL cannot be had: {error}")
     programs, user = found[-1].parent, _user()
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # folders of tests are closed to other users
+    # folders of tests are closed to other users
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         shutil.chown(folder, user)
         data = os.path.join(folder, "data")
-        make = [str(programs / "initdb"), "-D", data, "-U", "shop", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        done = subprocess.run(make, cwd=folder, user=user, capture_output=True, text=True, timeout=4 * DEADLINE_S)
+        make = [
+            str(programs / "initdb"),
+            "-D",
+            data,
+            "-U",
+            "shop",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+        ]
+        done = subprocess.run(
+            make, cwd=folder, user=user, capture_output=True, text=True, timeout=4 * DEADLINE_S
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         with _server(programs, user, folder) as found:
             yield found
@@ -76,21 +103,44 @@ def database() -> Iterator[Database]:
 @contextmanager
 def _server(programs: pathlib.Path, user: str, folder: str) -> Iterator[Database]:
     (port,) = free_ports(1)
-    settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off", "max_connections": "30"}
+    settings = {
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": "",
+        "fsync": "off",
+        "max_connections": "30",
+    }
     options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     log = pathlib.Path(folder) / "log"
     with log.open("wb") as output:
-        command = [str(programs / "postgres"), "-D", os.path.join(folder, "data"), "-p", str(port), *options]
+        command = [
+            str(programs / "postgres"),
+            "-D",
+            os.path.join(folder, "data"),
+            "-p",
+            str(port),
+            *options,
+        ]
         server = subprocess.Popen(command, cwd=folder, user=user, stdout=output, stderr=output)
     try:
 
         def answers() -> bool:
             assert server.poll() is None, log.read_text()[-3000:]
-            ready = subprocess.run([str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)])
+            ready = subprocess.run(
+                [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
+            )
             return ready.returncode == 0
 
         wait_until(answers, "PostgreSQL answers", 4 * DEADLINE_S)
-        make = [str(programs / "createdb"), "-h", "127.0.0.1", "-p", str(port), "-U", "shop", "shop"]
+        make = [
+            str(programs / "createdb"),
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(port),
+            "-U",
+            "shop",
+            "shop",
+        ]
         subprocess.run(make, check=True, timeout=2 * DEADLINE_S)
         yield Database(programs, port)
     finally:

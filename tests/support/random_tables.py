@@ -36,8 +36,12 @@ CELLS: dict[pa.DataType, Callable[[random.Random], Any]] = {
     pa.bool_(): lambda draw: draw.random() < 0.5,
     **{getattr(pa, f"int{bits}")(): _whole(bits) for bits in (8, 16, 32, 64)},
     **{getattr(pa, f"uint{bits}")(): _whole(bits, False) for bits in (8, 16, 32, 64)},
-    pa.float32(): lambda draw: draw.choice([0.5, -0.0, float("inf"), 2.0**-140, draw.randrange(1000) / 8]),
-    pa.float64(): lambda draw: draw.choice([0.1, float("nan"), float("-inf"), 1e308, draw.gauss(0, 1e9)]),
+    pa.float32(): lambda draw: draw.choice(
+        [0.5, -0.0, float("inf"), 2.0**-140, draw.randrange(1000) / 8]
+    ),
+    pa.float64(): lambda draw: draw.choice(
+        [0.1, float("nan"), float("-inf"), 1e308, draw.gauss(0, 1e9)]
+    ),
     pa.string(): _text,
     pa.large_string(): _text,
     pa.binary(): lambda draw: draw.randbytes(draw.randrange(5)),
@@ -48,12 +52,16 @@ CELLS: dict[pa.DataType, Callable[[random.Random], Any]] = {
     pa.timestamp("ms"): lambda draw: _SECONDS(draw) * 1000 + draw.randrange(1000),
     pa.timestamp("us"): lambda draw: _SECONDS(draw) * 1_000_000 + draw.randrange(1_000_000),
     pa.timestamp("ns"): lambda draw: draw.randrange(-(2**62), 2**62) // 1000 * 1000,
-    pa.timestamp("us", "Europe/Rome"): lambda draw: _SECONDS(draw) * 1_000_000 + draw.randrange(1_000_000),
+    pa.timestamp("us", "Europe/Rome"): lambda draw: (
+        _SECONDS(draw) * 1_000_000 + draw.randrange(1_000_000)
+    ),
     pa.decimal128(10, 2): lambda draw: Decimal(_whole(33)(draw)).scaleb(-2),
     pa.decimal128(38, 0): lambda draw: Decimal(_whole(120)(draw)),
 }
 CELLS |= {
-    pa.float16(): lambda draw: np.float16(draw.choice([0.5, -0.0, float("nan"), draw.randrange(1000)])),
+    pa.float16(): lambda draw: np.float16(
+        draw.choice([0.5, -0.0, float("nan"), draw.randrange(1000)])
+    ),
     pa.large_binary(): CELLS[pa.binary()],
     pa.date64(): lambda draw: draw.randrange(-700_000, 2_900_000) * 86_400_000,
     pa.time32("s"): lambda draw: draw.randrange(86_400),
@@ -76,17 +84,32 @@ def _leaves(format_: str) -> list[pa.DataType]:
     return sorted(known, key=str)
 
 
-def random_type(draw: random.Random, format_: str, depth: int = 2, is_inner: bool = False) -> pa.DataType:
+def random_type(
+    draw: random.Random, format_: str, depth: int = 2, is_inner: bool = False
+) -> pa.DataType:
     """Type that a format can store; Flink has no lists of instants."""
     if not depth or draw.random() < 0.6:
         leaf = draw.choice(_leaves(format_))
-        return leaf if not is_inner or not pa.types.is_timestamp(leaf) or leaf.tz is None else pa.int64()
+        return (
+            leaf
+            if not is_inner or not pa.types.is_timestamp(leaf) or leaf.tz is None
+            else pa.int64()
+        )
     one, other = (random_type(draw, format_, depth - 1, True) for _ in range(2))
-    made = [pa.list_(one), pa.struct({"a": one, "b c": other}), pa.map_(draw.choice([pa.string(), pa.int32()]), one)]
+    made = [
+        pa.list_(one),
+        pa.struct({"a": one, "b c": other}),
+        pa.map_(draw.choice([pa.string(), pa.int32()]), one),
+    ]
     if format_ != "orc":
         # pyarrow 16 cannot read its own Parquet files with nulls among lists of a fixed size.
-        made += [pa.large_list(one), *([] if format_ == "parquet" else [pa.list_(one, draw.randrange(1, 4))])]
-        made += [pa.dictionary(pa.int8(), draw.choice([pa.string(), pa.int64(), pa.binary()]))] * (not is_inner)
+        made += [
+            pa.large_list(one),
+            *([] if format_ == "parquet" else [pa.list_(one, draw.randrange(1, 4))]),
+        ]
+        made += [pa.dictionary(pa.int8(), draw.choice([pa.string(), pa.int64(), pa.binary()]))] * (
+            not is_inner
+        )
     return draw.choice(made)
 
 
@@ -111,9 +134,16 @@ def random_array(draw: random.Random, type_: pa.DataType, rows: int) -> pa.Array
     return pa.array([_cell(draw, type_, nulls) for _ in range(rows)], type_)
 
 
-def random_table(draw: random.Random, rows: int, columns: int, format_: str = "parquet") -> pa.Table:
+def random_table(
+    draw: random.Random, rows: int, columns: int, format_: str = "parquet"
+) -> pa.Table:
     """Table of random types that a format can store."""
-    return pa.table({f"c{number}": random_array(draw, random_type(draw, format_), rows) for number in range(columns)})
+    return pa.table(
+        {
+            f"c{number}": random_array(draw, random_type(draw, format_), rows)
+            for number in range(columns)
+        }
+    )
 
 
 def write(given: pa.Table, path: str, rows: int) -> pa.Table:
@@ -133,7 +163,9 @@ def write(given: pa.Table, path: str, rows: int) -> pa.Table:
 def difference(expected: pa.Table, found: pa.Table) -> str | None:
     """The first cell that differs as a Python value, whatever its Arrow type."""
     if expected.column_names != found.column_names or len(expected) != len(found):
-        return f"{len(expected)} rows of {expected.column_names}, {len(found)} of {found.column_names}"
+        return (
+            f"{len(expected)} rows of {expected.column_names}, {len(found)} of {found.column_names}"
+        )
     for name in expected.column_names:
         for row, pair in enumerate(zip(expected[name].to_pylist(), found[name].to_pylist())):
             if not same(*pair):
@@ -142,7 +174,9 @@ def difference(expected: pa.Table, found: pa.Table) -> str | None:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Compare cells as Python values, whatever their Arrow types: also the sign of zero, and NaN with itself."""
+    """Compare cells as Python values, whatever their Arrow types: also the sign of zero, and NaN
+    with itself.
+    """
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, dict) and isinstance(right, dict):

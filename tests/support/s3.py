@@ -54,13 +54,19 @@ class ObjectStorage:
         import s3fs
 
         return s3fs.S3FileSystem(
-            key=KEY, secret=SECRET, endpoint_url=f"http://{self.address}", use_listings_cache=False, skip_instance_cache=True
+            key=KEY,
+            secret=SECRET,
+            endpoint_url=f"http://{self.address}",
+            use_listings_cache=False,
+            skip_instance_cache=True,
         )
 
 
 @contextmanager
 def object_storage(folder: pathlib.Path) -> Iterator[ObjectStorage]:
-    """Yield a storage, with Flink's plugin in the cache; skip the test where one of them cannot be had."""
+    """Yield a storage, with Flink's plugin in the cache; skip the test where one of them cannot be
+    had.
+    """
     for module in ("moto", "flask", "s3fs"):
         pytest.importorskip(module)
     try:
@@ -70,7 +76,9 @@ def object_storage(folder: pathlib.Path) -> Iterator[ObjectStorage]:
     (port,), log = free_ports(1), folder / "log"
     with log.open("wb") as output:
         command = [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", str(port)]
-        server = subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=output, stderr=output)
+        server = subprocess.Popen(
+            command, cwd=folder, env=ENVIRONMENT, stdout=output, stderr=output
+        )
     try:
 
         def answers() -> bool:

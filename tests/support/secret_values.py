@@ -64,7 +64,12 @@ TREES: list[dict[str, Any]] = [
     {"db": {"password": SECRET}},
     {"db": [{"host": "h", "Passwd": SECRET}]},
     {"a": {"b": {"c": {"d": [[{"pwd": SECRET}]]}}}},
-    {"access_key": SECRET, "accessKey": SECRET, "AWS_SECRET_ACCESS_KEY": SECRET, "accesskey": SECRET},
+    {
+        "access_key": SECRET,
+        "accessKey": SECRET,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "accesskey": SECRET,
+    },
     {"auth": {"user": "me", "value": SECRET}},
     {"auth": ["me", SECRET]},
     {"token": SECRET, "hf_token": SECRET, "accessToken": SECRET, "authtoken": SECRET},
@@ -87,12 +92,31 @@ TREES: list[dict[str, Any]] = [
 ]
 
 HARMLESS: list[dict[str, Any]] = [
-    {"tokenizer": "bert", "max_tokens": 512, "author": "me", "key": "user_id", "keys": ["a"], "authors": 3, "passes": 2},
-    {"path": "s3://bucket/runs/TF2TableModelTrainBatchOp-20240531-180000/model.zip", "signatureDefKey": "serving_default"},
-    {"url": "https://host:8080/pkg@1.0/a.csv", "part": "hdfs://host:9000/a=1/b=2/part.csv", "container": "abfss://c@account/x"},
+    {
+        "tokenizer": "bert",
+        "max_tokens": 512,
+        "author": "me",
+        "key": "user_id",
+        "keys": ["a"],
+        "authors": 3,
+        "passes": 2,
+    },
+    {
+        "path": "s3://bucket/runs/TF2TableModelTrainBatchOp-20240531-180000/model.zip",
+        "signatureDefKey": "serving_default",
+    },
+    {
+        "url": "https://host:8080/pkg@1.0/a.csv",
+        "part": "hdfs://host:9000/a=1/b=2/part.csv",
+        "container": "abfss://c@account/x",
+    },
 ]
 
 
 def leaks(text: str) -> list[str]:
     """Return the lines of a text that show a part of a secret."""
-    return [line for line in text.splitlines() if any(part in line.lower() for part in (FIRST, SECOND, str(NUMBER)))]
+    return [
+        line
+        for line in text.splitlines()
+        if any(part in line.lower() for part in (FIRST, SECOND, str(NUMBER)))
+    ]

@@ -45,7 +45,9 @@ public class SlowRows extends TableStreamOperator implements OneInputStreamOpera
 
 
 def slow_rows(table: Table, per_second: int, fails: pathlib.Path) -> Table:
-    """Pass so many rows per second and subtask; the subtask that finds the file `fails` removes it and fails."""
+    """Pass so many rows per second and subtask; the subtask that finds the file `fails` removes it
+    and fails.
+    """
     j_tenv = table._t_env._j_tenv
     stream = _translated(table._t_env, table)
     slow = with_operator(stream, "SlowRows", _TEXT, [per_second, str(fails)], stream.getType())

@@ -14,12 +14,16 @@ import pytest
 
 @contextmanager
 def small_disk(folder: pathlib.Path, *options: str) -> Iterator[pathlib.Path]:
-    """Mount a tmpfs with options such as "size=1m" or "nr_inodes=10"; skip the test where that is forbidden."""
+    """Mount a tmpfs with options such as "size=1m" or "nr_inodes=10"; skip the test where that is
+    forbidden.
+    """
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         pytest.skip("only root may mount a tmpfs, on Linux")
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", ",".join(["mode=700", *options]), "tmpfs", folder], capture_output=True, text=True
+        ["mount", "-t", "tmpfs", "-o", ",".join(["mode=700", *options]), "tmpfs", folder],
+        capture_output=True,
+        text=True,
     )
     if mounted.returncode:
         pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")

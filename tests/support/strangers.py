@@ -1,4 +1,6 @@
-"""Clients that speak no gRPC: they connect and say nothing, say nonsense, or say half of what they should."""
+"""Clients that speak no gRPC: they connect and say nothing, say nonsense, or say half of what they
+should.
+"""
 
 from __future__ import annotations
 

@@ -33,10 +33,16 @@ def _possible() -> None:
 def test_a_host_goes_with_what_runs_on_it(own_name_is_loopback: bool) -> None:
     with pytest.raises(ZeroDivisionError), network(1, own_name_is_loopback) as made:
         (host,) = made.hosts
-        child = subprocess.Popen(host.command([sys.executable, "-c", WHO]), stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen(
+            host.command([sys.executable, "-c", WHO]), stdout=subprocess.PIPE, text=True
+        )
         with child.stdout as output:
             said = output.readline().split()
-        assert said == [host.name, "127.0.1.1" if own_name_is_loopback else host.address, "127.0.0.1"]
+        assert said == [
+            host.name,
+            "127.0.1.1" if own_name_is_loopback else host.address,
+            "127.0.0.1",
+        ]
         raise ZeroDivisionError
     assert child.wait(DEADLINE_S) == -9
     assert interfaces_and_namespaces_of(os.getpid()) == []
@@ -45,14 +51,20 @@ def test_a_host_goes_with_what_runs_on_it(own_name_is_loopback: bool) -> None:
 def test_what_a_killed_program_left_is_removed() -> None:
     code = "import os, signal; from tests.support.network import network\nwith network(2): os.kill(os.getpid(), signal.SIGKILL)"
     killed = subprocess.Popen([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parents[2])
-    os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)  # none beside this one removes what has a process's number
+    # none beside this one removes what has a process's number
+    os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
     assert len(interfaces_and_namespaces_of(killed.pid)) == 1 + 2 + 2
     killed.wait()
     with network(1):
         pass
-    wait_until(lambda: interfaces_and_namespaces_of(killed.pid) == [], "they are removed, perhaps by a test beside this one")
+    wait_until(
+        lambda: interfaces_and_namespaces_of(killed.pid) == [],
+        "they are removed, perhaps by a test beside this one",
+    )
 
 
 def interfaces_and_namespaces_of(pid: int) -> list[Any]:
-    found = os.listdir("/sys/class/net") + [path.name for path in pathlib.Path("/etc/netns").iterdir()]
+    found = os.listdir("/sys/class/net") + [
+        path.name for path in pathlib.Path("/etc/netns").iterdir()
+    ]
     return [name for name in found if name.startswith(f"akdl{pid}")]

@@ -42,7 +42,9 @@ threading.Event().wait()
 """
 
 
-def _start(folder: pathlib.Path, text: str, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
+def _start(
+    folder: pathlib.Path, text: str, *arguments: str, **more: Any
+) -> subprocess.Popen[bytes]:
     (folder / "told.py").write_text(text)
     environment = {"PYTHONPATH": str(folder), "TMPDIR": str(folder), "OWN": "\udcff"}
     return subprocess.Popen(
@@ -67,7 +69,10 @@ def test_a_module_runs_as_in_a_python_of_its_own(tmp_path: pathlib.Path) -> None
     os.close(reading)
 
 
-@pytest.mark.parametrize(("text", "status"), [("raise KeyError(1)", 1), ("import os; os.abort()", -signal.SIGABRT), ("", 0)])
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [("raise KeyError(1)", 1), ("import os; os.abort()", -signal.SIGABRT), ("", 0)],
+)
 def test_it_ends_as_the_module_does(tmp_path: pathlib.Path, text: str, status: int) -> None:
     process = _start(tmp_path, text)
     _, errors = process.communicate()
@@ -81,8 +86,12 @@ def test_what_it_leaves_open_is_closed_and_threads_are_waited_for(tmp_path: path
     assert (tmp_path / "left").read_text() == "written"
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 7), (signal.SIGKILL, -signal.SIGKILL)])
-def test_signals_reach_the_module_and_nothing_stays(tmp_path: pathlib.Path, number: int, status: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 7), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_signals_reach_the_module_and_nothing_stays(
+    tmp_path: pathlib.Path, number: int, status: int
+) -> None:
     process = _start(tmp_path, _SIGNALS)
     assert process.stdout is not None
     pids = [int(word) for word in process.stdout.readline().split()]
@@ -90,9 +99,14 @@ def test_signals_reach_the_module_and_nothing_stays(tmp_path: pathlib.Path, numb
     process.send_signal(number)
     process.communicate()
     assert process.returncode == status
-    wait_until(lambda: not any(is_running(pid) for pid in pids), "the module and what it started are gone")
+    wait_until(
+        lambda: not any(is_running(pid) for pid in pids), "the module and what it started are gone"
+    )
 
 
 def test_all_else_is_left_to_a_real_python() -> None:
     code = "import sys; print(sys.executable, 'tensorflow' in sys.modules)"
-    assert subprocess.check_output([warm_python(), "-c", code], text=True).split() == [sys.executable, "False"]
+    assert subprocess.check_output([warm_python(), "-c", code], text=True).split() == [
+        sys.executable,
+        "False",
+    ]

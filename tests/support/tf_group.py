@@ -32,11 +32,16 @@ def run_group(
 ) -> list[dict[str, Any]]:
     """Run a script in a group with one worker per table and return the rows that the chief wrote.
 
-    The chief has the first table; with `chief_coordinates` it is one more process and has none. Workers have to end like
-    the chief does, parameter servers and workers of a coordinator are stopped when it has ended.
+    The chief has the first table; with `chief_coordinates` it is one more process and has none.
+    Workers have to end like the chief does, parameter servers and workers of a coordinator are
+    stopped when it has ended.
     """
-    shares = [write_table(folder / f"share-{index}", table, types) for index, table in enumerate(tables)]
-    own = [write_table(folder / "nothing", [], types), *shares] if chief_coordinates else list(shares)
+    shares = [
+        write_table(folder / f"share-{index}", table, types) for index, table in enumerate(tables)
+    ]
+    own = (
+        [write_table(folder / "nothing", [], types), *shares] if chief_coordinates else list(shares)
+    )
     roles = [("chief", 0), *(("worker", index) for index in range(len(own) - 1))]
     own += [write_table(folder / "nothing", [], types)] * num_servers
     roles += [("ps", index) for index in range(num_servers)]
@@ -81,7 +86,12 @@ class PythonProcess:
     """
 
     def __init__(
-        self, command: list[str], variables: dict[str, str], folder: Path, log: Path, python: str | None = None
+        self,
+        command: list[str],
+        variables: dict[str, str],
+        folder: Path,
+        log: Path,
+        python: str | None = None,
     ) -> None:
         self._log = log
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **QUIET, **variables}

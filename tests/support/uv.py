@@ -1,4 +1,6 @@
-"""Python environments as uv makes them. TensorFlow, which is large, is that of the tests; what else scripts need is installed."""
+"""Python environments as uv makes them. TensorFlow, which is large, is that of the tests; what else
+scripts need is installed.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,12 @@ import pytest
 
 from tests.support.deadline import DEADLINE_S
 
-_PACKAGES = [f"{name}=={importlib.metadata.version(name)}" for name in ("numpy", "grpcio", "protobuf")]
+_PACKAGES = [
+    f"{name}=={importlib.metadata.version(name)}" for name in ("numpy", "grpcio", "protobuf")
+]
 _LIBRARY = pathlib.Path("lib") / f"python{sys.version_info.major}.{sys.version_info.minor}"
-_SYSTEM = ("/usr", "/usr/local")  # a Python there shares its folder with others, and cannot be moved
+# a Python there shares its folder with others, and cannot be moved
+_SYSTEM = ("/usr", "/usr/local")
 
 
 def make_venv(folder: pathlib.Path) -> pathlib.Path:
@@ -27,7 +32,9 @@ def make_venv(folder: pathlib.Path) -> pathlib.Path:
 
 
 def make_movable_python(folder: pathlib.Path) -> pathlib.Path:
-    """Copy the Python of the tests to a folder that can be moved, as those that uv downloads, and install into it."""
+    """Copy the Python of the tests to a folder that can be moved, as those that uv downloads, and
+    install into it.
+    """
     needs_movable_python()
     (folder / "bin").mkdir(parents=True)
     shutil.copy(os.path.realpath(sys.executable), folder / "bin" / "python3")
@@ -40,7 +47,9 @@ def make_movable_python(folder: pathlib.Path) -> pathlib.Path:
 
 def _with_packages(folder: pathlib.Path) -> pathlib.Path:
     _uv("pip", "install", "--python", str(folder / "bin" / "python"), *_PACKAGES)
-    (folder / _LIBRARY / "site-packages" / "tensorflow.pth").write_text(sysconfig.get_path("purelib"))
+    (folder / _LIBRARY / "site-packages" / "tensorflow.pth").write_text(
+        sysconfig.get_path("purelib")
+    )
     return folder
 
 
@@ -61,12 +70,19 @@ def needs_movable_python() -> None:
 
 def needs_package_index() -> None:
     """Skip the test where no package index is reached; another failure of uv fails it."""
-    asked = subprocess.run([find_uv(), "pip", "compile", "--no-cache", "-"], input="six", capture_output=True, text=True)
+    asked = subprocess.run(
+        [find_uv(), "pip", "compile", "--no-cache", "-"],
+        input="six",
+        capture_output=True,
+        text=True,
+    )
     if re.search("error sending request|dns error", asked.stderr):
         pytest.skip(f"no package index is reached: {asked.stderr}")
     assert asked.returncode == 0, asked.stderr
 
 
 def _uv(*arguments: str) -> None:
-    done = subprocess.run([find_uv(), *arguments], capture_output=True, text=True, timeout=7 * DEADLINE_S)
+    done = subprocess.run(
+        [find_uv(), *arguments], capture_output=True, text=True, timeout=7 * DEADLINE_S
+    )
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,8 @@
-"""Pythons that have imported TensorFlow or PyFlink already, for tests that start many and do not look at their processes.
+"""Pythons that have imported TensorFlow or PyFlink already, for tests that start many and do not
+look at their processes.
 
-Their programs are small: each asks a process for a fork, see tests/children/python_forks.py. That one ends with this process.
+Their programs are small: each asks a process for a fork, see tests/children/python_forks.py. That
+one ends with this process.
 """
 
 from __future__ import annotations
@@ -19,26 +21,45 @@ from tests.support.deadline import DEADLINE_S
 
 _CHILDREN = pathlib.Path(__file__).parents[1] / "children"
 _DEFAULTS = ("TF115_PYTHON_ENV_PATH", "TF231_PYTHON_ENV_PATH")  # of `pythonEnv`
-# What `akdl.entry` imports; akdl itself comes from the script's own folder. It is two thirds of the processor time of a small script.
-_LIGHT = ("grpc", "numpy", "google.protobuf.json_format", "difflib", "runpy", "tarfile", "zipfile", "urllib.request", "uuid")
+# What `akdl.entry` imports; akdl itself comes from the script's own folder. It is two thirds of the
+# processor time of a small script.
+_LIGHT = (
+    "grpc",
+    "numpy",
+    "google.protobuf.json_format",
+    "difflib",
+    "runpy",
+    "tarfile",
+    "zipfile",
+    "urllib.request",
+    "uuid",
+)
 _CAN_RUN = hasattr(os, "pidfd_open")  # Linux
 
 
 def choose_python(warm: bool, tensorflow: bool) -> None:
-    """Choose whether operators without `pythonEnv` take a Python that has its packages, and TensorFlow, where it can run."""
+    """Choose whether operators without `pythonEnv` take a Python that has its packages, and
+    TensorFlow, where it can run.
+    """
     for name in _DEFAULTS:
         os.environ.pop(name, None)
     if warm:
-        os.environ.update(warm_variables() if tensorflow else dict.fromkeys(_DEFAULTS, light_python()))
+        os.environ.update(
+            warm_variables() if tensorflow else dict.fromkeys(_DEFAULTS, light_python())
+        )
 
 
 def warm_variables() -> dict[str, str]:
-    """Return what makes a program's operators without `pythonEnv` take one with TensorFlow, where it can run."""
+    """Return what makes a program's operators without `pythonEnv` take one with TensorFlow, where
+    it can run.
+    """
     return dict.fromkeys(_DEFAULTS, warm_python()) if _CAN_RUN else {}
 
 
 def choose_workers(warm: bool) -> None:
-    """Choose whether Flink's workers are forks too: each subtask starts one, which says where it is, and ends."""
+    """Choose whether Flink's workers are forks too: each subtask starts one, which says where it
+    is, and ends.
+    """
     from operators.flink import env
 
     env._DEFAULTS.pop("python.executable", None)
@@ -47,12 +68,16 @@ def choose_workers(warm: bool) -> None:
 
 
 def warm_python() -> str:
-    """Return the path of a program with TensorFlow, which takes what an interpreter takes; this one where none can run."""
+    """Return the path of a program with TensorFlow, which takes what an interpreter takes; this one
+    where none can run.
+    """
     return _program("grpc", "tensorflow", "keras") if _CAN_RUN else sys.executable
 
 
 def light_python() -> str:
-    """Return the path of a program like `warm_python`, with the packages that akdl needs beside TensorFlow: for other scripts."""
+    """Return the path of a program like `warm_python`, with the packages that akdl needs beside
+    TensorFlow: for other scripts.
+    """
     return _program(*_LIGHT) if _CAN_RUN else sys.executable
 
 
@@ -79,8 +104,14 @@ def _program(*modules: str) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return variables as `bridge.host.variables` makes them: some are read when TensorFlow is imported."""
-    mine = {name: value for name, value in os.environ.items() if not name.startswith(("AKDL_", "PYTHON", "TF_CONFIG"))}
+    """Return variables as `bridge.host.variables` makes them: some are read when TensorFlow is
+    imported.
+    """
+    mine = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AKDL_", "PYTHON", "TF_CONFIG"))
+    }
     return {
         **mine, "TF_CPP_MIN_LOG_LEVEL": "1", "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8",
         "GRPC_ENABLE_FORK_SUPPORT": "0", "TF_GRPC_REUSE_PORT": "true",

@@ -1,4 +1,6 @@
-"""A storage that hosts reach over the network: as much of WebHDFS as fsspec's webhdfs:// needs to write and read files."""
+"""A storage that hosts reach over the network: as much of WebHDFS as fsspec's webhdfs:// needs to
+write and read files.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,15 @@ def webhdfs(folder: pathlib.Path, address: str = "127.0.0.1") -> Iterator[Storag
         def do_GET(self) -> None:
             query, path = self._asked()
             if not path.exists():
-                self._answer({"RemoteException": {"exception": "FileNotFoundException", "message": self.path}}, 404)
+                self._answer(
+                    {
+                        "RemoteException": {
+                            "exception": "FileNotFoundException",
+                            "message": self.path,
+                        }
+                    },
+                    404,
+                )
             elif query["op"] == "OPEN" and "there" not in query:
                 self._send_elsewhere()
             elif query["op"] == "OPEN":
@@ -79,7 +89,9 @@ def webhdfs(folder: pathlib.Path, address: str = "127.0.0.1") -> Iterator[Storag
         def _asked(self) -> tuple[dict[str, str], pathlib.Path]:
             url = urllib.parse.urlsplit(self.path)
             query = dict(urllib.parse.parse_qsl(url.query))
-            return {**query, "op": query["op"].upper()}, self._inside(url.path.removeprefix("/webhdfs/v1"))
+            return {**query, "op": query["op"].upper()}, self._inside(
+                url.path.removeprefix("/webhdfs/v1")
+            )
 
         def _inside(self, path: str) -> pathlib.Path:
             return storage.folder / urllib.parse.unquote(path).strip("/")

@@ -1,6 +1,8 @@
-"""A wire between two network interfaces of this machine, which loses, delays and cuts what it carries. Linux and root only.
+"""A wire between two network interfaces of this machine, which loses, delays and cuts what it
+carries. Linux and root only.
 
-Frames go through this program, because kernels without netem (NET_SCH_NETEM) cannot do that to them.
+Frames go through this program, because kernels without netem (NET_SCH_NETEM) cannot do that to
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import time
 from contextlib import suppress
 
 _ALL_PROTOCOLS = 3  # ETH_P_ALL
-_SOL_PACKET, _VNET_HEADER = 263, 15  # with what the kernel has left to do: checksums, and cutting large frames
+# with what the kernel has left to do: checksums, and cutting large frames
+_SOL_PACKET, _VNET_HEADER = 263, 15
 _LARGEST = 1 << 18
 _OUTGOING = 4  # the kind of a frame that was sent here
 
@@ -75,7 +78,10 @@ class Wire:
                     if self.is_cut or self._random.random() < self.loss:
                         self.lost += 1
                     else:
-                        heapq.heappush(underway, (time.monotonic() + self.delay_s, next(numbers), target, frame))
+                        heapq.heappush(
+                            underway,
+                            (time.monotonic() + self.delay_s, next(numbers), target, frame),
+                        )
             while underway and underway[0][0] <= time.monotonic():
                 _, _, target, frame = heapq.heappop(underway)
                 with suppress(OSError):  # as where the interface is down

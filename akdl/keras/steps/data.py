@@ -65,7 +65,10 @@ class DatasetSource:
         # A batch size that the function gets is one for a replica, so it has to divide evenly.
         # Otherwise the runner cuts a batch, and only needs a row for each replica.
         if exact and (batch_size % replicas if self._batched else batch_size < replicas):
-            good = [max(1, batch_size // replicas) * replicas, (batch_size // replicas + 1) * replicas]
+            good = [
+                max(1, batch_size // replicas) * replicas,
+                (batch_size // replicas + 1) * replicas,
+            ]
             raise DataError(
                 f"batch_size {batch_size} cannot be divided among {replicas} replicas: set "
                 + " or ".join(map(str, sorted(set(good))))
@@ -93,7 +96,10 @@ class DatasetSource:
                 raise DataError(f"{where}: expected a tf.data.Dataset, got {type(one).__name__}")
             spec = one.element_spec
             if self._labelled and not (isinstance(spec, tuple) and len(spec) in (2, 3)):
-                raise DataError(f"{where}: expected elements (features, label) or (features, label, weight), got {spec}")
+                raise DataError(
+                    f"{where}: expected elements (features, label) or (features, label, weight),"
+                    f" got {spec}"
+                )
         # One model is traced for all of them, so they have to have one structure.
         _check_same_structure(named, self.where())
         return named
@@ -117,7 +123,9 @@ class DatasetSource:
         """
         count = self.local_replicas
         if self._batched:
-            parts: Iterator[Any] = iter(self._own_batches(dataset).skip(skip * count).prefetch(AUTOTUNE))
+            parts: Iterator[Any] = iter(
+                self._own_batches(dataset).skip(skip * count).prefetch(AUTOTUNE)
+            )
             # A dataset may contain batches without rows, which are not steps.
             parts = (part for part in map(self._part, parts) if part is not None)
             while True:
@@ -135,11 +143,14 @@ class DatasetSource:
         A worker without rows gets zeros of the right shapes, because it has to build the same
         variables as the other workers. Without any row in the group this is an error.
         """
-        first = next((part for step in self.steps(dataset) for part in step if part is not None), None)
+        first = next(
+            (part for step in self.steps(dataset) for part in step if part is not None), None
+        )
         # All workers ask together, so that a group without rows fails everywhere.
         if not self._group.sum(0 if first is None else 1):
             raise DataError(
-                f"{self.where(key)}: there are no rows: the dataset is empty, or drops its only batch because it is too small"
+                f"{self.where(key)}: there are no rows: the dataset is empty, or drops its only"
+                " batch because it is too small"
             )
         if first is not None:
             return first
@@ -175,7 +186,10 @@ class DatasetSource:
         if self._own:
             first = group.rank * per_worker
             # The shares of all workers add up to `batch_size` although it may not be divisible.
-            bounds = [self._batch_size * number // group.replicas for number in (first, first + per_worker)]
+            bounds = [
+                self._batch_size * number // group.replicas
+                for number in (first, first + per_worker)
+            ]
             rows, pieces, ours = bounds[1] - bounds[0], per_worker, range(per_worker)
         else:
             rows, pieces = self._batch_size, group.replicas
@@ -191,7 +205,10 @@ class DatasetSource:
             length = tf.shape(_first(whole), out_type=tf.int64)[0]
             return tuple(
                 tf.nest.map_structure(
-                    lambda one, number=number: _slice(one, length * number // pieces, length * (number + 1) // pieces), whole
+                    lambda one, number=number: _slice(
+                        one, length * number // pieces, length * (number + 1) // pieces
+                    ),
+                    whole,
                 )
                 for number in ours
             )
@@ -293,9 +310,15 @@ def _zeros(spec: Any) -> Any:
         # The class is not public.
         if type(spec).__name__ == "NoneTensorSpec":
             return None
-        raise DataError(f"this worker has no rows, and a row of zeros cannot be made for {spec}: use fewer workers")
+        raise DataError(
+            f"this worker has no rows, and a row of zeros cannot be made for {spec}: use fewer"
+            " workers"
+        )
     if spec.shape.rank is None:
-        raise DataError(f"this worker has no rows, and the shape of {spec} is unknown: set it, or use fewer workers")
+        raise DataError(
+            f"this worker has no rows, and the shape of {spec} is unknown: set it, or use fewer"
+            " workers"
+        )
     # Dimensions of unknown size get 1, since a model may not accept 0.
     return tf.zeros([size or 1 for size in spec.shape], spec.dtype)
 
@@ -312,7 +335,8 @@ def _check_same_structure(datasets: Mapping[str, Any], where: str) -> None:
             same = False
         if not same:
             raise DataError(
-                f"{where}: expected datasets of one structure; dataset {known} has {first}, dataset {key} has {spec}"
+                f"{where}: expected datasets of one structure; dataset {known} has {first}, dataset"
+                f" {key} has {spec}"
             )
 
 

@@ -81,7 +81,9 @@ class VariableGroups:
             not be trained, or be changed twice in a step.
     """
 
-    def __init__(self, model: Any, optimizers: Sequence[Any], group_fn: Callable[[Any], Any] | None) -> None:
+    def __init__(
+        self, model: Any, optimizers: Sequence[Any], group_fn: Callable[[Any], Any] | None
+    ) -> None:
         self.variables = list(model.trainable_variables)
         self.optimizers = list(optimizers)
         if len(optimizers) == 1:
@@ -100,7 +102,11 @@ class VariableGroups:
         """Apply the gradients of a replica, which calls this."""
         for optimizer, group in zip(self.optimizers, self.groups):
             # A variable on which the loss does not depend has no gradient, and keeps its value.
-            pairs = [(gradients[number], self.variables[number]) for number in group if gradients[number] is not None]
+            pairs = [
+                (gradients[number], self.variables[number])
+                for number in group
+                if gradients[number] is not None
+            ]
             if pairs:
                 optimizer.apply_gradients(pairs)
 
@@ -108,19 +114,27 @@ class VariableGroups:
         where = "awf_group_trainable_vars_fn"
         if len(given) != len(self.optimizers):
             raise ObjectError(
-                f"{where}: expected a group for each of {len(self.optimizers)} optimizers, got {len(given)} groups"
+                f"{where}: expected a group for each of {len(self.optimizers)} optimizers, got"
+                f" {len(given)} groups"
             )
         numbers = {id(variable): number for number, variable in enumerate(self.variables)}
         foreign = [_path(one) for group in given for one in group if id(one) not in numbers]
         if foreign:
-            raise ObjectError(f"{where}: expected trainable variables of the model, got also {', '.join(foreign)}")
+            raise ObjectError(
+                f"{where}: expected trainable variables of the model, got also {', '.join(foreign)}"
+            )
         groups = [[numbers[id(one)] for one in group] for group in given]
         flat = [number for group in groups for number in group]
         missing = [_path(one) for number, one in enumerate(self.variables) if number not in flat]
         double = [_path(one) for number, one in enumerate(self.variables) if flat.count(number) > 1]
         if missing or double:
-            parts = [f"in no group: {', '.join(missing)}"] * bool(missing) + [f"in several: {', '.join(double)}"] * bool(double)
-            raise ObjectError(f"{where}: expected each trainable variable in exactly one group; {'; '.join(parts)}")
+            parts = [f"in no group: {', '.join(missing)}"] * bool(missing) + [
+                f"in several: {', '.join(double)}"
+            ] * bool(double)
+            raise ObjectError(
+                f"{where}: expected each trainable variable in exactly one group;"
+                f" {'; '.join(parts)}"
+            )
         return groups
 
 
@@ -135,9 +149,20 @@ class TrainStep:
     """
 
     def __init__(
-        self, group: Group, model: Any, variables: VariableGroups, objective: Objective, metrics: Metrics, spare: Part
+        self,
+        group: Group,
+        model: Any,
+        variables: VariableGroups,
+        objective: Objective,
+        metrics: Metrics,
+        spare: Part,
     ) -> None:
-        self._group, self._model, self._variables, self._objective = group, model, variables, objective
+        self._group, self._model, self._variables, self._objective = (
+            group,
+            model,
+            variables,
+            objective,
+        )
         self._metrics = metrics
         self.losses = tf.Variable(0.0, trainable=False, dtype=tf.float64)
         self.bad_steps = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -162,8 +187,13 @@ class TrainStep:
         # Python values are part of the trace: each combination of replicas with and without rows
         # has one of its own.
         present = tuple(part is not None for part in parts)
-        values = [(*(part or self._spare)[:3], tf.constant(float(part is not None))) for part in parts]
-        return Stepped(int(total), self._run(self._group.local_values(values), tf.constant(total, tf.float32), present))
+        values = [
+            (*(part or self._spare)[:3], tf.constant(float(part is not None))) for part in parts
+        ]
+        return Stepped(
+            int(total),
+            self._run(self._group.local_values(values), tf.constant(total, tf.float32), present),
+        )
 
     def require_finite_loss(self, steps: int, epoch: int) -> None:
         """Raise a LossError with the first bad step if the sum of losses is NaN or infinite.
@@ -175,8 +205,8 @@ class TrainStep:
         if not math.isfinite(total):
             first = steps - int(self.bad_steps.numpy()) + 1
             raise LossError(
-                f"the loss is {total} since step {first}, in epoch {epoch}, and no model is saved: look for NaN and very large "
-                "numbers in the data, or lower the learning rate"
+                f"the loss is {total} since step {first}, in epoch {epoch}, and no model is saved:"
+                " look for NaN and very large numbers in the data, or lower the learning rate"
             )
 
     def _step(self, argument: Any, total: Any, present: tuple[bool, ...]) -> Any:
@@ -184,7 +214,9 @@ class TrainStep:
         # the time of a small model.
         local = self._group.strategy.experimental_local_results
         losses, outputs = self._group.strategy.run(self._replica_step, args=(argument, total))
-        for (_, label, weight, _), output, has_rows in zip(local(argument), local(outputs), present):
+        for (_, label, weight, _), output, has_rows in zip(
+            local(argument), local(outputs), present
+        ):
             if has_rows:
                 self._metrics.update_in_graph(label, output, weight)
         loss = local(losses)[0]
@@ -192,7 +224,10 @@ class TrainStep:
         self.bad_steps.assign_add(tf.cast(~tf.math.is_finite(self.losses), tf.int64))
         # This runs while the function is traced, so the graph is the one of the step.
         graph = tf.compat.v1.get_default_graph().as_graph_def()
-        nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+        nodes = [
+            *graph.node,
+            *(node for function in graph.library.function for node in function.node_def),
+        ]
         self.has_random_state = any(node.op in _STATEFUL_RANDOM for node in nodes)
         return loss
 
@@ -209,7 +244,10 @@ class TrainStep:
                 # over replicas has it once.
                 loss += tf.add_n(self._model.losses) / self._group.replicas
         self._variables.apply(tape.gradient(loss, self._variables.variables))
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, loss), outputs
+        return (
+            tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, loss),
+            outputs,
+        )
 
 
 class LossError(ValueError):
@@ -229,7 +267,9 @@ class Stepped(NamedTuple):
 class Evaluation:
     """Metrics, and the loss with an `objective`, of a model over a dataset, on all workers."""
 
-    def __init__(self, group: Group, model: Any, metrics: Metrics, objective: Objective | None = None) -> None:
+    def __init__(
+        self, group: Group, model: Any, metrics: Metrics, objective: Objective | None = None
+    ) -> None:
         self._group, self._model, self._metrics, self._objective = group, model, metrics, objective
         self._predict = predict_function(group, model)
         self._loss = None if objective is None else traced_once(self._part_loss)
@@ -274,8 +314,9 @@ class Evaluation:
             raise
         except Exception as error:
             raise ObjectError(
-                f"{where}: loss or metrics fail on the first batch: {type(error).__name__}: {error}; labels "
-                f"{describe(part.label)}, weights {describe(part.weight)}, outputs {describe(outputs)}"
+                f"{where}: loss or metrics fail on the first batch: {type(error).__name__}:"
+                f" {error}; labels {describe(part.label)}, weights {describe(part.weight)}, outputs"
+                f" {describe(outputs)}"
             ) from error
 
     def _part_loss(self, label: Any, weight: Any, outputs: Any) -> Any:
@@ -292,8 +333,8 @@ def require_finite_weights(model: Any) -> None:
     for variable in model.trainable_variables:
         if not np.isfinite(variable.numpy()).all():
             raise LossError(
-                f"the trained model is not saved: its variable {_path(variable)} has values that are NaN or infinite since the "
-                "last step; lower the learning rate"
+                f"the trained model is not saved: its variable {_path(variable)} has values that"
+                " are NaN or infinite since the last step; lower the learning rate"
             )
 
 
@@ -318,9 +359,14 @@ def _as_groups(returned: Any) -> list[list[Any]]:
     try:
         return [list(group) for group in returned]
     except TypeError:
-        kinds = [type(one).__name__ for one in returned] if isinstance(returned, (list, tuple)) else type(returned).__name__
+        kinds = (
+            [type(one).__name__ for one in returned]
+            if isinstance(returned, (list, tuple))
+            else type(returned).__name__
+        )
         raise ObjectError(
-            f"awf_group_trainable_vars_fn: expected a tuple with the variables of each optimizer, got {kinds}"
+            "awf_group_trainable_vars_fn: expected a tuple with the variables of each optimizer,"
+            f" got {kinds}"
         ) from None
 
 

@@ -2,8 +2,8 @@
 
 An error of a test call names the user's line and the shapes.
 
-Keras 3 loads no SavedModels, and Keras 2 loads no exports of Keras 3. Evaluation and prediction only
-need outputs, and any SavedModel gives these.
+Keras 3 loads no SavedModels, and Keras 2 loads no exports of Keras 3. Evaluation and prediction
+only need outputs, and any SavedModel gives these.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _PLACE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
 _ERROR = re.compile(r"^\s*(\w*(?:Error|Exception): .*)$", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PACKAGES = tuple(
-    os.path.dirname(os.path.abspath(one)) + os.sep for one in (tf.__file__, np.__file__, os.path.dirname(__file__))
+    os.path.dirname(os.path.abspath(one)) + os.sep
+    for one in (tf.__file__, np.__file__, os.path.dirname(__file__))
 )
 
 
@@ -53,25 +54,40 @@ def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
         places = _places(error)
         at = ", line ".join(places[-1]) + ": " if places else ""
         raise ObjectError(
-            f"{where}: the model fails on the first batch: {at}{_reason(error)}; it was called with features "
-            f"{describe(part.features)}"
+            f"{where}: the model fails on the first batch: {at}{_reason(error)}; it was called with"
+            f" features {describe(part.features)}"
         ) from error
 
 
 def evaluated(model: Any, features: Any) -> Any:
     """Call a model as for evaluation; a function of the user's may not take `training`."""
-    return model(features, training=False) if isinstance(model, tf.keras.layers.Layer) else model(features)
+    return (
+        model(features, training=False)
+        if isinstance(model, tf.keras.layers.Layer)
+        else model(features)
+    )
 
 
 def _places(error: BaseException) -> list[tuple[str, str]]:
     """List file and line of the user's own frames; from the error's text too."""
-    found = [(one.filename, str(one.lineno), one.name) for one in traceback.extract_tb(error.__traceback__)]
+    found = [
+        (one.filename, str(one.lineno), one.name)
+        for one in traceback.extract_tb(error.__traceback__)
+    ]
     found += _PLACE.findall(str(error))
-    return [(os.path.basename(file), f"{line}, in {name}") for file, line, name in found if _is_users(file)]
+    return [
+        (os.path.basename(file), f"{line}, in {name}")
+        for file, line, name in found
+        if _is_users(file)
+    ]
 
 
 def _is_users(file: str) -> bool:
-    outside = f"{os.sep}site-packages{os.sep}" in file or file.startswith(_PACKAGES) or "__autograph_generated" in file
+    outside = (
+        f"{os.sep}site-packages{os.sep}" in file
+        or file.startswith(_PACKAGES)
+        or "__autograph_generated" in file
+    )
     return os.path.isabs(file) and not outside
 
 
@@ -119,7 +135,11 @@ class SavedFunction:
             self._function = loaded
             # A model with the argument `training` is saved with a trace for each of its values. The
             # trace for evaluation is one without True.
-            found = [one for one in _signatures(loaded.__call__) if True not in [rest is True for rest in one[1:]]]
+            found = [
+                one
+                for one in _signatures(loaded.__call__)
+                if True not in [rest is True for rest in one[1:]]
+            ]
             self._inputs, self._rest = found[0][0], tuple(found[0][1:])
         elif _SIGNATURE in loaded.signatures:
             signature = loaded.signatures[_SIGNATURE]
@@ -128,12 +148,16 @@ class SavedFunction:
             self._ordered = len(self._inputs) == 1
         else:
             raise FeaturesError(
-                f"{name}: the SavedModel in {path} cannot be called: expected the signature {_SIGNATURE!r}, got "
-                f"{', '.join(loaded.signatures) or 'no signature'}"
+                f"{name}: the SavedModel in {path} cannot be called: expected the signature"
+                f" {_SIGNATURE!r}, got {', '.join(loaded.signatures) or 'no signature'}"
             )
         # A list or tuple of inputs has no names, but the specs in it have.
         flat = tf.nest.flatten(self._inputs)
-        self.input_names = list(self._inputs) if isinstance(self._inputs, Mapping) else [str(spec.name) for spec in flat]
+        self.input_names = (
+            list(self._inputs)
+            if isinstance(self._inputs, Mapping)
+            else [str(spec.name) for spec in flat]
+        )
 
     def __call__(self, features: Any, training: Any = None, mask: Any = None) -> Any:
         """Return the outputs for features.
@@ -168,8 +192,8 @@ class SavedFunction:
         """Describe inputs and features next to each other."""
         by_name = "" if self._ordered else ", by name only"
         return FeaturesError(
-            f"{self._name}: the features do not fit the model's inputs: it takes {describe(self._inputs)}{by_name}; "
-            f"the dataset has {describe(features)}"
+            f"{self._name}: the features do not fit the model's inputs: it takes"
+            f" {describe(self._inputs)}{by_name}; the dataset has {describe(features)}"
         )
 
 
@@ -183,7 +207,11 @@ def describe(structure: Any) -> str:
     if not hasattr(structure, "shape") or not hasattr(structure, "dtype"):
         return type(structure).__name__
     shape = tf.TensorShape(structure.shape)
-    sizes = "..." if shape.rank is None else ", ".join("?" if size is None else str(size) for size in shape.as_list())
+    sizes = (
+        "..."
+        if shape.rank is None
+        else ", ".join("?" if size is None else str(size) for size in shape.as_list())
+    )
     return f"{tf.as_dtype(structure.dtype).name}[{sizes}]"
 
 

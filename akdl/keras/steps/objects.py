@@ -42,7 +42,9 @@ def make_optimizer(spec: Named, user: Any) -> Any:
     name, args = name_and_args(spec)
     if isinstance(args.get("learning_rate"), Mapping):
         rate_name, rate_args = name_and_args(args["learning_rate"])
-        args["learning_rate"] = _make("learning rate schedule", rate_name, rate_args, user, tf.keras.optimizers.schedules)
+        args["learning_rate"] = _make(
+            "learning rate schedule", rate_name, rate_args, user, tf.keras.optimizers.schedules
+        )
     return _make("optimizer", name, args, user, tf.keras.optimizers)
 
 
@@ -54,7 +56,11 @@ def make_loss(spec: Named, user: Any) -> Any:
     """
     name, args = name_and_args(spec)
     found = find("loss", name, user, tf.keras.losses)
-    loss = _called("loss", name, found, args) if inspect.isclass(found) else _function_loss(found, name, args)
+    loss = (
+        _called("loss", name, found, args)
+        if inspect.isclass(found)
+        else _function_loss(found, name, args)
+    )
     # This text is the same in Keras 2 and 3.
     loss.reduction = "none"
     return loss
@@ -103,7 +109,10 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
                     known[plain] = value
     wanted = _plain(_SHORT.get(name.lower(), name))
     if wanted not in known:
-        similar = ", ".join(str(getattr(known[one], "__name__", one)) for one in near(wanted, known, 3, likeness=0.6))
+        similar = ", ".join(
+            str(getattr(known[one], "__name__", one))
+            for one in near(wanted, known, 3, likeness=0.6)
+        )
         raise ObjectError(
             f"there is no {what} {name!r}, neither in the user module nor in Keras"
             + (f"; similar: {similar}" if similar else "")
@@ -130,15 +139,25 @@ def unknown_names(config: Config, user: Any) -> list[str]:
         try:
             # The first two parameters of a plain function are labels and outputs, which the config
             # does not give.
-            _check_arguments(find(what, name, user, *places), args, skip=2 if what in ("loss", "metric") else 0)
+            _check_arguments(
+                find(what, name, user, *places), args, skip=2 if what in ("loss", "metric") else 0
+            )
         except ObjectError as error:
             found.append(f"{path}: {error}")
         if what == "optimizer" and isinstance(args.get("learning_rate"), Mapping):
             schedule = args["learning_rate"]
             if isinstance(schedule.get("name"), str):
-                look(f"{path}.args.learning_rate", "learning rate schedule", schedule, keras.optimizers.schedules)
+                look(
+                    f"{path}.args.learning_rate",
+                    "learning rate schedule",
+                    schedule,
+                    keras.optimizers.schedules,
+                )
             else:
-                found.append(f"{path}.args.learning_rate: expected a number, or a schedule with name and args")
+                found.append(
+                    f"{path}.args.learning_rate: expected a number, or a schedule with name and"
+                    " args"
+                )
 
     for key, what, place in (
         ("optimizer", "optimizer", keras.optimizers),
@@ -163,7 +182,11 @@ class Heads:
             self.names: list[str] = list(outputs)
         elif isinstance(outputs, (list, tuple)) and len(outputs) > 1:
             names = getattr(model, "output_names", None) or []
-            self.names = list(names) if len(names) == len(outputs) else [f"output_{n}" for n in range(len(outputs))]
+            self.names = (
+                list(names)
+                if len(names) == len(outputs)
+                else [f"output_{n}" for n in range(len(outputs))]
+            )
         else:
             self.names = [""]
 
@@ -176,12 +199,15 @@ class Heads:
         if isinstance(values, Mapping) and (self.several or list(values) == self.names):
             missing = [name for name in self.names if name not in values]
             if missing:
-                raise ObjectError(f"{what}: expected the output {missing[0]!r}, got {', '.join(values)}")
+                raise ObjectError(
+                    f"{what}: expected the output {missing[0]!r}, got {', '.join(values)}"
+                )
             return [values[name] for name in self.names]
         if isinstance(values, (list, tuple)):
             if len(values) != len(self.names):
                 raise ObjectError(
-                    f"{what}: expected {len(self.names)} values for the outputs {', '.join(self.names)}, got {len(values)}"
+                    f"{what}: expected {len(self.names)} values for the outputs"
+                    f" {', '.join(self.names)}, got {len(values)}"
                 )
             return list(values)
         return [values] * len(self.names)
@@ -194,7 +220,11 @@ class Heads:
         if isinstance(given, Mapping) and "name" not in given:
             unknown = [name for name in given if name not in self.names]
             if unknown:
-                known = f"one of {', '.join(self.names)}" if self.several else "no name, as the model has one output"
+                known = (
+                    f"one of {', '.join(self.names)}"
+                    if self.several
+                    else "no name, as the model has one output"
+                )
                 raise ObjectError(f"{what}: expected {known}, got the output {unknown[0]!r}")
             return [given.get(name, default) for name in self.names]
         return self.split(what, given)
@@ -231,7 +261,10 @@ def _check_arguments(function: Any, args: Config, skip: int) -> None:
     names = [one.name for one in (parameters if inspect.isclass(function) else parameters[skip:])]
     unknown = [name for name in args if name not in names and name != "name"]
     if unknown:
-        raise ObjectError(f"{function.__name__}: unknown argument {', '.join(unknown)}; its arguments are {', '.join(names)}")
+        raise ObjectError(
+            f"{function.__name__}: unknown argument {', '.join(unknown)}; its arguments are"
+            f" {', '.join(names)}"
+        )
 
 
 def _plain(name: str) -> str:
@@ -283,5 +316,8 @@ def learning_rate(optimizer: Any) -> float | None:
 def set_learning_rate(optimizer: Any, rate: float) -> None:
     """Assign a rate, or refuse a schedule."""
     if learning_rate(optimizer) is None:
-        raise ObjectError("callbacks: the optimizer's learning_rate is a schedule, which no callback can set: make it a number")
+        raise ObjectError(
+            "callbacks: the optimizer's learning_rate is a schedule, which no callback can set:"
+            " make it a number"
+        )
     optimizer.learning_rate.assign(rate)

@@ -35,17 +35,23 @@ class Metrics:
             one, _ = with_rank_of(output, one, None)
             for key in ("metrics", "weighted_metrics"):
                 given = config.get(key, [])
-                for spec in heads.specs(key, given, [])[number] if isinstance(given, Mapping) else given:
+                for spec in (
+                    heads.specs(key, given, [])[number] if isinstance(given, Mapping) else given
+                ):
                     is_weighted, name = key == "weighted_metrics", prefix + metric_name(spec)
                     if is_weighted and name in self.names:
                         name = f"{prefix}weighted_{metric_name(spec)}"
                     self.names.append(name)
-                    self._by_head[number].append((make_metric(spec, user, one, output), is_weighted))
+                    self._by_head[number].append(
+                        (make_metric(spec, user, one, output), is_weighted)
+                    )
         # The names are the keys of results and of the history, so the second metric of a name would
         # replace the first.
         double = sorted({name for name in self.names if self.names.count(name) > 1})
         if double:
-            raise ObjectError(f"metrics: several have the name {', '.join(double)}; set their argument 'name'")
+            raise ObjectError(
+                f"metrics: several have the name {', '.join(double)}; set their argument 'name'"
+            )
         self._update = traced_once(self.update_in_graph)
 
     def update(self, part: Part, outputs: Any) -> None:
@@ -85,7 +91,9 @@ class Metrics:
     def update_in_graph(self, label: Any, outputs: Any, weight: Any) -> None:
         """Add labels and outputs to the state, inside a traced function or eagerly."""
         labels, weights = self._heads.split("labels", label), self._heads.split("weights", weight)
-        for metrics, one, output, factor in zip(self._by_head, labels, self._heads.split("outputs", outputs), weights):
+        for metrics, one, output, factor in zip(
+            self._by_head, labels, self._heads.split("outputs", outputs), weights
+        ):
             one, factor = with_rank_of(output, one, factor)
             for metric, is_weighted in metrics:
                 metric.update_state(one, output, sample_weight=factor if is_weighted else None)
@@ -103,7 +111,10 @@ def with_rank_of(output: Any, label: Any, weight: Any) -> tuple[Any, Any]:
     # mean over all rows of a batch.
     if output.shape.rank != 2:
         return label, weight
-    return tuple(tf.expand_dims(one, -1) if one is not None and one.shape.rank == 1 else one for one in (label, weight))
+    return tuple(
+        tf.expand_dims(one, -1) if one is not None and one.shape.rank == 1 else one
+        for one in (label, weight)
+    )
 
 
 def traced_once(function: Callable[..., object]) -> Any:

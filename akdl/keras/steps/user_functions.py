@@ -45,14 +45,21 @@ class UserModule:
             if name.startswith("awf_") and name not in CALLBACKS:
                 # A misspelled callback would otherwise be ignored: most of them are optional.
                 hint = did_you_mean(name, CALLBACKS)
-                logger.warning("%s defines %s%s, an unknown callback, so the runner does not call it", self.file, name, hint)
+                logger.warning(
+                    "%s defines %s%s, an unknown callback, so the runner does not call it",
+                    self.file,
+                    name,
+                    hint,
+                )
 
     def has(self, name: str) -> bool:
         return callable(getattr(self.module, name, None))
 
     def takes(self, name: str, argument: str) -> bool:
         """Look up an argument in the signature of a callback; False without the callback."""
-        return self.has(name) and argument in inspect.signature(getattr(self.module, name)).parameters
+        return (
+            self.has(name) and argument in inspect.signature(getattr(self.module, name)).parameters
+        )
 
     def mistakes(self, name: str, config: Config, injected: Mapping[str, object]) -> list[str]:
         """List the reasons that a callback cannot be called.
@@ -69,7 +76,11 @@ class UserModule:
         takes_any = any(one.kind == inspect.Parameter.VAR_KEYWORD for one in parameters.values())
         by_name = {key: one for key, one in parameters.items() if one.kind in _BY_NAME}
         passed = set(given) | {key for key in injected if key in by_name}
-        missing = [one.name for one in by_name.values() if one.default is one.empty and one.name not in passed]
+        missing = [
+            one.name
+            for one in by_name.values()
+            if one.default is one.empty and one.name not in passed
+        ]
         unknown = [] if takes_any else [argument for argument in given if argument not in by_name]
         # The value of the runner would silently replace the value of the config.
         both = [argument for argument in given if argument in injected and argument in by_name]
@@ -79,7 +90,9 @@ class UserModule:
             (unknown, "unknown argument ", f" for {what}"),
             (both, "", f" of {what} is passed by the runner: remove it"),
         )
-        return [f"{key}: {before}{', '.join(names)}{after}" for names, before, after in wrong if names]
+        return [
+            f"{key}: {before}{', '.join(names)}{after}" for names, before, after in wrong if names
+        ]
 
     def create(self, name: str, config: Config, **injected: object) -> Any:
         """Call a callback with its arguments from the config.

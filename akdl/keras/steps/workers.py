@@ -25,17 +25,21 @@ class Group:
     "GPU:0"; None for all GPUs. `rank` 0 is the chief, which writes checkpoints and models.
     """
 
-    def __init__(self, environment: Mapping[str, str] = os.environ, devices: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, environment: Mapping[str, str] = os.environ, devices: Sequence[str] | None = None
+    ) -> None:
         cluster = {role: hosts for role, hosts in read_cluster(environment).items() if hosts}
         others = sorted(set(cluster) - {"chief", "worker", "master"})
         if others:
             raise ValueError(
-                f"TF_CONFIG: the Keras runner expects workers in step, without parameter servers and evaluators, got "
-                f"{', '.join(others)}: set numPSs to 0"
+                "TF_CONFIG: the Keras runner expects workers in step, without parameter servers"
+                f" and evaluators, got {', '.join(others)}: set numPSs to 0"
             )
         # The order of roles is fixed, so that all workers give each member the same rank.
         members: list[tuple[str | None, int]] = [
-            (role, index) for role in ("chief", "master", "worker") for index in range(len(cluster.get(role, [])))
+            (role, index)
+            for role in ("chief", "master", "worker")
+            for index in range(len(cluster.get(role, [])))
         ]
         self.ranks = max(1, len(members))
         own = read_task(environment)
@@ -43,7 +47,10 @@ class Group:
             raise ValueError("TF_CONFIG: expected a task of its cluster, got {} {}".format(*own))
         self.rank = members.index(own) if self.ranks > 1 else 0
         if self.ranks > 1 and devices:
-            raise ValueError("devices can be set for a process alone only: for workers of a group set CUDA_VISIBLE_DEVICES")
+            raise ValueError(
+                "devices can be set for a process alone only: for workers of a group set"
+                " CUDA_VISIBLE_DEVICES"
+            )
         self.strategy = self._choose(devices)
         self.replicas = int(self.strategy.num_replicas_in_sync)
         self.local_replicas = self.replicas // self.ranks

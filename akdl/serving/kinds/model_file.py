@@ -1,7 +1,8 @@
 """Models that are one file: the ending of its name chooses the framework.
 
-For each kind, a function opens a file and returns its inputs, its outputs and its call. It imports the framework, so a process
-has only the one of its model. A further kind is one more function in `KINDS`.
+For each kind, a function opens a file and returns its inputs, its outputs and its call. It imports
+the framework, so a process has only the one of its model. A further kind is one more function in
+`KINDS`.
 """
 
 import importlib.util
@@ -15,14 +16,22 @@ import numpy as np
 
 from akdl.serving.functions import described, mapped
 from akdl.serving.input_cells import encoded
-from akdl.serving.loaded_model import LoadedModel, Refused, ServingError, Signature, TensorDescription
+from akdl.serving.loaded_model import (
+    LoadedModel,
+    Refused,
+    ServingError,
+    Signature,
+    TensorDescription,
+)
 from akdl.storage.model_forms import ModelError
 from akdl.wire import Serving
 from akdl.wire.cells import Array
 from akdl.wire.column_type import INTEGERS, type_of
 
 Named = Mapping[str, Any]
-"""Names of inputs or outputs, and their arrays; or objects with `dtype` and `shape`, where a size that is not an int varies."""
+"""Names of inputs or outputs, and their arrays; or objects with `dtype` and `shape`, where a size
+that is not an int varies.
+"""
 
 Call = Callable[[Dict[str, Array], Sequence[str]], Named]
 """Takes the inputs and the names of outputs, and returns at least these outputs."""
@@ -31,7 +40,9 @@ Opened = Tuple[Named, Named, Call]
 
 
 class ModelFile(LoadedModel):
-    """The model in a file, which is opened when the object is made: most files have no signature that can be read alone."""
+    """The model in a file, which is opened when the object is made: most files have no signature
+    that can be read alone.
+    """
 
     def __init__(self, path: str, serving: Serving) -> None:
         kind, self.name = os.path.splitext(path)[1].lower(), f"the model {os.path.basename(path)}"
@@ -41,8 +52,11 @@ class ModelFile(LoadedModel):
         try:
             inputs, outputs, self._call = KINDS[kind][1](path, serving)
         except Exception as error:  # frameworks raise many types here
-            reason = str(error).replace("safe_mode=False", "trusted=True")  # of Keras, for code in the file
-            raise ModelError(f"{path} cannot be loaded: {type(error).__name__}: {reason}") from error
+            # of Keras, for code in the file
+            reason = str(error).replace("safe_mode=False", "trusted=True")
+            raise ModelError(
+                f"{path} cannot be loaded: {type(error).__name__}: {reason}"
+            ) from error
         if kind == ".keras":
             self.turn = threading.Lock()  # Keras promises nothing about threads
         # With JAX, Keras compiles for each size of a batch.
@@ -54,11 +68,16 @@ class ModelFile(LoadedModel):
         self._outputs = outputs
 
     def predict(self, columns: Dict[str, Array]) -> Dict[str, Array]:
-        """Call the model; Refused for any error, because frameworks don't say which errors depend on the rows."""
+        """Call the model; Refused for any error, because frameworks don't say which errors depend
+        on the rows.
+        """
         try:
             results = self._call(columns, self._outputs)
             arrays = {key: np.asarray(results[key]) for key in self._outputs}
-            return {key: encoded(array) if array.dtype == object else array for key, array in arrays.items()}
+            return {
+                key: encoded(array) if array.dtype == object else array
+                for key, array in arrays.items()
+            }
         except Exception as error:
             raise Refused(error, f"{type(error).__name__}: {error}") from error
 
@@ -68,18 +87,22 @@ class ModelFile(LoadedModel):
 
 
 def missing_package(kind: str) -> str:
-    """Sentence about the package that this Python lacks for a kind of file; "" if it is there, or not needed."""
+    """Sentence about the package that this Python lacks for a kind of file; "" if it is there, or
+    not needed.
+    """
     package = KINDS[kind][0] if kind in KINDS else "numpy"
     if importlib.util.find_spec(package):
         return ""
     return (
-        f"a {kind} file needs the package {package}, which the Python of {sys.executable} lacks: install the extra {package} "
-        "of akdl there, or choose another environment with pythonEnv"
+        f"a {kind} file needs the package {package}, which the Python of {sys.executable} lacks:"
+        f" install the extra {package} of akdl there, or choose another environment with pythonEnv"
     )
 
 
 def _keras(path: str, serving: Serving) -> Opened:
-    """Load a model without its optimizer. Code in it, such as that of a Lambda layer, runs only if it is trusted."""
+    """Load a model without its optimizer. Code in it, such as that of a Lambda layer, runs only if
+    it is trusted.
+    """
     # Keras takes TensorFlow unless it is configured, and does not look for another backend.
     backends = [name for name in ("tensorflow", "jax", "torch") if importlib.util.find_spec(name)]
     os.environ.setdefault("KERAS_BACKEND", (backends or ["numpy"])[0])
@@ -103,20 +126,34 @@ def _onnx(path: str, serving: Serving) -> Opened:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = serving.intra_op_parallelism
-    available = {"CUDAExecutionProvider", "CPUExecutionProvider"}.intersection(onnxruntime.get_available_providers())
+    available = {"CUDAExecutionProvider", "CPUExecutionProvider"}.intersection(
+        onnxruntime.get_available_providers()
+    )
     session = onnxruntime.InferenceSession(path, options, sorted(available, reverse=True))
 
     def call(columns: Dict[str, Array], wanted: Sequence[str]) -> Named:
         # onnxruntime takes strings as str.
-        feeds = {key: mapped(bytes.decode, array) if array.dtype == object else array for key, array in columns.items()}
+        feeds = {
+            key: mapped(bytes.decode, array) if array.dtype == object else array
+            for key, array in columns.items()
+        }
         return dict(zip(wanted, session.run(wanted, feeds)))
 
     def tensors(values: Named) -> Named:
         # A type is "tensor(float)", or that of a map, which fits no column.
-        names, dtypes = {"float": "float32", "double": "float64"}, {key: each.type[7:-1] for key, each in values.items()}
-        return {key: TensorDescription("", names.get(dtype, dtype), values[key].shape) for key, dtype in dtypes.items()}
+        names, dtypes = (
+            {"float": "float32", "double": "float64"},
+            {key: each.type[7:-1] for key, each in values.items()},
+        )
+        return {
+            key: TensorDescription("", names.get(dtype, dtype), values[key].shape)
+            for key, dtype in dtypes.items()
+        }
 
-    inputs, outputs = ({each.name: each for each in found} for found in (session.get_inputs(), session.get_outputs()))
+    inputs, outputs = (
+        {each.name: each for each in found}
+        for found in (session.get_inputs(), session.get_outputs())
+    )
     return tensors(inputs), tensors(outputs), call
 
 
@@ -143,7 +180,11 @@ def _torch(path: str, serving: Serving) -> Opened:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it is deprecated in favour of torch.export
             module = torch.jit.load(path, device).eval()
-        types = {each.name: type_of(each) for each in serving.input_columns if each.name != serving.model_key_col}
+        types = {
+            each.name: type_of(each)
+            for each in serving.input_columns
+            if each.name != serving.model_key_col
+        }
         fed = dict(zip(serving.input_signature_defs or types, types.values()))
         inputs = {}
         for argument in module.forward.schema.arguments[1:]:
@@ -153,13 +194,19 @@ def _torch(path: str, serving: Serving) -> Opened:
             dtype = "int64" if own and all(each.kind in INTEGERS for each in own) else "float32"
             inputs[argument.name] = TensorDescription("", dtype, shape or None)
         columns = list(serving.output_columns)
-        names = list(serving.output_signature_defs) or [column.name for column in columns] or _numbered([0])
+        names = (
+            list(serving.output_signature_defs)
+            or [column.name for column in columns]
+            or _numbered([0])
+        )
         outputs = {each.key: each for each in described(dict(zip(names, map(type_of, columns))))}
         outputs = outputs or {names[0]: TensorDescription("", "float32", None)}
 
     def call(columns: Dict[str, Array], wanted: Sequence[str]) -> Named:
         with torch.inference_mode():
-            results = _named(module(*(torch.tensor(columns[key], device=device) for key in inputs)), names)
+            results = _named(
+                module(*(torch.tensor(columns[key], device=device) for key in inputs)), names
+            )
         return {key: results[key].cpu() for key in wanted}
 
     return inputs, outputs, call
@@ -179,7 +226,8 @@ def _numbered(values: Sequence[object]) -> List[str]:
 def _described(tensors: Named) -> Tuple[TensorDescription, ...]:
     found = []
     for key, each in tensors.items():
-        dtype = str(getattr(each.dtype, "name", each.dtype)).rpartition(".")[2]  # "torch.float32" in PyTorch
+        # "torch.float32" in PyTorch
+        dtype = str(getattr(each.dtype, "name", each.dtype)).rpartition(".")[2]
         shape = each.shape and tuple(size if isinstance(size, int) else -1 for size in each.shape)
         found.append(TensorDescription(key, dtype, shape, key))
     return tuple(found)

@@ -45,17 +45,24 @@ def test_threshold_hooks(tf: Any, task_config: Any) -> None:
     )
     calls = []
     always = early_stopping.make_early_stopping_hook(
-        estimator, lambda: bool(calls.append(1)) or len(calls) > 2, run_every_secs=None, run_every_steps=5
+        estimator,
+        lambda: bool(calls.append(1)) or len(calls) > 2,
+        run_every_secs=None,
+        run_every_steps=5,
     )
     estimator.train(input_fn, hooks=[always])
     stopped = int(estimator.get_variable_value("global_step"))
     assert 10 <= stopped <= 20
     estimator.evaluate(input_fn, steps=2)
-    hook = early_stopping.stop_if_higher_hook(estimator, "accuracy", 0.0, run_every_secs=None, run_every_steps=1)
+    hook = early_stopping.stop_if_higher_hook(
+        estimator, "accuracy", 0.0, run_every_secs=None, run_every_steps=1
+    )
     estimator.train(input_fn, hooks=[hook])
     assert int(estimator.get_variable_value("global_step")) <= stopped + 2
     make = early_stopping.stop_if_lower_hook
-    estimator.train(input_fn, hooks=[make(estimator, "loss", -1.0, run_every_secs=None, run_every_steps=1)])
+    estimator.train(
+        input_fn, hooks=[make(estimator, "loss", -1.0, run_every_secs=None, run_every_steps=1)]
+    )
     assert int(estimator.get_variable_value("global_step")) >= stopped + 100
 
 

@@ -20,7 +20,9 @@ HOSTS = ["a:1", "b:2"]
         ({"chief": ["c:1"], "worker": HOSTS, "ps": ["d:1"]}, [("chief", 0)]),
     ],
 )
-def test_one_process_is_the_chief(cluster: dict[str, Any], chiefs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_is_the_chief(
+    cluster: dict[str, Any], chiefs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import tensorflow as tf
 
     from akdl.engine.estimator_group import is_chief, is_group
@@ -28,7 +30,9 @@ def test_one_process_is_the_chief(cluster: dict[str, Any], chiefs: Any, monkeypa
     members = [(role, index) for role, hosts in cluster.items() for index in range(len(hosts))]
     found = []
     for role, index in [*members, ("evaluator", 0)]:
-        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": role, "index": index}}))
+        monkeypatch.setenv(
+            "TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
+        )
         config = SimpleNamespace(task_type=role, cluster_spec=tf.train.ClusterSpec(cluster))
         assert is_group(config)
         found += [(role, index)] * is_chief(config)
@@ -48,9 +52,13 @@ def test_the_predict_signature_becomes_the_default_one(has_predict: bool) -> Non
         outputs = {"serving_default": export.RegressionOutput(tf.constant([1.0]))}
         if has_predict:
             outputs["predict"] = export.PredictOutput({"y": tf.constant([2.0])})
-        return tf.estimator.EstimatorSpec(mode, predictions={"y": tf.constant([2.0])}, export_outputs=outputs)
+        return tf.estimator.EstimatorSpec(
+            mode, predictions={"y": tf.constant([2.0])}, export_outputs=outputs
+        )
 
-    made = served_by_default(SimpleNamespace(model_fn=model_fn, model_dir=None, config=tf.estimator.RunConfig("unused")))
+    made = served_by_default(
+        SimpleNamespace(model_fn=model_fn, model_dir=None, config=tf.estimator.RunConfig("unused"))
+    )
     with tf.Graph().as_default():
         outputs = made.model_fn({}, None, tf.estimator.ModeKeys.PREDICT, made.config).export_outputs
     kind = export.PredictOutput if has_predict else export.RegressionOutput

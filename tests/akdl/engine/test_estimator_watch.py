@@ -38,7 +38,9 @@ def config(folder: Path, checkpoints: Any = None, **task: Any) -> Any:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     address = None if checkpoints is None else str(checkpoints)
-    return testing.train_task_config({"x": X, "label": X > 0}, TYPES, str(folder), checkpoint_dir=address, **task)
+    return testing.train_task_config(
+        {"x": X, "label": X > 0}, TYPES, str(folder), checkpoint_dir=address, **task
+    )
 
 
 def train(tf: Any, task_config: Any, **changes: Any) -> Any:
@@ -55,11 +57,16 @@ def seeded(tf: Any, task_config: Any) -> Any:
 
     run_config = generate_run_config(**TRAIN).replace(tf_random_seed=1)
     column = tf.feature_column.numeric_column("x", shape=[1])
-    return tf.estimator.LinearClassifier([column], f"{task_config.work_dir}/model_dir", optimizer="SGD", config=run_config)
+    return tf.estimator.LinearClassifier(
+        [column], f"{task_config.work_dir}/model_dir", optimizer="SGD", config=run_config
+    )
 
 
 def weights(estimator: Any) -> list[float]:
-    return [float(estimator.get_variable_value(name).ravel()[0]) for name in sorted(estimator.get_variable_names())]
+    return [
+        float(estimator.get_variable_value(name).ravel()[0])
+        for name in sorted(estimator.get_variable_names())
+    ]
 
 
 def killed_at(tf: Any, step: int) -> Any:
@@ -72,7 +79,9 @@ def killed_at(tf: Any, step: int) -> Any:
 
 
 @pytest.mark.parametrize("address", ["checkpoints", "memory://estimator-watch/checkpoints"])
-def test_a_resumed_training_has_the_weights_of_one_that_was_not_interrupted(tf: Any, tmp_path: Path, address: str) -> None:
+def test_a_resumed_training_has_the_weights_of_one_that_was_not_interrupted(
+    tf: Any, tmp_path: Path, address: str
+) -> None:
     checkpoints = address if "://" in address else tmp_path / address
     with pytest.raises(KeyboardInterrupt):
         train(tf, config(tmp_path / "work", checkpoints), hooks=[killed_at(tf, 47)])
@@ -93,18 +102,25 @@ def test_a_stop_ends_at_the_next_step_and_the_next_job_goes_on(tf: Any, tmp_path
     assert train(tf, task_config).get_variable_value("global_step") == 1
     assert len(logits(tf, task_config.saved_model_dir, [0.5])) == 1, "the model so far"
     assert (checkpoints / STOPPED).exists()
-    assert train(tf, config(tmp_path / "work", checkpoints)).get_variable_value("global_step") == 100
+    assert (
+        train(tf, config(tmp_path / "work", checkpoints)).get_variable_value("global_step") == 100
+    )
 
 
 @pytest.mark.slow
 def test_the_best_checkpoints_are_kept(tf: Any, tmp_path: Path) -> None:
-    records = testing.encode_rows({"x": X[:50], "label": X[:50] < 0}, TYPES)  # the more it learns, the worse it does here
+    # the more it learns, the worse it does here
+    records = testing.encode_rows({"x": X[:50], "label": X[:50] < 0}, TYPES)
     valid = {"valid_raw_dataset_fn": lambda: tf.data.Dataset.from_tensor_slices(records)}
     estimator = train(tf, config(tmp_path / "work"), keep_best_checkpoints=2, **valid)
     best = Path(estimator.model_dir, "best")
     kept = json.loads((best / "metrics.json").read_text())
-    assert list(kept) == ["model.ckpt-20", "model.ckpt-40"] and sorted(kept.values()) == list(kept.values())
-    found = estimator.evaluate(valid_fn(tf, records), checkpoint_path=tf.train.latest_checkpoint(str(best)))
+    assert list(kept) == ["model.ckpt-20", "model.ckpt-40"] and sorted(kept.values()) == list(
+        kept.values()
+    )
+    found = estimator.evaluate(
+        valid_fn(tf, records), checkpoint_path=tf.train.latest_checkpoint(str(best))
+    )
     assert found["loss"] == pytest.approx(kept["model.ckpt-20"])
 
 
@@ -114,12 +130,19 @@ def valid_fn(tf: Any, records: Any) -> Any:
     specs = parse_feature_specs(INPUT["example_config"])  # type: ignore[arg-type]
     raw = lambda: tf.data.Dataset.from_tensor_slices(records)  # noqa: E731
     return get_dataset_fn(
-        feature_specs=specs, raw_dataset_fn=raw, label_col="label", batch_size=20, num_epochs=1, shuffle_factor=0
+        feature_specs=specs,
+        raw_dataset_fn=raw,
+        label_col="label",
+        batch_size=20,
+        num_epochs=1,
+        shuffle_factor=0,
     )
 
 
 def test_the_best_need_rows_to_evaluate_on(tf: Any, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="keep_best_checkpoints needs valid_raw_dataset_fn, to evaluate on"):
+    with pytest.raises(
+        ValueError, match="keep_best_checkpoints needs valid_raw_dataset_fn, to evaluate on"
+    ):
         train(tf, config(tmp_path / "work"), keep_best_checkpoints=1)
 
 
@@ -158,6 +181,8 @@ def main(task_config):
 @pytest.mark.parametrize("tensorflow", [1, 2])
 def test_the_loss_of_a_group_is_that_of_one_worker(tmp_path: Path, tensorflow: int) -> None:
     (tmp_path / "reports.py").write_text(REPORTS)
-    (row,) = run_group(tmp_path, tmp_path / "reports.py", tables(20, 20), POINTS, {"tensorflow": tensorflow})
+    (row,) = run_group(
+        tmp_path, tmp_path / "reports.py", tables(20, 20), POINTS, {"tensorflow": tensorflow}
+    )
     losses = json.loads(row["losses"])
     assert losses and losses == pytest.approx([math.log(2)] * len(losses)), "the weights stay 0"

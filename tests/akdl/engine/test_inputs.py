@@ -33,7 +33,11 @@ def tf() -> Any:
 
 
 def raw_dataset_fn(tf: Any, rows: int) -> Any:
-    cells = {"x": [i / 2 for i in range(rows)], "flag": [i % 2 for i in range(rows)], "label": range(rows)}
+    cells = {
+        "x": [i / 2 for i in range(rows)],
+        "flag": [i % 2 for i in range(rows)],
+        "label": range(rows),
+    }
     records = encode_rows(cells, TYPES)
     return lambda: tf.data.Dataset.from_tensor_slices(records)
 
@@ -57,7 +61,9 @@ def test_parse_feature_specs_types_of_features_as_classes(inputs: Any, tf: Any) 
     entry = {"name": "x", "dtype": "float", "shape": [2]}
     for kind in ("FixedLenFeature", "FixedLenSequenceFeature", "VarLenFeature"):
         named = inputs.parse_feature_specs([{**entry, "feature_type": kind}])
-        assert inputs.parse_feature_specs([{**entry, "feature_type": getattr(tf.io, kind)}]) == named
+        assert (
+            inputs.parse_feature_specs([{**entry, "feature_type": getattr(tf.io, kind)}]) == named
+        )
 
 
 def test_parse_feature_specs_names_of_dtypes(inputs: Any) -> None:
@@ -76,10 +82,16 @@ def test_parse_feature_specs_names_of_dtypes(inputs: Any) -> None:
 @pytest.mark.parametrize(
     ("entry", "match"),
     [
-        ({"name": "a", "dtype": "number", "shape": []}, "feature 'a': unknown dtype 'number', expected one of byte,"),
+        (
+            {"name": "a", "dtype": "number", "shape": []},
+            "feature 'a': unknown dtype 'number', expected one of byte,",
+        ),
         ({"name": "a", "dtype": "int"}, "got .*: add 'shape'"),
         ({"dtype": "int", "shape": []}, "got .*: add 'name'"),
-        ({"name": "a", "dtype": "int", "shape": [], "feature_type": "Odd"}, "unknown feature_type 'Odd'"),
+        (
+            {"name": "a", "dtype": "int", "shape": [], "feature_type": "Odd"},
+            "unknown feature_type 'Odd'",
+        ),
     ],
 )
 def test_parse_feature_specs_wrong_entry(inputs: Any, entry: dict[str, Any], match: str) -> None:
@@ -114,7 +126,9 @@ def test_example_parser_weight(inputs: Any, tf: Any, shape: list[int]) -> None:
     assert list(features) == ["x"]
     assert weight.dtype == tf.float32
     assert weight.numpy().tolist() == [0, 1]
-    assert inputs.get_example_parser(specs, "label", "weight")(tf.constant(records[1]))[2].numpy() == 1
+    assert (
+        inputs.get_example_parser(specs, "label", "weight")(tf.constant(records[1]))[2].numpy() == 1
+    )
 
 
 def test_example_parser_unknown_weight(inputs: Any, tf: Any) -> None:
@@ -126,7 +140,9 @@ COLUMNS = table_columns({**TYPES, "weight": "DOUBLE", "word": "STRING", "many": 
 
 
 def feature_specs(inputs: Any, **more: Any) -> Any:
-    return inputs.parse_feature_specs([*CONFIG, *[{"name": name, **entry} for name, entry in more.items()]])
+    return inputs.parse_feature_specs(
+        [*CONFIG, *[{"name": name, **entry} for name, entry in more.items()]]
+    )
 
 
 def test_columns_parser_gives_what_the_parser_of_rows_gives(inputs: Any, tf: Any) -> None:
@@ -134,11 +150,15 @@ def test_columns_parser_gives_what_the_parser_of_rows_gives(inputs: Any, tf: Any
     cells = {"x": [0.5, 1], "flag": [0, 1], "label": [2**40, -1], "weight": [0.25, 2]}
     records = encode_rows(cells, {**TYPES, "weight": "DOUBLE"})
     dtypes = {"x": tf.float32, "weight": tf.float32}
-    columns = {name: tf.constant(values, dtypes.get(name, tf.int64)) for name, values in cells.items()}
+    columns = {
+        name: tf.constant(values, dtypes.get(name, tf.int64)) for name, values in cells.items()
+    }
     for weight_col in (None, "weight"):
         parse = inputs.get_columns_parser(specs, "label", weight_col, COLUMNS)
         found = tf.nest.flatten(parse(columns))
-        wanted = tf.nest.flatten(inputs.get_example_parser(specs, "label", weight_col)(tf.constant(records)))
+        wanted = tf.nest.flatten(
+            inputs.get_example_parser(specs, "label", weight_col)(tf.constant(records))
+        )
         assert len(found) == len(wanted) == 4
         for one, other in zip(found, wanted):
             assert (one.dtype, one.shape) == (other.dtype, other.shape)
@@ -157,7 +177,10 @@ def test_columns_parser_gives_what_the_parser_of_rows_gives(inputs: Any, tf: Any
     ],
 )
 def test_columns_parser_others_have_to_be_parsed(inputs: Any, name: str, entry: Any) -> None:
-    assert inputs.get_columns_parser(feature_specs(inputs, **{name: entry}), "label", None, COLUMNS) is None
+    assert (
+        inputs.get_columns_parser(feature_specs(inputs, **{name: entry}), "label", None, COLUMNS)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +192,9 @@ def test_columns_parser_others_have_to_be_parsed(inputs: Any, name: str, entry: 
         ("many", {"dtype": "float", "shape": []}, [[1.0], [3.0]]),
     ],
 )
-def test_columns_parser_strings_and_lists(inputs: Any, tf: Any, tmp_path: Path, name: str, entry: Any, cells: Any) -> None:
+def test_columns_parser_strings_and_lists(
+    inputs: Any, tf: Any, tmp_path: Path, name: str, entry: Any, cells: Any
+) -> None:
     specs = feature_specs(inputs, **{name: entry})
     types = {**TYPES, name: {"word": "STRING", "many": "ARRAY<FLOAT>"}[name]}
     rows = {"x": [0.5, 1], "flag": [0, 1], "label": [2, 3], name: cells}
@@ -180,8 +205,12 @@ def test_columns_parser_strings_and_lists(inputs: Any, tf: Any, tmp_path: Path, 
         assert one.dtype == other.dtype and one.numpy().tolist() == other.numpy().tolist()
 
 
-@pytest.mark.parametrize("cells", [[[1.0, 2.0], []], [[1.0], [2.0]], [[1.0, 2.0, 3.0], [4.0]], [[1.0, 2.0], None]])
-def test_columns_parser_lists_of_a_wrong_length(inputs: Any, tf: Any, tmp_path: Path, cells: Any) -> None:
+@pytest.mark.parametrize(
+    "cells", [[[1.0, 2.0], []], [[1.0], [2.0]], [[1.0, 2.0, 3.0], [4.0]], [[1.0, 2.0], None]]
+)
+def test_columns_parser_lists_of_a_wrong_length(
+    inputs: Any, tf: Any, tmp_path: Path, cells: Any
+) -> None:
     specs = feature_specs(inputs, many={"dtype": "float", "shape": [2]})
     rows = {"x": [0.5, 1], "flag": [0, 1], "label": [2, 3], "many": cells}
     context = batch_task_config(rows, {**TYPES, "many": "ARRAY<FLOAT>"}, str(tmp_path)).tf_context
@@ -203,10 +232,19 @@ def test_columns_parser_unknown_label(inputs: Any) -> None:
 
 
 def test_feature_placeholders_shapes_and_names(inputs: Any, tf: Any) -> None:
-    entries = [{"name": "x", "dtype": "float", "shape": [1]}, {"name": "Ö l", "dtype": "int", "shape": [2]}]
+    entries = [
+        {"name": "x", "dtype": "float", "shape": [1]},
+        {"name": "Ö l", "dtype": "int", "shape": [2]},
+    ]
     found = inputs.get_feature_placeholders(entries, export_batch_dim=True)
-    assert {name: tensor.shape.as_list() for name, tensor in found.items()} == {"x": [None, 1], "Ö l": [None, 2]}
-    assert {name: tensor.dtype for name, tensor in found.items()} == {"x": tf.float32, "Ö l": tf.int64}
+    assert {name: tensor.shape.as_list() for name, tensor in found.items()} == {
+        "x": [None, 1],
+        "Ö l": [None, 2],
+    }
+    assert {name: tensor.dtype for name, tensor in found.items()} == {
+        "x": tf.float32,
+        "Ö l": tf.int64,
+    }
     assert found["x"].op.name == "x"
     found = inputs.get_feature_placeholders(entries)
     assert found["x"].shape.as_list() == [1]
@@ -219,13 +257,17 @@ def test_feature_placeholders_in_the_graph_of_a_script(inputs: Any, tf: Any) -> 
 
 
 # A whole train config or export config can be given.
-def test_keys_of_others_one_warning_lists_them(inputs: Any, tf: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_keys_of_others_one_warning_lists_them(
+    inputs: Any, tf: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     arguments = {
         "feature_specs": inputs.parse_feature_specs(CONFIG),
         "raw_dataset_fn": raw_dataset_fn(tf, 3),
         "label_col": "label",
     }
-    input_fn = inputs.get_dataset_fn(batch_size=3, num_epochs=1, log_step_count_steps=1, filenames="x", **arguments)
+    input_fn = inputs.get_dataset_fn(
+        batch_size=3, num_epochs=1, log_step_count_steps=1, filenames="x", **arguments
+    )
     for _ in range(2):
         ((_, label),) = input_fn()
         assert len(label) == 3
@@ -233,7 +275,9 @@ def test_keys_of_others_one_warning_lists_them(inputs: Any, tf: Any, caplog: pyt
 
 
 def test_keys_of_others_placeholders(inputs: Any, caplog: pytest.LogCaptureFixture) -> None:
-    found = inputs.get_feature_placeholders(placeholders_config=CONFIG[:1], export_batch_dim=True, exporter_type="best")
+    found = inputs.get_feature_placeholders(
+        placeholders_config=CONFIG[:1], export_batch_dim=True, exporter_type="best"
+    )
     assert found["x"].shape.as_list() == [None, 1]
     assert caplog.messages == ["get_feature_placeholders does not read the keys exporter_type"]
 
@@ -241,7 +285,9 @@ def test_keys_of_others_placeholders(inputs: Any, caplog: pytest.LogCaptureFixtu
 def batches_of_dataset(inputs: Any, tf: Any, rows: int = 10, **options: Any) -> list[Any]:
     arguments = {"batch_size": 4, "num_epochs": 1, **options}
     specs = inputs.parse_feature_specs(CONFIG)
-    make = inputs.get_dataset_fn(feature_specs=specs, raw_dataset_fn=raw_dataset_fn(tf, rows), label_col="label", **arguments)
+    make = inputs.get_dataset_fn(
+        feature_specs=specs, raw_dataset_fn=raw_dataset_fn(tf, rows), label_col="label", **arguments
+    )
     return list(make().as_numpy_iterator())
 
 
@@ -261,17 +307,23 @@ def test_dataset_order_without_shuffling(inputs: Any, tf: Any) -> None:
 
 
 @pytest.mark.parametrize("shuffle_factor", [0, 10])
-def test_dataset_post_processing_sees_single_rows(inputs: Any, tf: Any, shuffle_factor: int) -> None:
+def test_dataset_post_processing_sees_single_rows(
+    inputs: Any, tf: Any, shuffle_factor: int
+) -> None:
     shapes = []
 
     def only_odd(dataset: Any) -> Any:
         shapes.append(dataset.element_spec[1].shape.as_list())
         return dataset.filter(lambda features, label: features["flag"])
 
-    batches = batches_of_dataset(inputs, tf, shuffle_factor=shuffle_factor, post_process_dataset=only_odd, num_epochs=2)
+    batches = batches_of_dataset(
+        inputs, tf, shuffle_factor=shuffle_factor, post_process_dataset=only_odd, num_epochs=2
+    )
     assert shapes == [[1]]
     assert [len(label) for _, label in batches] == [4, 4, 2]
-    assert sorted(np.concatenate([label[:, 0] for _, label in batches]).tolist()) == sorted([1, 3, 5, 7, 9] * 2)
+    assert sorted(np.concatenate([label[:, 0] for _, label in batches]).tolist()) == sorted(
+        [1, 3, 5, 7, 9] * 2
+    )
 
 
 def test_dataset_no_strategy_shards_it_again(inputs: Any, tf: Any) -> None:
@@ -282,7 +334,9 @@ def test_dataset_no_strategy_shards_it_again(inputs: Any, tf: Any) -> None:
 
 
 def test_dataset_own_parser(inputs: Any, tf: Any) -> None:
-    dataset = inputs.get_dataset(None, raw_dataset_fn(tf, 3), None, 2, 1, example_parser=lambda rows: (rows, tf.size(rows)))
+    dataset = inputs.get_dataset(
+        None, raw_dataset_fn(tf, 3), None, 2, 1, example_parser=lambda rows: (rows, tf.size(rows))
+    )
     assert [size for _, size in dataset.as_numpy_iterator()] == [2, 1]
 
 

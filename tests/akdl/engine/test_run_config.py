@@ -43,7 +43,9 @@ def test_workers_in_step_do_not_save_by_seconds(monkeypatch: pytest.MonkeyPatch)
     from akdl.engine.run_config import generate_run_config
 
     monkeypatch.setenv("TF_CONFIG", json.dumps(IN_STEP))
-    with pytest.raises(ValueError, match="got save_checkpoints_secs 60: set save_checkpoints_steps instead"):
+    with pytest.raises(
+        ValueError, match="got save_checkpoints_secs 60: set save_checkpoints_steps instead"
+    ):
         generate_run_config(save_checkpoints_steps=None, save_checkpoints_secs=60)
 
 
@@ -66,7 +68,11 @@ def test_run_config_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv("TF_CONFIG", raising=False)
     config = run_config(some_other_key=1)
-    assert (config.save_checkpoints_steps, config.log_step_count_steps, config.keep_checkpoint_max) == (50, 10, 1)
+    assert (
+        config.save_checkpoints_steps,
+        config.log_step_count_steps,
+        config.keep_checkpoint_max,
+    ) == (50, 10, 1)
     assert config.save_checkpoints_secs is None
     session = config.session_config
     assert (session.intra_op_parallelism_threads, session.inter_op_parallelism_threads) == (4, 1)
@@ -78,7 +84,9 @@ def test_run_config_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.tf
 def test_run_config_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    config = run_config(intra_op_parallelism_threads=2, keep_checkpoint_max=3, device_count={"GPU": 0})
+    config = run_config(
+        intra_op_parallelism_threads=2, keep_checkpoint_max=3, device_count={"GPU": 0}
+    )
     assert config.session_config.intra_op_parallelism_threads == 2
     assert config.session_config.device_count == {"GPU": 0}
     assert config.keep_checkpoint_max == 3

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -33,6 +36,10 @@ def test_rows_of_a_dataset(make: str, rows: int | None) -> None:
 
     def dataset() -> Any:
         numbers = tf.data.Dataset.range(7)
-        return {"finite": numbers, "filtered": numbers.filter(lambda n: tf.equal(n % 2, 0)), "infinite": numbers.repeat()}[make]
+        return {
+            "finite": numbers,
+            "filtered": numbers.filter(lambda n: tf.equal(n % 2, 0)),
+            "infinite": numbers.repeat(),
+        }[make]
 
     assert count_rows(dataset) == rows

@@ -26,7 +26,8 @@ def tables(*sizes: int) -> list[dict[str, Any]]:
     x = np.random.default_rng(3).uniform(-1, 1, [sum(sizes), 2])
     ends = np.cumsum(sizes)
     return [
-        {"x0": part[:, 0], "x1": part[:, 1], "label": (part[:, 0] > part[:, 1]).astype(int)} for part in np.split(x, ends[:-1])
+        {"x0": part[:, 0], "x1": part[:, 1], "label": (part[:, 0] > part[:, 1]).astype(int)}
+        for part in np.split(x, ends[:-1])
     ]
 
 
@@ -52,7 +53,10 @@ def test_strategy_evaluator(tmp_path: Path) -> None:
 @pytest.mark.parametrize("role", ["chief", "ps"])
 def test_strategy_parameter_servers_without_workers(tmp_path: Path, role: str) -> None:
     cluster = {"chief": ["localhost:1"], "ps": ["localhost:2"]}
-    with pytest.raises(ValueError, match="needs a worker besides the chief, .* the cluster has 1 chief, 1 ps: set numWorkers"):
+    with pytest.raises(
+        ValueError,
+        match="needs a worker besides the chief, .* the cluster has 1 chief, 1 ps: set numWorkers",
+    ):
         choose(tmp_path, cluster=cluster, task_type=role)
 
 
@@ -60,20 +64,33 @@ def test_strategy_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     import tensorflow as tf
 
     monkeypatch.setattr(tf, "__version__", "1.15.5")
-    with pytest.raises(RuntimeError, match="MultiWorkerMirroredStrategy needs TensorFlow 2.0 or newer, found 1.15.5"):
+    with pytest.raises(
+        RuntimeError,
+        match="MultiWorkerMirroredStrategy needs TensorFlow 2.0 or newer, found 1.15.5",
+    ):
         choose(tmp_path, cluster={"chief": ["localhost:1"], "worker": ["localhost:2"]})
 
 
 def test_keras_group_workers_in_step(tmp_path: Path) -> None:
     """Shares of different size: the group ends, and each row was seen once per epoch."""
-    (row,) = run_group(tmp_path, "keras_allreduce.py", tables(61, 47), TYPES, {"batchSize": 12, "seed": 1})
+    (row,) = run_group(
+        tmp_path, "keras_allreduce.py", tables(61, 47), TYPES, {"batchSize": 12, "seed": 1}
+    )
     assert row["strategy"] == "CollectiveAllReduceStrategy"
     assert row["rows"] == 108
     assert row["loss"] < 0.45
 
 
 def test_keras_group_parameter_servers(tmp_path: Path) -> None:
-    (row,) = run_group(tmp_path, "keras_ps.py", tables(75, 45), TYPES, {"seed": 1}, num_servers=1, chief_coordinates=True)
+    (row,) = run_group(
+        tmp_path,
+        "keras_ps.py",
+        tables(75, 45),
+        TYPES,
+        {"seed": 1},
+        num_servers=1,
+        chief_coordinates=True,
+    )
     assert row["strategy"] == "ParameterServerStrategyV2"
     assert row["rows"] == 120
     assert row["loss"] < 0.45
@@ -88,11 +105,21 @@ def test_estimator_each_at_its_own_pace(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_estimator_continues_with_other_numbers_of_workers(tmp_path: Path) -> None:
-    """The checkpoint is that of the parameter server, and each run makes the steps that are left."""
+    """The checkpoint is that of the parameter server, and each run makes the steps that are
+    left.
+    """
     checkpoints = tmp_path / "checkpoints"
     for shares, steps in (((70, 50), 100), ((40, 40, 40), 200), ((70, 50), 300)):
         folder, params = tmp_path / str(steps), {"maxSteps": steps}
-        (row,) = run_group(folder, "estimator_dnn.py", tables(*shares), TYPES, params, 1, checkpoint_dir=checkpoints)
+        (row,) = run_group(
+            folder,
+            "estimator_dnn.py",
+            tables(*shares),
+            TYPES,
+            params,
+            1,
+            checkpoint_dir=checkpoints,
+        )
         assert row["steps"] >= steps
     assert row["accuracy"] > 0.9
 
@@ -115,7 +142,9 @@ def test_estimator_in_step_until_the_first_has_no_more_rows(tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("raw", [False, True])
 def test_estimator_without_parameter_servers(tmp_path: Path, raw: bool) -> None:
-    """Shares of different size: all workers make the steps of the largest one, whoever opens the files."""
+    """Shares of different size: all workers make the steps of the largest one, whoever opens the
+    files.
+    """
     params = {"numEpochs": 3, "maxSteps": 1000, "rawRows": raw}
     (row,) = run_group(tmp_path, "estimator_dnn.py", tables(30, 71), TYPES, params)
     assert row["steps"] == 11
@@ -131,7 +160,10 @@ def test_full_batch_sgd_a_group_gets_the_weights_of_one_process(tmp_path: Path) 
     whole = {name: np.concatenate([share[name] for share in shares]) for name in TYPES}
     alone = run_full_batch_sgd(tmp_path / "alone", [{**whole, "weight": np.ones(63)}])
     group = run_full_batch_sgd(tmp_path / "group", [padded(share, 20) for share in shares])
-    assert (alone["strategy"], group["strategy"]) == ("_DefaultDistributionStrategy", "CollectiveAllReduceStrategy")
+    assert (alone["strategy"], group["strategy"]) == (
+        "_DefaultDistributionStrategy",
+        "CollectiveAllReduceStrategy",
+    )
     assert alone["rows"] == group["rows"] == 63
     weights = json.loads(alone["weights"])
     np.testing.assert_allclose(json.loads(group["weights"]), weights, rtol=1e-12)

@@ -26,12 +26,16 @@ def trained(tmp_path: Path, steps: int, rate: Any = 0.1) -> Any:
     optimizer, hook = sync_optimizer(tf.compat.v1.train.GradientDescentOptimizer(rate), task_config)
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
-        loss = (tf.compat.v1.get_variable("w", [], initializer=tf.compat.v1.zeros_initializer()) - 1) ** 2 / 2
+        loss = (
+            tf.compat.v1.get_variable("w", [], initializer=tf.compat.v1.zeros_initializer()) - 1
+        ) ** 2 / 2
         step = optimizer.minimize(loss, global_step=tf.compat.v1.train.get_global_step())
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=step)
 
     estimator = tf.estimator.Estimator(model_fn, model_dir=str(tmp_path / "model_dir"))
-    estimator.train(lambda: tf.data.Dataset.from_tensors(0.0).repeat(), hooks=[hook], max_steps=steps)
+    estimator.train(
+        lambda: tf.data.Dataset.from_tensors(0.0).repeat(), hooks=[hook], max_steps=steps
+    )
     return estimator
 
 
@@ -45,7 +49,9 @@ def test_an_error_while_a_step_is_made_ends_training(tmp_path: Path) -> None:
     import tensorflow as tf
 
     def rate() -> Any:
-        early = tf.compat.v1.assert_less(tf.compat.v1.train.get_global_step(), tf.constant(3, tf.int64), message="too far")
+        early = tf.compat.v1.assert_less(
+            tf.compat.v1.train.get_global_step(), tf.constant(3, tf.int64), message="too far"
+        )
         with tf.control_dependencies([early]):
             return tf.constant(0.1)
 

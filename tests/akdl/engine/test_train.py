@@ -20,7 +20,10 @@ pytestmark = [
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
 ]
-EXPORT: dict[str, Any] = {"placeholders_config": [{"name": "x", "dtype": "float", "shape": [1]}], "export_batch_dim": True}
+EXPORT: dict[str, Any] = {
+    "placeholders_config": [{"name": "x", "dtype": "float", "shape": [1]}],
+    "export_batch_dim": True,
+}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,8 @@ def served(tf: Any, folder: str, key: str = "serving_default") -> Any:
 
 def logits(tf: Any, folder: str, values: list[float], key: str = "serving_default") -> list[float]:
     result = served(tf, folder, key)(x=tf.constant(values, tf.float32, [len(values), 1]))
-    return result["logits" if "logits" in result else "output_0"].numpy()[:, 0].tolist()  # Keras 3 counts outputs
+    # Keras 3 counts outputs
+    return result["logits" if "logits" in result else "output_0"].numpy()[:, 0].tolist()
 
 
 def test_train_estimator_trains_and_exports(tf: Any, task_config: Any) -> None:
@@ -85,7 +89,9 @@ def test_train_estimator_raw_dataset_fn(tf: Any, task_config: Any) -> None:
 
     estimator = classifier(tf, task_config)
     records = testing.encode_rows({"x": [0.5], "label": [1]}, TYPES)
-    train = dict(TRAIN, raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), num_epochs=2)
+    train = dict(
+        TRAIN, raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), num_epochs=2
+    )
     train_estimator(estimator, INPUT, train, EXPORT, task_config)
     assert estimator.get_variable_value("global_step") == 1  # two rows, one batch
 
@@ -100,7 +106,13 @@ def test_train_estimator_ends_at_max_steps(tf: Any, task_config: Any) -> None:
         def end(self, session: Any) -> None:
             ends.append(1)
 
-    train_estimator(estimator, INPUT, dict(TRAIN, num_epochs=None, max_steps=7, hooks=[Hook()]), EXPORT, task_config)
+    train_estimator(
+        estimator,
+        INPUT,
+        dict(TRAIN, num_epochs=None, max_steps=7, hooks=[Hook()]),
+        EXPORT,
+        task_config,
+    )
     assert estimator.get_variable_value("global_step") == 7
     assert ends == [1]
 
@@ -120,7 +132,9 @@ def test_train_estimator_a_worker_does_not_export(tf: Any, task_config: Any) -> 
         (TRAIN, {}, "export_config needs the key 'placeholders_config', got no keys"),
     ],
 )
-def test_train_estimator_wrong_config(tf: Any, task_config: Any, train: Any, export: Any, match: str) -> None:
+def test_train_estimator_wrong_config(
+    tf: Any, task_config: Any, train: Any, export: Any, match: str
+) -> None:
     from akdl.engine.train import train_estimator
 
     estimator = classifier(tf, task_config)
@@ -129,33 +143,50 @@ def test_train_estimator_wrong_config(tf: Any, task_config: Any, train: Any, exp
     assert not Path(estimator.model_dir, "checkpoint").exists()
 
 
-def test_train_estimator_unknown_key_is_named(tf: Any, task_config: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_train_estimator_unknown_key_is_named(
+    tf: Any, task_config: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     from akdl.engine.train import train_estimator
 
     with caplog.at_level(logging.WARNING, "akdl"):
-        train_estimator(classifier(tf, task_config), INPUT, dict(TRAIN, batchsize=1, num_epochs=1), EXPORT, task_config)
+        train_estimator(
+            classifier(tf, task_config),
+            INPUT,
+            dict(TRAIN, batchsize=1, num_epochs=1),
+            EXPORT,
+            task_config,
+        )
     assert "train_config: unknown keys are ignored: batchsize" in caplog.text
 
 
-def test_train_estimator_no_estimator_in_this_tensorflow(tf: Any, task_config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_train_estimator_no_estimator_in_this_tensorflow(
+    tf: Any, task_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from akdl.engine.train import train_estimator
 
     monkeypatch.setattr(tf, "__version__", "2.16.1")
     with pytest.raises(
-        RuntimeError, match="train_estimator needs tf.estimator, .*2.16.1 of .* does not have: 2.15 is the last"
+        RuntimeError,
+        match="train_estimator needs tf.estimator, .*2.16.1 of .* does not have: 2.15 is the last",
     ):
         train_estimator(None, INPUT, TRAIN, EXPORT, task_config)
 
 
-def train_one_worker(tf: Any, task_config: Any, export: dict[str, Any], valid_label: Any, **train: Any) -> Any:
+def train_one_worker(
+    tf: Any, task_config: Any, export: dict[str, Any], valid_label: Any, **train: Any
+) -> Any:
     """Train with validation rows x = -0.9..0.9 that have this label; return metrics, estimator."""
     from akdl.engine.train import train_estimator_one_worker
 
     x = np.linspace(-0.9, 0.9, 50)
     records = testing.encode_rows({"x": x, "label": valid_label(x)}, TYPES)
-    config = dict(TRAIN, valid_raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), **train)
+    config = dict(
+        TRAIN, valid_raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), **train
+    )
     estimator = classifier(tf, task_config)
-    return train_estimator_one_worker(estimator, INPUT, config, dict(EXPORT, **export), task_config), estimator
+    return train_estimator_one_worker(
+        estimator, INPUT, config, dict(EXPORT, **export), task_config
+    ), estimator
 
 
 def test_one_worker_latest(tf: Any, task_config: Any) -> None:
@@ -167,11 +198,16 @@ def test_one_worker_latest(tf: Any, task_config: Any) -> None:
 
 
 def test_one_worker_early_stopping_and_best(tf: Any, task_config: Any) -> None:
-    # The better the model learns, the worse it does on these rows: the first evaluation is the best one.
+    # The better the model learns, the worse it does on these rows: the first evaluation is the best
+    # one.
     from akdl.engine.early_stopping import read_eval_metrics
 
     metrics, estimator = train_one_worker(
-        tf, task_config, {"exporter_type": "best"}, lambda x: x < 0, early_stopping_patience_steps=40
+        tf,
+        task_config,
+        {"exporter_type": "best"},
+        lambda x: x < 0,
+        early_stopping_patience_steps=40,
     )
     evaluations = read_eval_metrics(estimator.eval_dir())
     assert 60 <= metrics["global_step"] <= 80
@@ -179,7 +215,11 @@ def test_one_worker_early_stopping_and_best(tf: Any, task_config: Any) -> None:
     assert losses == sorted(losses)
     assert next(iter(evaluations)) == 20
     first = abs(logits(tf, task_config.saved_model_dir, [0.5])[0])
-    weight, bias = (estimator.get_variable_value(name) for name in estimator.get_variable_names() if "linear_model" in name)
+    weight, bias = (
+        estimator.get_variable_value(name)
+        for name in estimator.get_variable_names()
+        if "linear_model" in name
+    )
     last = abs(np.sum(weight) * 0.5 + np.sum(bias))
     assert first < last
 
@@ -187,31 +227,44 @@ def test_one_worker_early_stopping_and_best(tf: Any, task_config: Any) -> None:
 def test_one_worker_without_validation_rows(tf: Any, task_config: Any) -> None:
     from akdl.engine.train import train_estimator_one_worker
 
-    assert train_estimator_one_worker(classifier(tf, task_config), INPUT, TRAIN, EXPORT, task_config) is None
+    assert (
+        train_estimator_one_worker(classifier(tf, task_config), INPUT, TRAIN, EXPORT, task_config)
+        is None
+    )
     assert len(logits(tf, task_config.saved_model_dir, [0.5])) == 1
 
 
 @pytest.mark.parametrize(
     ("train", "export", "match"),
     [
-        ({"early_stopping_patience_steps": 5}, {}, "early_stopping_patience_steps needs rows to evaluate on"),
+        (
+            {"early_stopping_patience_steps": 5},
+            {},
+            "early_stopping_patience_steps needs rows to evaluate on",
+        ),
         ({}, {"exporter_type": "best"}, "exporter_type 'best' needs rows to evaluate on"),
         ({}, {"exporter_type": "first"}, "exporter_type 'first', expected 'latest' or 'best'"),
     ],
 )
-def test_one_worker_wrong_config(tf: Any, task_config: Any, train: Any, export: Any, match: str) -> None:
+def test_one_worker_wrong_config(
+    tf: Any, task_config: Any, train: Any, export: Any, match: str
+) -> None:
     from akdl.engine.train import train_estimator_one_worker
 
     estimator = classifier(tf, task_config)
     with pytest.raises(ValueError, match=match):
-        train_estimator_one_worker(estimator, INPUT, dict(TRAIN, **train), dict(EXPORT, **export), task_config)
+        train_estimator_one_worker(
+            estimator, INPUT, dict(TRAIN, **train), dict(EXPORT, **export), task_config
+        )
 
 
 def keras_model(tf: Any) -> Any:
     x = tf.keras.Input([1], name="x")
     model = tf.keras.Model({"x": x}, tf.keras.layers.Dense(1, name="logits")(x))
     loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
-    model.compile(tf.keras.optimizers.SGD(0.5), loss, metrics=[tf.keras.metrics.BinaryAccuracy(threshold=0.0)])
+    model.compile(
+        tf.keras.optimizers.SGD(0.5), loss, metrics=[tf.keras.metrics.BinaryAccuracy(threshold=0.0)]
+    )
     return model
 
 
@@ -225,7 +278,9 @@ def test_train_keras_model_trains_and_exports(tf: Any, task_config: Any) -> None
     assert low < -0.3 < 0.3 < high
 
 
-def test_train_keras_model_columns_train_as_parsed_rows_do(tf: Any, task_config: Any, tmp_path: Path) -> None:
+def test_train_keras_model_columns_train_as_parsed_rows_do(
+    tf: Any, task_config: Any, tmp_path: Path
+) -> None:
     from akdl.engine.train import train_keras_model
 
     config = dict(TRAIN, shuffle_factor=0, num_epochs=2)
@@ -235,7 +290,9 @@ def test_train_keras_model_columns_train_as_parsed_rows_do(tf: Any, task_config:
         models.append(keras_model(tf))
         train_keras_model(models[-1], INPUT, config, rows)
         config = dict(config, prefetch_buffer_size=2)
-    (one, other) = (np.concatenate([weight.ravel() for weight in model.get_weights()]) for model in models)
+    (one, other) = (
+        np.concatenate([weight.ravel() for weight in model.get_weights()]) for model in models
+    )
     assert one.tolist() == pytest.approx(other.tolist(), rel=1e-5)
 
 
@@ -260,7 +317,11 @@ def test_train_keras_model_rows_of_weight_0_do_not_count(tf: Any, tmp_path: Path
     from akdl.engine.train import train_keras_model
 
     x = np.linspace(-1, 1, 200)
-    rows = {"x": np.tile(x, 2), "label": np.concatenate([x > 0, x < 0]), "weight": np.repeat([1.0, 0.0], 200)}
+    rows = {
+        "x": np.tile(x, 2),
+        "label": np.concatenate([x > 0, x < 0]),
+        "weight": np.repeat([1.0, 0.0], 200),
+    }
     task_config = testing.train_task_config(rows, {**TYPES, "weight": "FLOAT"}, str(tmp_path))
     weight = {"name": "weight", "dtype": "float", "shape": [1]}
     inputs = {**INPUT, "example_config": [*INPUT["example_config"], weight], "weight_col": "weight"}  # type: ignore[misc]
@@ -281,26 +342,40 @@ def test_train_keras_model_export_dir(tf: Any, tmp_path: Path) -> None:
     from akdl.engine.train import train_keras_model
 
     task_config = testing.batch_task_config({"x": [1], "label": [1]}, TYPES, str(tmp_path))
-    with pytest.raises(ValueError, match="a BatchTaskConfig has no saved_model_dir: set one in export_config"):
+    with pytest.raises(
+        ValueError, match="a BatchTaskConfig has no saved_model_dir: set one in export_config"
+    ):
         train_keras_model(keras_model(tf), INPUT, TRAIN, task_config)
-    train_keras_model(keras_model(tf), INPUT, TRAIN, task_config, {"saved_model_dir": str(tmp_path / "export")})
+    train_keras_model(
+        keras_model(tf), INPUT, TRAIN, task_config, {"saved_model_dir": str(tmp_path / "export")}
+    )
     assert len(logits(tf, str(tmp_path / "export"), [0.5])) == 1
 
 
 # What `train_keras_model` feeds under parameter servers; `test_strategy.py` runs a group.
-CLUSTER = {"chief": ["localhost:1"], "worker": ["localhost:2", "localhost:3"], "ps": ["localhost:4"]}
+CLUSTER = {
+    "chief": ["localhost:1"],
+    "worker": ["localhost:2", "localhost:3"],
+    "ps": ["localhost:4"],
+}
 
 
 def chief_task_config(tmp_path: Path, *sizes: int) -> Any:
     shares = []
     for number, size in enumerate(sizes):
         (tmp_path / str(number)).mkdir()
-        share = testing.train_task_config({"x": [number] * size, "label": [0] * size}, TYPES, str(tmp_path / str(number)))
+        share = testing.train_task_config(
+            {"x": [number] * size, "label": [0] * size}, TYPES, str(tmp_path / str(number))
+        )
         shares += share.tf_context.shares()
-    return testing.train_task_config([], TYPES, str(tmp_path), shares=shares, cluster=CLUSTER, num_workers=3)
+    return testing.train_task_config(
+        [], TYPES, str(tmp_path), shares=shares, cluster=CLUSTER, num_workers=3
+    )
 
 
-def test_input_by_workers_each_worker_reads_its_own_share(tf: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_input_by_workers_each_worker_reads_its_own_share(
+    tf: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from akdl.engine import train
 
     creator, steps = train._input_by_workers(INPUT, TRAIN, chief_task_config(tmp_path, 41, 20))
@@ -317,7 +392,9 @@ def test_input_by_workers_steps_and_rows_from_elsewhere(tf: Any, tmp_path: Path)
     from akdl.engine import train
 
     records = testing.encode_rows({"x": [5], "label": [1]}, TYPES)
-    config = dict(TRAIN, raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), steps_per_epoch=3)
+    config = dict(
+        TRAIN, raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), steps_per_epoch=3
+    )
     creator, steps = train._input_by_workers(INPUT, config, chief_task_config(tmp_path))
     assert steps == 3
     ((features, _),) = creator(tf.distribute.InputContext()).take(1)
@@ -328,11 +405,21 @@ def test_input_by_workers_steps_and_rows_from_elsewhere(tf: Any, tmp_path: Path)
     ("sizes", "options", "match"),
     [
         ((3, 0), {}, "worker 1 got no rows to train on"),
-        ((3, 3), {"valid_raw_dataset_fn": len}, "valid_raw_dataset_fn cannot be used with parameter servers"),
-        ((3, 3), {"raw_dataset_fn": len}, "with parameter servers, raw_dataset_fn needs the key 'steps_per_epoch'"),
+        (
+            (3, 3),
+            {"valid_raw_dataset_fn": len},
+            "valid_raw_dataset_fn cannot be used with parameter servers",
+        ),
+        (
+            (3, 3),
+            {"raw_dataset_fn": len},
+            "with parameter servers, raw_dataset_fn needs the key 'steps_per_epoch'",
+        ),
     ],
 )
-def test_input_by_workers_wrong(tf: Any, tmp_path: Path, sizes: Any, options: Any, match: str) -> None:
+def test_input_by_workers_wrong(
+    tf: Any, tmp_path: Path, sizes: Any, options: Any, match: str
+) -> None:
     from akdl.engine import train
 
     with pytest.raises(ValueError, match=match):

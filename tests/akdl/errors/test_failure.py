@@ -43,7 +43,9 @@ def test_the_begin_and_the_end_of_a_long_text_stay() -> None:
 
 
 @pytest.mark.parametrize("asked_for", [False, True])
-def test_the_traceback_ends_in_the_script_unless_all_is_asked_for(monkeypatch: pytest.MonkeyPatch, asked_for: bool) -> None:
+def test_the_traceback_ends_in_the_script_unless_all_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, asked_for: bool
+) -> None:
     monkeypatch.setenv("AKDL_TRACEBACK", "full" if asked_for else "")
     with pytest.raises(TypeError) as caught:
         testing.CollectingWriter({"n": "INT"}).write("no Example")
@@ -71,14 +73,22 @@ def test_the_traceback_begins_in_the_script_unless_all_is_asked_for(
     for asked_for, is_there in [("full", True), ("", False)]:
         monkeypatch.setenv("AKDL_TRACEBACK", asked_for)
         told = failure_of(error).traceback
-        assert "broken.py" in told and ("user_code" in told, "importlib" in told) == (is_there, is_there)
+        assert "broken.py" in told and ("user_code" in told, "importlib" in told) == (
+            is_there,
+            is_there,
+        )
 
 
 def test_the_node_of_a_graph_is_left_out() -> None:
     failure = failure_of(
-        ValueError("{{function_node __wrapped__IteratorGetNext_device_/job:localhost/task:0}} ValueError: row 0")
+        ValueError(
+            "{{function_node __wrapped__IteratorGetNext_device_/job:localhost/task:0}} ValueError: row 0"
+        )
     )
-    assert failure.message == "ValueError: row 0" and failure.traceback == "ValueError: ValueError: row 0\n"
+    assert (
+        failure.message == "ValueError: row 0"
+        and failure.traceback == "ValueError: ValueError: row 0\n"
+    )
 
 
 @pytest.mark.tf
@@ -89,8 +99,12 @@ def test_keras_2_without_its_package_is_explained() -> None:
         "try:\n    tf.keras.Input([1])\nexcept ImportError as error:\n    print(failure_of(error).message)"
     )
     environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}
-    done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, cwd=ROOT)
-    assert "TF_USE_LEGACY_KERAS asks for Keras 2, which is the package tf-keras" in done.stdout, done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", text], env=environment, capture_output=True, text=True, cwd=ROOT
+    )
+    assert "TF_USE_LEGACY_KERAS asks for Keras 2, which is the package tf-keras" in done.stdout, (
+        done.stderr
+    )
     assert sys.executable in done.stdout
 
 

@@ -27,12 +27,18 @@ def test_files_in_the_work_folder_are_named(folder: pathlib.Path) -> None:
         (folder / name).mkdir()
     (folder / "model.h5").write_text("1")
     (said,) = watch.sentences()
-    assert said.startswith("the script wrote logs/, model.h5, w1/, w2/, w3/ and 1 more to a relative path")
+    assert said.startswith(
+        "the script wrote logs/, model.h5, w1/, w2/, w3/ and 1 more to a relative path"
+    )
     assert unasked.sentences() == []
 
 
 @pytest.mark.parametrize(
-    "script", ["def main(config): open(config.work_dir + '/x', 'w')", "from akdl.models.tf.dnn.dnn_batch import main"]
+    "script",
+    [
+        "def main(config): open(config.work_dir + '/x', 'w')",
+        "from akdl.models.tf.dnn.dnn_batch import main",
+    ],
 )
 def test_a_script_that_knows_its_folder_knows_its_end(folder: pathlib.Path, script: str) -> None:
     (folder / "main.py").write_text(script)
@@ -60,5 +66,9 @@ def test_threads_that_raised_are_told(folder: pathlib.Path) -> None:
         said[0]
         == f"an error in a thread of the script did not reach main: reader: KeyError: 'scor' (test_script_warnings.py, line {line})"
     )
-    assert len(said) == 6 and said[-1] == "2 more threads of the script failed" and max(map(len, said)) < 500
+    assert (
+        len(said) == 6
+        and said[-1] == "2 more threads of the script failed"
+        and max(map(len, said)) < 500
+    )
     assert len(heard) == 8, "they are shown as before, too"

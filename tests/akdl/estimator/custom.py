@@ -25,7 +25,13 @@ def make_model() -> Any:
     return tf.keras.Model(inputs, tf.keras.layers.Dense(1)(inputs["x"]))
 
 
-def estimator(folder: Path, head: Any = "classification", model: Any = make_model, optimizer: Any = None, **more: Any) -> Any:
+def estimator(
+    folder: Path,
+    head: Any = "classification",
+    model: Any = make_model,
+    optimizer: Any = None,
+    **more: Any,
+) -> Any:
     import tensorflow as tf
 
     from akdl.engine.run_config import generate_run_config
@@ -36,7 +42,9 @@ def estimator(folder: Path, head: Any = "classification", model: Any = make_mode
         model=model,
         head=UserDefineHead(head) if isinstance(head, str) else head,
         optimizer=optimizer or tf.keras.optimizers.Adam(0.1),
-        config=generate_run_config(save_checkpoints_steps=1000, log_step_count_steps=1000, model_dir=str(folder)),
+        config=generate_run_config(
+            save_checkpoints_steps=1000, log_step_count_steps=1000, model_dir=str(folder)
+        ),
         **more,
     )
 

@@ -22,7 +22,8 @@ QUIET = {"eval_start_delay_secs": 120, "log_step_count_steps": None, "save_check
 def linear_module(**changes: Any) -> Any:
     """Return the four functions of y = 2 x + 1, with some of them replaced; None leaves one out.
 
-    `params` understands `batches` (10) and `rate` (0.1). The input functions note what they were called with in `calls`.
+    `params` understands `batches` (10) and `rate` (0.1). The input functions note what they were
+    called with in `calls`.
     """
     import tensorflow.compat.v1 as tf
 
@@ -31,7 +32,11 @@ def linear_module(**changes: Any) -> Any:
     def dataset(path: str, params: dict[str, Any]) -> Any:
         calls.append((path, params))
         x = np.linspace(-1, 1, 20, dtype=np.float32)
-        return tf.data.Dataset.from_tensor_slices(({"x": x}, 2 * x + 1)).batch(20).repeat(params.get("batches", 10))
+        return (
+            tf.data.Dataset.from_tensor_slices(({"x": x}, 2 * x + 1))
+            .batch(20)
+            .repeat(params.get("batches", 10))
+        )
 
     def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any:
         weight, bias = tf.get_variable("weight", []), tf.get_variable("bias", [])
@@ -43,11 +48,15 @@ def linear_module(**changes: Any) -> Any:
             return tf.estimator.EstimatorSpec(mode, loss=loss)
         optimizer = tf.train.GradientDescentOptimizer(params.get("rate", 0.1))
         return tf.estimator.EstimatorSpec(
-            mode, loss=loss, train_op=optimizer.minimize(loss, global_step=tf.train.get_global_step())
+            mode,
+            loss=loss,
+            train_op=optimizer.minimize(loss, global_step=tf.train.get_global_step()),
         )
 
     def serving_input_receiver_fn() -> Any:
-        return tf.estimator.export.build_raw_serving_input_receiver_fn({"x": tf.placeholder(tf.float32, [1], name="x")})
+        return tf.estimator.export.build_raw_serving_input_receiver_fn(
+            {"x": tf.placeholder(tf.float32, [1], name="x")}
+        )
 
     functions = {
         "model_fn": model_fn,
@@ -56,7 +65,10 @@ def linear_module(**changes: Any) -> Any:
         "serving_input_receiver_fn": serving_input_receiver_fn,
         **changes,
     }
-    return SimpleNamespace(calls=calls, **{name: function for name, function in functions.items() if function is not None})
+    return SimpleNamespace(
+        calls=calls,
+        **{name: function for name, function in functions.items() if function is not None},
+    )
 
 
 def signature(folder: str, key: str = "serving_default") -> Any:
@@ -70,9 +82,14 @@ def signature(folder: str, key: str = "serving_default") -> Any:
 
 
 def run_group(
-    folder: Path, command: list[str], roles: list[tuple[str, int]], timeout_s: float = 150, python: str | None = None
+    folder: Path,
+    command: list[str],
+    roles: list[tuple[str, int]],
+    timeout_s: float = 150,
+    python: str | None = None,
 ) -> dict[str, str]:
-    """Run a command of a Python, see `PythonProcess`, in each role and return what each printed; all but parameter servers, which are stopped, end well.
+    """Run a command of a Python, see `PythonProcess`, in each role and return what each printed;
+    all but parameter servers, which are stopped, end well.
 
     A process whose role is "evaluator" is not in the cluster, as TensorFlow wants it.
     """
@@ -87,11 +104,15 @@ def run_group(
         for role, index in roles:
             tf_config = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
             name = f"{role}-{index}"
-            processes[name] = PythonProcess(command, {"TF_CONFIG": tf_config}, folder, logs[name], python)
+            processes[name] = PythonProcess(
+                command, {"TF_CONFIG": tf_config}, folder, logs[name], python
+            )
         deadline = time.monotonic() + timeout_s
         must_end = [process for name, process in processes.items() if not name.startswith("ps")]
         while any(process.poll() is None for process in must_end):
-            failed = [logs[name] for name, process in processes.items() if process.poll() not in (None, 0)]
+            failed = [
+                logs[name] for name, process in processes.items() if process.poll() not in (None, 0)
+            ]
             assert not failed and time.monotonic() < deadline, "\n".join(
                 log.read_text()[-3000:] for log in failed or logs.values()
             )

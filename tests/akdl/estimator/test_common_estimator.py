@@ -13,7 +13,9 @@ from tests.akdl.estimator.custom import CLASSES, X, estimator, input_fn
 pytestmark = [
     pytest.mark.estimator,
     pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+    ),
 ]
 
 
@@ -34,7 +36,9 @@ def test_batch_normalization_and_regularization(tmp_path: Path) -> None:
             [
                 tf.keras.layers.DenseFeatures([tf.feature_column.numeric_column("x", [2])]),
                 tf.keras.layers.BatchNormalization(momentum=0.9, name="norm"),
-                tf.keras.layers.Dense(1, kernel_regularizer=tf.keras.regularizers.l2(0.1), name="dense"),
+                tf.keras.layers.Dense(
+                    1, kernel_regularizer=tf.keras.regularizers.l2(0.1), name="dense"
+                ),
             ]
         )
 
@@ -43,7 +47,9 @@ def test_batch_normalization_and_regularization(tmp_path: Path) -> None:
     (mean,) = [name for name in made.get_variable_names() if name.endswith("norm/moving_mean")]
     np.testing.assert_allclose(made.get_variable_value(mean), X.mean(axis=0), atol=0.2)
     metrics = made.evaluate(input_fn(CLASSES, 1))
-    squares = 0.1 * np.sum(made.get_variable_value(mean.replace("norm/moving_mean", "dense/kernel")) ** 2)
+    squares = 0.1 * np.sum(
+        made.get_variable_value(mean.replace("norm/moving_mean", "dense/kernel")) ** 2
+    )
     assert metrics["regularization_loss"] == pytest.approx(squares, rel=1e-4)
     assert metrics["loss"] == pytest.approx(metrics["average_loss"] + squares, rel=1e-4)
 
@@ -54,7 +60,11 @@ def test_a_warm_start(tmp_path: Path) -> None:
     cold = estimator(tmp_path / "cold").evaluate(input_fn(CLASSES, 1))
     import tensorflow as tf
 
-    warm = estimator(tmp_path / "warm", optimizer=tf.keras.optimizers.SGD(1e-9), warm_start_from=str(tmp_path / "cold"))
+    warm = estimator(
+        tmp_path / "warm",
+        optimizer=tf.keras.optimizers.SGD(1e-9),
+        warm_start_from=str(tmp_path / "cold"),
+    )
     warm.train(input_fn(CLASSES), max_steps=1)
     metrics = warm.evaluate(input_fn(CLASSES, 1))
     assert metrics["global_step"] == 1
@@ -67,7 +77,11 @@ def test_models_what_cannot_be_made_anew(tmp_path: Path) -> None:
     class Own(tf.keras.Model):  # type: ignore[misc]
         pass
 
-    with pytest.raises(TypeError, match="Own needs get_config .* or pass a function that makes the model"):
+    with pytest.raises(
+        TypeError, match="Own needs get_config .* or pass a function that makes the model"
+    ):
         estimator(tmp_path, model=Own())
-    with pytest.raises(TypeError, match="model: expected a tf.keras.Model or a function that makes one, got a str"):
+    with pytest.raises(
+        TypeError, match="model: expected a tf.keras.Model or a function that makes one, got a str"
+    ):
         estimator(tmp_path, model="model")

@@ -15,7 +15,9 @@ from tests.akdl.estimator.support import linear_module
 pytestmark = [
     pytest.mark.estimator,
     pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+    ),
 ]
 
 
@@ -27,7 +29,11 @@ def with_heads(make: Any) -> Any:
 
     def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any:
         spec = whole.model_fn(features, labels, mode, params)
-        heads = make(tf.estimator.export, spec.predictions["y"]) if mode == tf.estimator.ModeKeys.PREDICT else None
+        heads = (
+            make(tf.estimator.export, spec.predictions["y"])
+            if mode == tf.estimator.ModeKeys.PREDICT
+            else None
+        )
         return spec._replace(export_outputs=heads) if heads else spec
 
     return linear_module(model_fn=model_fn)
@@ -48,22 +54,38 @@ def test_the_export_reads_these_variables() -> None:
 
 def test_predict_stands_for_a_default_that_takes_examples() -> None:
     serving, lines = export_of(
-        with_heads(lambda export, y: {"serving_default": export.RegressionOutput(y), "predict": export.PredictOutput(y)})
+        with_heads(
+            lambda export, y: {
+                "serving_default": export.RegressionOutput(y),
+                "predict": export.PredictOutput(y),
+            }
+        )
     )
     assert serving.predict_is_default
-    assert lines == ["the export has the head 'predict' as 'serving_default': its type is float32 instead of string"]
+    assert lines == [
+        "the export has the head 'predict' as 'serving_default': its type is float32 instead of string"
+    ]
 
 
 def test_a_default_that_takes_examples_alone_is_refused() -> None:
-    with pytest.raises(UserModuleError, match=r"its head 'serving_default' is a RegressionOutput, .* takes x \(its type is"):
+    with pytest.raises(
+        UserModuleError,
+        match=r"its head 'serving_default' is a RegressionOutput, .* takes x \(its type is",
+    ):
         export_of(with_heads(lambda export, y: {"serving_default": export.RegressionOutput(y)}))
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda tf: tf.data.Dataset.range(0).map(lambda n: ({"x": [0.0]}, [0.0])), "eval_input_fn in .* gives no batch"),
-        (lambda tf: ({"z": tf.constant([0.0])}, tf.constant([0.0])), "model_fn in .* failed in mode eval: KeyError: 'x'"),
+        (
+            lambda tf: tf.data.Dataset.range(0).map(lambda n: ({"x": [0.0]}, [0.0])),
+            "eval_input_fn in .* gives no batch",
+        ),
+        (
+            lambda tf: ({"z": tf.constant([0.0])}, tf.constant([0.0])),
+            "model_fn in .* failed in mode eval: KeyError: 'x'",
+        ),
         (lambda tf: tf.data.Dataset.from_tensors(({"x": [0.0]}, [0.0])), None),
         (lambda tf: ({"x": tf.constant([0.0])}, tf.constant([0.0])), None),
     ],
@@ -88,7 +110,9 @@ def test_folders_are_tried(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     try_folders({"the model dir": str(tmp_path / "new")})
     with pytest.raises(ConfigError) as caught:
-        try_folders({"the model dir": str(tmp_path / "new"), "the export dir": str(tmp_path / "file" / "x")})
+        try_folders(
+            {"the model dir": str(tmp_path / "new"), "the export dir": str(tmp_path / "file" / "x")}
+        )
     (mistake,) = caught.value.mistakes
     assert mistake.startswith(f"the export dir: cannot write into {tmp_path}/file/x: ")
 

@@ -1,4 +1,6 @@
-"""`akdl estimator`: arguments, what it prints, exit codes; alone and in a group, on the digits of the example."""
+"""`akdl estimator`: arguments, what it prints, exit codes; alone and in a group, on the digits of
+the example.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from tests.support.tensorflows import TF_1
 
 MNIST = EXAMPLES / "estimator_mnist"
 FILES = ["--module", str(MNIST / "mnist.py"), "--params", str(MNIST / "parameters.json")]
-WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning")
+WARNINGS = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+)
 pytestmark = [pytest.mark.tf, pytest.mark.estimator]
 
 
@@ -37,18 +41,30 @@ def run_main(tmp_path: Path, text: str, *more: str, params: str = "{}") -> int:
     return main(["train", *files, "--path", "data", "--model-dir", str(tmp_path / "out"), *more])
 
 
-def test_arguments_functions_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_functions_are_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_main(tmp_path, "def model_fn(features, labels, mode, params): pass\n") == 2
     error = capsys.readouterr().err
-    assert error.startswith("train: user.py does not define the four functions of an Estimator:\n- train_input_fn is missing\n")
+    assert error.startswith(
+        "train: user.py does not define the four functions of an Estimator:\n- train_input_fn is missing\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("params", "more", "message"),
     [
-        ('{"eval_steps": 0}', [], "train: the Estimator config has a mistake:\n- eval_steps: expected"),
+        (
+            '{"eval_steps": 0}',
+            [],
+            "train: the Estimator config has a mistake:\n- eval_steps: expected",
+        ),
         ("{", [], "the p.json config has a mistake:\n- line 1"),
-        ('{"save_checkpoints_secs": 5}', ["--set", "save_checkpoints_steps=7"], "expected one of the two, got 7 and 5"),
+        (
+            '{"save_checkpoints_secs": 5}',
+            ["--set", "save_checkpoints_steps=7"],
+            "expected one of the two, got 7 and 5",
+        ),
         ("{}", ["--set", "eval_steps"], "--set eval_steps: expected key=value"),
         ("{}", ["--module", "missing.py"], "to be a Python file, got"),
     ],
@@ -69,21 +85,38 @@ def test_help_and_missing_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--model-dir DIR" in out and "--module" in err
 
 
-def test_arguments_the_parameters_beside_the_module_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_the_parameters_beside_the_module_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "user.py").touch()
     (tmp_path / "parameters.json").write_text('{"eval_steps": 0}')
-    command = ["train", "--module", str(tmp_path / "user.py"), "--path", "data", "--model-dir", str(tmp_path / "out")]
+    command = [
+        "train",
+        "--module",
+        str(tmp_path / "user.py"),
+        "--path",
+        "data",
+        "--model-dir",
+        str(tmp_path / "out"),
+    ]
     assert main(command) == 2
     assert "eval_steps: expected" in capsys.readouterr().err
     (tmp_path / "other.json").write_text('{"train_max_step": 5}')
     assert main([*command, "--params", str(tmp_path / "other.json"), "--set", "eval_steps=0"]) == 2
     error = capsys.readouterr().err
-    assert "train_max_step: unknown parameter; did you mean train_max_steps?" in error and "eval_steps: expected" in error
+    assert (
+        "train_max_step: unknown parameter; did you mean train_max_steps?" in error
+        and "eval_steps: expected" in error
+    )
 
 
-def test_arguments_a_syntax_error_in_the_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_a_syntax_error_in_the_module(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_main(tmp_path, "x = 1\ndef model_fn(:\n") == 2
-    assert capsys.readouterr().err.startswith(f"train: {tmp_path / 'user.py'}, line 2: invalid syntax")
+    assert capsys.readouterr().err.startswith(
+        f"train: {tmp_path / 'user.py'}, line 2: invalid syntax"
+    )
 
 
 def test_arguments_a_function_that_fails_before_training_keeps_its_traceback(
@@ -109,9 +142,23 @@ def commands(folder: Path) -> list[list[str]]:
     found = []
     for number, (params, _, _) in enumerate(MISTAKES):
         (folder / f"{number}.json").write_text(json.dumps({"train_max_steps": 5, **params}))
-        options = {"module": SCRIPTS / "linear.py", "path": "data", "params": folder / f"{number}.json"}
-        options.update({"model-dir": folder / f"out-{number}", "export-dir": folder / params.get("export", f"export-{number}")})
-        found.append(["train", *(text for name, value in options.items() for text in (f"--{name}", str(value)))])
+        options = {
+            "module": SCRIPTS / "linear.py",
+            "path": "data",
+            "params": folder / f"{number}.json",
+        }
+        options.update(
+            {
+                "model-dir": folder / f"out-{number}",
+                "export-dir": folder / params.get("export", f"export-{number}"),
+            }
+        )
+        found.append(
+            [
+                "train",
+                *(text for name, value in options.items() for text in (f"--{name}", str(value))),
+            ]
+        )
     return found
 
 
@@ -136,7 +183,11 @@ MISTAKES: list[tuple[dict[str, Any], int, str]] = [
         1,
         "train: the training made no step, the global step is still 0: the input function of training gives no batch",
     ),
-    ({"fault": "no global step"}, 2, "train: the train_op of model_fn in linear.py does not increment the global step"),
+    (
+        {"fault": "no global step"},
+        2,
+        "train: the train_op of model_fn in linear.py does not increment the global step",
+    ),
     ({"eval_rows": 0}, 2, "train: eval_input_fn in linear.py gives no batch"),
     (
         {"fault": "predict returns nothing"},
@@ -166,7 +217,11 @@ def check_mistakes(found: list[tuple[int, str]], folder: Path) -> None:
         if expected == 0:
             assert set(signature(str(exports[0])).structured_outputs) == {"y"}
         if expected == 2:
-            trained = [path for path in folder.glob(f"out-{number}/model.ckpt-*.index") if path.name != "model.ckpt-0.index"]
+            trained = [
+                path
+                for path in folder.glob(f"out-{number}/model.ckpt-*.index")
+                if path.name != "model.ckpt-0.index"
+            ]
             assert not trained, params
 
 
@@ -182,9 +237,19 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_mistakes_with_tensorflow_1(tmp_path: Path) -> None:
-    driver = [TF_1.python(), str(SCRIPTS / "run_commands.py"), json.dumps(commands(tmp_path)), str(tmp_path / "found.json")]
+    driver = [
+        TF_1.python(),
+        str(SCRIPTS / "run_commands.py"),
+        json.dumps(commands(tmp_path)),
+        str(tmp_path / "found.json"),
+    ]
     done = subprocess.run(
-        driver, env={**os.environ, **ENVIRONMENT}, cwd=tmp_path, capture_output=True, text=True, timeout=10 * DEADLINE_S
+        driver,
+        env={**os.environ, **ENVIRONMENT},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=10 * DEADLINE_S,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     check_mistakes(json.loads((tmp_path / "found.json").read_text()), tmp_path)
@@ -193,16 +258,32 @@ def test_mistakes_with_tensorflow_1(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", ["1.15", "2.15"])
 def test_workers_in_step_without_a_chief(tmp_path: Path, tensorflow: str) -> None:
-    """Worker 0 evaluates and exports; the steps of both count; what they learn is what one process learns in so many steps."""
+    """Worker 0 evaluates and exports; the steps of both count; what they learn is what one process
+    learns in so many steps.
+    """
     import tensorflow as tf
 
     python = TF_1.python() if tensorflow == "1.15" else None
-    (tmp_path / "params.json").write_text(json.dumps({"train_max_steps": 100, "save_checkpoints_steps": 20}))
-    command = ["-m", "akdl", "estimator", "train", "--module", str(SCRIPTS / "linear.py"), "--path", "data"]
+    (tmp_path / "params.json").write_text(
+        json.dumps({"train_max_steps": 100, "save_checkpoints_steps": 20})
+    )
+    command = [
+        "-m",
+        "akdl",
+        "estimator",
+        "train",
+        "--module",
+        str(SCRIPTS / "linear.py"),
+        "--path",
+        "data",
+    ]
     command += ["--params", str(tmp_path / "params.json"), "--model-dir", str(tmp_path / "out")]
     logs = run_group(tmp_path, command, [("worker", 0), ("worker", 1)], python=python)
     assert "2 devices train in step: train_max_steps 100 is 50 steps of each" in logs["worker-0"]
-    assert "evaluation at step 50  " in logs["worker-0"] and "50 steps" in logs["worker-0"].splitlines()
+    assert (
+        "evaluation at step 50  " in logs["worker-0"]
+        and "50 steps" in logs["worker-0"].splitlines()
+    )
     assert "exported to" not in logs["worker-1"]
     (exported,) = (tmp_path / "out" / "export").iterdir()
     served = signature(str(exported))(x=tf.constant([-1.0, 0.5]))["y"].numpy()
@@ -215,7 +296,10 @@ def test_both_commands_list_all_flags(capsys: pytest.CaptureFixture[str]) -> Non
             main(arguments)
         assert left.value.code == 0
         out = capsys.readouterr().out
-        assert all(flag in out for flag in ("--module", "--path", "--params", "--model-dir", "--export-dir", "--set"))
+        assert all(
+            flag in out
+            for flag in ("--module", "--path", "--params", "--model-dir", "--export-dir", "--set")
+        )
 
 
 @WARNINGS
@@ -223,15 +307,27 @@ def test_digits_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     """Two heads; a second run goes on; both heads predict what `predict` does."""
     import tensorflow as tf
 
-    command = ["train", *FILES, "--path", digits(tmp_path, train=1500, test=300), "--model-dir", str(tmp_path / "out")]
+    command = [
+        "train",
+        *FILES,
+        "--path",
+        digits(tmp_path, train=1500, test=300),
+        "--model-dir",
+        str(tmp_path / "out"),
+    ]
     assert main([*command, "--set", "train_max_steps=150"]) == 0, capsys.readouterr().err
     lines = capsys.readouterr().out.splitlines()
-    assert re.match(r"step 1  loss 2\.\d+$", lines[0]) and re.match(r"step 100  loss \S+  \S+ steps/s$", lines[1])
+    assert re.match(r"step 1  loss 2\.\d+$", lines[0]) and re.match(
+        r"step 100  loss \S+  \S+ steps/s$", lines[1]
+    )
     assert lines[-1] == "150 steps"
     found = re.match(r"evaluation at step 150  accuracy (\S+)  loss (\S+)$", lines[-3])
     assert found is not None and float(found.group(1)) > 0.97 and float(found.group(2)) < 0.2
 
-    assert main([*command, "--set", "train_max_steps=170", "--export-dir", str(tmp_path / "export")]) == 0
+    assert (
+        main([*command, "--set", "train_max_steps=170", "--export-dir", str(tmp_path / "export")])
+        == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("step 151  loss 0.") and lines[-1] == "170 steps"
     (exported,) = (tmp_path / "export").iterdir()
@@ -240,9 +336,13 @@ def test_digits_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     images, _ = load_module(str(MNIST / "digits.py")).make(5, seed=9)
     images = (images / 255.0).astype(np.float32)
     estimator = tf.estimator.Estimator(
-        module.model_fn, str(tmp_path / "out"), params=json.loads((MNIST / "parameters.json").read_text())
+        module.model_fn,
+        str(tmp_path / "out"),
+        params=json.loads((MNIST / "parameters.json").read_text()),
     )
-    predicted = list(estimator.predict(lambda: tf.data.Dataset.from_tensor_slices({"images": images}).batch(5)))
+    predicted = list(
+        estimator.predict(lambda: tf.data.Dataset.from_tensor_slices({"images": images}).batch(5))
+    )
     default = signature(str(exported))(images=tf.constant(images))
     assert set(default) == {"class_id", "probabilities", "logits"}
     for key, values in default.items():
@@ -253,11 +353,23 @@ def test_digits_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.slow
 def test_digits_in_a_group(tmp_path: Path) -> None:
-    """Two workers, a parameter server and an evaluator; the chief evaluates at the end and exports."""
-    command = ["-m", "akdl", "estimator", "train", *FILES, "--path", digits(tmp_path, train=1500, test=300)]
+    """Two workers, a parameter server and an evaluator; the chief evaluates at the end and
+    exports.
+    """
+    command = [
+        "-m",
+        "akdl",
+        "estimator",
+        "train",
+        *FILES,
+        "--path",
+        digits(tmp_path, train=1500, test=300),
+    ]
     command += ["--model-dir", str(tmp_path / "out"), "--set", "train_max_steps=200"]
     logs = run_group(tmp_path, command, [("chief", 0), ("worker", 0), ("ps", 0), ("evaluator", 0)])
-    assert "exported to" in logs["chief-0"] and all("exported to" not in logs[name] for name in logs if name != "chief-0")
+    assert "exported to" in logs["chief-0"] and all(
+        "exported to" not in logs[name] for name in logs if name != "chief-0"
+    )
     found = re.search(r"evaluation at step (\d+)  accuracy (\S+)  loss (\S+)", logs["chief-0"])
     assert found is not None, logs["chief-0"]
     assert int(found.group(1)) >= 200, "asynchronous workers may make a step more than asked for"
@@ -266,6 +378,10 @@ def test_digits_in_a_group(tmp_path: Path) -> None:
         assert re.search(r"step \d+  loss", logs[name]), name
     from akdl.engine.early_stopping import read_eval_metrics
 
-    assert max(read_eval_metrics(str(tmp_path / "out" / "eval"))) == int(found.group(1)), "the evaluator writes there as well"
+    assert max(read_eval_metrics(str(tmp_path / "out" / "eval"))) == int(found.group(1)), (
+        "the evaluator writes there as well"
+    )
     events = {path.suffix for path in (tmp_path / "out" / "eval").glob("events.*")}
-    assert ".evaluator" in events and len(events) == 2, "a file of its own: those of one second would have one name"
+    assert ".evaluator" in events and len(events) == 2, (
+        "a file of its own: those of one second would have one name"
+    )

@@ -17,7 +17,9 @@ from tests.akdl.estimator.support import QUIET, linear_module, signature
 pytestmark = [
     pytest.mark.estimator,
     pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+    ),
 ]
 
 
@@ -33,25 +35,40 @@ def checkpoints(folder: Path) -> list[int]:
 
 
 def test_train_evaluate_export_and_go_on(tmp_path: Path) -> None:
-    """The loss falls below a bound, a second run goes on at the step of the first, and the export predicts like `predict`."""
+    """The loss falls below a bound, a second run goes on at the step of the first, and the export
+    predicts like `predict`.
+    """
     import tensorflow as tf
 
     module = linear_module()
-    first, lines = train(module, tmp_path, train_max_steps=30, batches=None, log_step_count_steps=10)
+    first, lines = train(
+        module, tmp_path, train_max_steps=30, batches=None, log_step_count_steps=10
+    )
     assert first.global_step == first.metrics["global_step"] == 30
     steps = [line.split("  ")[0] for line in lines if line.startswith("step")]
     assert steps == ["step 1", "step 10", "step 20", "step 30"]
-    assert lines[-2].startswith("evaluation at step 30  loss ") and lines[-1] == f"exported to {first.exported}"
-    params = with_defaults({**QUIET, "train_max_steps": 30, "batches": None, "log_step_count_steps": 10})
-    assert module.calls == [("data", params)] * 3, "to try, to train and to evaluate, with all parameters"
+    assert (
+        lines[-2].startswith("evaluation at step 30  loss ")
+        and lines[-1] == f"exported to {first.exported}"
+    )
+    params = with_defaults(
+        {**QUIET, "train_max_steps": 30, "batches": None, "log_step_count_steps": 10}
+    )
+    assert module.calls == [("data", params)] * 3, (
+        "to try, to train and to evaluate, with all parameters"
+    )
 
-    second, lines = train(linear_module(), tmp_path, train_max_steps=100, batches=None, log_step_count_steps=10)
+    second, lines = train(
+        linear_module(), tmp_path, train_max_steps=100, batches=None, log_step_count_steps=10
+    )
     assert lines[0].startswith("step 31  "), "not from the start"
     assert second.global_step == 100
     assert second.metrics["loss"] < min(1e-3, first.metrics["loss"])
 
     third, lines = train(linear_module(), tmp_path, train_max_steps=100)
-    assert [line.split(" ")[0] for line in lines] == ["evaluation", "exported"], "nothing left to train"
+    assert [line.split(" ")[0] for line in lines] == ["evaluation", "exported"], (
+        "nothing left to train"
+    )
     assert third.metrics == pytest.approx(second.metrics, rel=1e-4)
 
     x = np.float32([-3, 0, 0.5])
@@ -88,21 +105,41 @@ def test_until_the_rows_end_with_a_tuple_or_a_dataset(tmp_path: Path) -> None:
 )
 def test_evaluations_when(tmp_path: Path, params: dict[str, Any], steps: list[int]) -> None:
     _result, lines = train(
-        linear_module(), tmp_path, train_max_steps=10, save_checkpoints_steps=4, keep_checkpoint_max=2, **params
+        linear_module(),
+        tmp_path,
+        train_max_steps=10,
+        save_checkpoints_steps=4,
+        keep_checkpoint_max=2,
+        **params,
     )
-    assert [line.split("  ")[0] for line in lines[:-1]] == [f"evaluation at step {step}" for step in steps]
+    assert [line.split("  ")[0] for line in lines[:-1]] == [
+        f"evaluation at step {step}" for step in steps
+    ]
     assert checkpoints(tmp_path) == [8, 10]
 
 
 @pytest.mark.parametrize("keep", [0, None])
 def test_all_checkpoints_are_kept(tmp_path: Path, keep: int | None) -> None:
-    train(linear_module(), tmp_path, train_max_steps=7, save_checkpoints_steps=1, keep_checkpoint_max=keep)
+    train(
+        linear_module(),
+        tmp_path,
+        train_max_steps=7,
+        save_checkpoints_steps=1,
+        keep_checkpoint_max=keep,
+    )
     assert checkpoints(tmp_path) == list(range(8))
 
 
 def test_no_checkpoints_but_the_one_that_is_exported(tmp_path: Path) -> None:
     params = {"save_checkpoints_steps": None, "save_checkpoints_secs": None}
-    result, lines = train(linear_module(), tmp_path, train_max_steps=7, eval_start_delay_secs=0, eval_throttle_secs=0, **params)
+    result, lines = train(
+        linear_module(),
+        tmp_path,
+        train_max_steps=7,
+        eval_start_delay_secs=0,
+        eval_throttle_secs=0,
+        **params,
+    )
     assert checkpoints(tmp_path) == [7]
     assert [line.split(" ")[0] for line in lines] == ["evaluation", "exported"]
     assert os.path.isdir(result.exported)
@@ -122,7 +159,8 @@ def test_mistakes_of_the_export_are_told_before_training(tmp_path: Path) -> None
         return tf.estimator.EstimatorSpec(mode, predictions=spec.predictions, export_outputs=heads)
 
     with pytest.raises(
-        UserModuleError, match="in mode infer: .*Multiple .*export_outputs.* none of them (is|are) specified as the default"
+        UserModuleError,
+        match="in mode infer: .*Multiple .*export_outputs.* none of them (is|are) specified as the default",
     ):
         train(linear_module(model_fn=model_fn), tmp_path)
     assert checkpoints(tmp_path) == []
@@ -143,11 +181,16 @@ def test_a_head_that_is_left_out_of_the_export_is_said(tmp_path: Path) -> None:
         if mode != tf.estimator.ModeKeys.PREDICT:
             return spec
         export, y = tf.estimator.export, spec.predictions["y"]
-        heads = {"serving_default": export.PredictOutput({"y": y}), "number": export.RegressionOutput(y)}
+        heads = {
+            "serving_default": export.PredictOutput({"y": y}),
+            "number": export.RegressionOutput(y),
+        }
         return spec._replace(export_outputs=heads)
 
     result, lines = train(linear_module(model_fn=model_fn), tmp_path, train_max_steps=1)
-    assert lines[0] == "the export leaves out the head 'number': its type is float32 instead of string"
+    assert (
+        lines[0] == "the export leaves out the head 'number': its type is float32 instead of string"
+    )
     assert os.path.isdir(result.exported)
 
 
@@ -163,8 +206,14 @@ def test_what_cannot_be_exported_is_kept_and_exported_by_the_next_run(tmp_path: 
             (tmp_path / "export").touch()
         return whole.eval_input_fn(path, params)
 
-    with pytest.raises(TrainingFailed, match=r"the model is trained, but .*Its checkpoint is .*model\.ckpt-5: fix the cause"):
+    with pytest.raises(
+        TrainingFailed,
+        match=r"the model is trained, but .*Its checkpoint is .*model\.ckpt-5: fix the cause",
+    ):
         train(linear_module(eval_input_fn=eval_input_fn), tmp_path, train_max_steps=5)
     (tmp_path / "export").unlink()
     result, lines = train(linear_module(), tmp_path, train_max_steps=5)
-    assert [line.split(" ")[0] for line in lines] == ["evaluation", "exported"] and result.global_step == 5
+    assert [line.split(" ")[0] for line in lines] == [
+        "evaluation",
+        "exported",
+    ] and result.global_step == 5

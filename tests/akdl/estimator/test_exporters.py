@@ -13,7 +13,9 @@ from tests.akdl.estimator.support import signature
 pytestmark = [
     pytest.mark.estimator,
     pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+    ),
 ]
 
 
@@ -27,7 +29,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def run(exporter: Any, trained: Any, folder: Path, auc: float, is_final: bool = False) -> int:
     """Export after an evaluation and return the number of exported models."""
     target = folder / exporter.name
-    exporter.export(trained, str(target), trained.latest_checkpoint(), {"auc": auc, "loss": 1 - auc}, is_final)
+    exporter.export(
+        trained, str(target), trained.latest_checkpoint(), {"auc": auc, "loss": 1 - auc}, is_final
+    )
     return len([path for path in target.glob("*") if path.name.isdigit()])
 
 
@@ -41,7 +45,10 @@ def test_the_final_model_takes_examples(trained: Any, tmp_path: Path) -> None:
     from akdl.estimator.exporters import model_final_exporter
 
     exporter = model_final_exporter("last", spec())
-    assert run(exporter, trained, tmp_path, 0.5) == 0 and run(exporter, trained, tmp_path, 0.5, True) == 1
+    assert (
+        run(exporter, trained, tmp_path, 0.5) == 0
+        and run(exporter, trained, tmp_path, 0.5, True) == 1
+    )
     (exported,) = (tmp_path / "last").iterdir()
     assert "examples" in signature(str(exported), "predict").structured_input_signature[1]
 
@@ -61,11 +68,15 @@ def test_the_best_model_over_several_runs(trained: Any, tmp_path: Path) -> None:
     assert (tmp_path / "best" / "best.json").read_text() == '{"auc": 0.8}'
 
 
-def test_the_best_model_by_a_metric_whose_smaller_values_are_better(trained: Any, tmp_path: Path) -> None:
+def test_the_best_model_by_a_metric_whose_smaller_values_are_better(
+    trained: Any, tmp_path: Path
+) -> None:
     from akdl.estimator.exporters import model_best_exporter
 
     def exports(auc: float) -> list[str]:
-        run(model_best_exporter("best", spec(), metric="loss", bigger=False), trained, tmp_path, auc)
+        run(
+            model_best_exporter("best", spec(), metric="loss", bigger=False), trained, tmp_path, auc
+        )
         return [path.name for path in (tmp_path / "best").iterdir() if path.name.isdigit()]
 
     first = exports(0.7)
@@ -76,7 +87,9 @@ def test_the_best_model_by_a_metric_whose_smaller_values_are_better(trained: Any
 def test_a_metric_that_is_missing_is_an_error_at_once(trained: Any, tmp_path: Path) -> None:
     from akdl.estimator.exporters import model_best_exporter
 
-    with pytest.raises(ValueError, match="chosen by 'accuracy', but the evaluation has only auc, loss"):
+    with pytest.raises(
+        ValueError, match="chosen by 'accuracy', but the evaluation has only auc, loss"
+    ):
         run(model_best_exporter("best", spec(), metric="accuracy"), trained, tmp_path, 0.5)
 
 

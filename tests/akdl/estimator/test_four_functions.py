@@ -1,4 +1,6 @@
-"""The four functions: their signatures, what input functions return, and the forms of a serving receiver."""
+"""The four functions: their signatures, what input functions return, and the forms of a serving
+receiver.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def test_all_that_is_wrong_with_a_module() -> None:
 
 def input_function(found: Any, **how: bool) -> Any:
     module = linear_module(train_input_fn=lambda path, params: found)
-    return Functions(module, "", {}).input_fn("train_input_fn", **{"distributed": False, "own_rows": False, **how})()
+    return Functions(module, "", {}).input_fn(
+        "train_input_fn", **{"distributed": False, "own_rows": False, **how}
+    )()
 
 
 @pytest.mark.tf
@@ -49,14 +53,21 @@ def test_inputs_a_dataset() -> None:
 
     for dataset in (tf.data.Dataset.range(3), tf.compat.v1.data.Dataset.range(3)):
         assert input_function(dataset, distributed=True) is dataset
-    policy = input_function(tf.data.Dataset.range(3), own_rows=True).options().experimental_distribute.auto_shard_policy
+    policy = (
+        input_function(tf.data.Dataset.range(3), own_rows=True)
+        .options()
+        .experimental_distribute.auto_shard_policy
+    )
     assert policy == tf.data.experimental.AutoShardPolicy.OFF
 
 
 @pytest.mark.tf
 def test_inputs_a_tuple_in_one_process_only() -> None:
     assert input_function(("features", "labels")) == ("features", "labels")
-    with pytest.raises(UserModuleError, match="got a tuple; if several processes train it has to return a tf.data.Dataset"):
+    with pytest.raises(
+        UserModuleError,
+        match="got a tuple; if several processes train it has to return a tf.data.Dataset",
+    ):
         input_function(("features", "labels"), distributed=True)
 
 
@@ -119,11 +130,16 @@ def test_receivers_functions_that_make_one() -> None:
     export = tf.estimator.export
     spec = {"x": tf.io.FixedLenFeature([], tf.float32)}
     parsing = receive(lambda: export.build_parsing_serving_input_receiver_fn(spec))
-    assert (list(parsing.features), parsing.receiver_tensors["examples"].dtype) == (["x"], tf.string)
+    assert (list(parsing.features), parsing.receiver_tensors["examples"].dtype) == (
+        ["x"],
+        tf.string,
+    )
     made = receive(export.build_parsing_serving_input_receiver_fn(spec))
     assert list(made.features) == ["x"]
     raw = receive(
-        lambda: export.build_raw_serving_input_receiver_fn({"x": tf.compat.v1.placeholder(tf.float32, [1, 28], name="x")})
+        lambda: export.build_raw_serving_input_receiver_fn(
+            {"x": tf.compat.v1.placeholder(tf.float32, [1, 28], name="x")}
+        )
     )
     assert raw.receiver_tensors["x"].shape.as_list() == [None, 28]
 
@@ -132,6 +148,7 @@ def test_receivers_functions_that_make_one() -> None:
 @WARNINGS
 def test_receivers_something_else() -> None:
     with pytest.raises(
-        UserModuleError, match="expected a ServingInputReceiver, a TensorServingInputReceiver, or .*, got a dict"
+        UserModuleError,
+        match="expected a ServingInputReceiver, a TensorServingInputReceiver, or .*, got a dict",
     ):
         receive(lambda: {"x": 1})

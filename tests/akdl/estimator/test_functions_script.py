@@ -19,7 +19,9 @@ from tests.akdl.estimator.support import QUIET, linear_module, signature
 pytestmark = [
     pytest.mark.estimator,
     pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+    ),
 ]
 TYPES = {"x": "FLOAT", "label": "FLOAT"}
 X = np.linspace(-1, 1, 40)
@@ -59,12 +61,24 @@ def test_a_train_operator_gets_the_saved_model(tmp_path: Path) -> None:
     np.testing.assert_allclose(predicted(task_config.saved_model_dir), TABLE["label"], atol=0.05)
     for path, params in seen:
         assert path == task_config.dataset_file
-        assert params == {**params, "rate": 0.2, "own": [1], "ALINK:bc_1": "text", "train_max_steps": 100}
+        assert params == {
+            **params,
+            "rate": 0.2,
+            "own": [1],
+            "ALINK:bc_1": "text",
+            "train_max_steps": 100,
+        }
 
 
 def test_a_batch_operator_gets_the_model_as_rows_and_a_path_of_its_own(tmp_path: Path) -> None:
     module = linear_module()
-    given = {**PARAMS, "batches": None, "path": "/some/where", "model_dir": str(tmp_path / "kept"), "runner": "estimator"}
+    given = {
+        **PARAMS,
+        "batches": None,
+        "path": "/some/where",
+        "model_dir": str(tmp_path / "kept"),
+        "runner": "estimator",
+    }
     task_config = testing.batch_task_config({"x": [], "label": []}, TYPES, str(tmp_path), given)
     functions_script.main(task_config, module)
     rows = [(row["model_id"], row["model_info"]) for row in task_config.output_writer.rows]  # type: ignore[attr-defined]
@@ -76,18 +90,27 @@ def test_a_batch_operator_gets_the_model_as_rows_and_a_path_of_its_own(tmp_path:
 
 def test_without_rows(tmp_path: Path) -> None:
     task_config = testing.train_task_config({"x": [], "label": []}, TYPES, str(tmp_path), PARAMS)
-    with pytest.raises(ValueError, match="chief 0 got no rows to train on: feed more rows or set fewer workers"):
+    with pytest.raises(
+        ValueError, match="chief 0 got no rows to train on: feed more rows or set fewer workers"
+    ):
         functions_script.main(task_config, linear_module())
 
 
 def test_wrong_parameters_are_told_before_rows_are_waited_for(tmp_path: Path) -> None:
-    task_config = testing.train_task_config({"x": [], "label": []}, TYPES, str(tmp_path), {"eval_steps": "5"})
-    with pytest.raises(ConfigError, match='eval_steps: expected a whole number of 1 or more, or null for all batches, got "5"'):
+    task_config = testing.train_task_config(
+        {"x": [], "label": []}, TYPES, str(tmp_path), {"eval_steps": "5"}
+    )
+    with pytest.raises(
+        ConfigError,
+        match='eval_steps: expected a whole number of 1 or more, or null for all batches, got "5"',
+    ):
         functions_script.main(task_config, linear_module())
 
 
 def test_the_checkpoint_dir_of_the_operator(tmp_path: Path) -> None:
-    """Checkpoints lie there without a word in the parameters, and the next job goes on; it reports by itself."""
+    """Checkpoints lie there without a word in the parameters, and the next job goes on; it reports
+    by itself.
+    """
     given = {**PARAMS, "train_max_steps": 40}
     for name, steps in (("first", 40), ("second", 60)):
         (tmp_path / name).mkdir()
@@ -98,4 +121,6 @@ def test_the_checkpoint_dir_of_the_operator(tmp_path: Path) -> None:
         functions_script.main(task_config, table_module([]))
         latest = task_config.reports.latest()
         assert latest.step == steps and "loss" in latest.metrics
-    assert (tmp_path / "kept" / "model.ckpt-40.index").exists() and (tmp_path / "kept" / "model.ckpt-60.index").exists()
+    assert (tmp_path / "kept" / "model.ckpt-40.index").exists() and (
+        tmp_path / "kept" / "model.ckpt-60.index"
+    ).exists()

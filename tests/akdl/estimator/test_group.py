@@ -25,8 +25,12 @@ def last_line(log: str) -> str:
     return log.splitlines()[-1]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning")
-def test_a_second_run_with_nothing_left_to_train_evaluates_and_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+)
+def test_a_second_run_with_nothing_left_to_train_evaluates_and_exports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("TF_CONFIG", raising=False)
     monkeypatch.setattr(sys, "argv", [SCRIPT, str(tmp_path), "20"])
     for runs in (1, 2):
@@ -39,7 +43,9 @@ def test_export_folders_have_one_owner(tmp_path: Path) -> None:
     from akdl.estimator.group import ExportFolders
 
     def folders(role: str) -> Any:
-        return ExportFolders(SimpleNamespace(model_dir=str(tmp_path), config=SimpleNamespace(task_type=role)))
+        return ExportFolders(
+            SimpleNamespace(model_dir=str(tmp_path), config=SimpleNamespace(task_type=role))
+        )
 
     chief, evaluator = folders("chief"), folders("evaluator")
     chief.release()
@@ -53,12 +59,16 @@ def test_export_folders_have_one_owner(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", ["1.15", "2.15"])
 def test_an_evaluator_alone_exports(tmp_path: Path, tensorflow: str) -> None:
-    """All processes end well, and there is one final model, that of the evaluator or, where it is late, that of the chief."""
+    """All processes end well, and there is one final model, that of the evaluator or, where it is
+    late, that of the chief.
+    """
     python = TF_1.python() if tensorflow == "1.15" else None
     out = tmp_path / "out"
     roles = [("chief", 0), ("ps", 0), ("evaluator", 0)]
     logs = run_group(tmp_path, [SCRIPT, str(out), "500"], roles, python=python)
-    assert last_line(logs["chief-0"]).startswith("returned 50"), "asynchronous workers may make a step more"
+    assert last_line(logs["chief-0"]).startswith("returned 50"), (
+        "asynchronous workers may make a step more"
+    )
     assert last_line(logs["evaluator-0"]) == "returned None"
     owner = (out / "export_owner").read_text()
     assert owner in ("chief", "evaluator")

@@ -7,18 +7,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.akdl.estimator.custom import CLASSES, NUMBERS, X, estimator, input_fn, make_model, serialized
+from tests.akdl.estimator.custom import (
+    CLASSES,
+    NUMBERS,
+    X,
+    estimator,
+    input_fn,
+    make_model,
+    serialized,
+)
 from tests.akdl.estimator.support import signature
 
 pytestmark = [
     pytest.mark.estimator,
     pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+    ),
 ]
 
 
 def test_head_classification(tmp_path: Path) -> None:
-    """Trained, evaluated, exported: the metrics are those that numpy computes from the predictions."""
+    """Trained, evaluated, exported: the metrics are those that numpy computes from the
+    predictions.
+    """
     import tensorflow as tf
 
     made = estimator(tmp_path, params={})
@@ -32,11 +44,17 @@ def test_head_classification(tmp_path: Path) -> None:
     z = predicted["logits"][:, 0].astype(np.float64)
     p = 1 / (1 + np.exp(-z))
     np.testing.assert_allclose(predicted["logistic"][:, 0], p, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(predicted["probabilities"], np.stack([1 - p, p], 1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        predicted["probabilities"], np.stack([1 - p, p], 1), rtol=1e-4, atol=1e-6
+    )
     np.testing.assert_array_equal(predicted["class_ids"][:, 0], z > 0)
     assert metrics["global_step"] == 300
     loss = np.mean(np.logaddexp(0, np.where(CLASSES == 1, -z, z)))  # 1 - p may be 0 in float64
-    assert metrics["average_loss"] == pytest.approx(loss, rel=1e-3) == pytest.approx(metrics["loss"], rel=1e-3)
+    assert (
+        metrics["average_loss"]
+        == pytest.approx(loss, rel=1e-3)
+        == pytest.approx(metrics["loss"], rel=1e-3)
+    )
     assert metrics["accuracy"] == pytest.approx(np.mean((z > 0) == CLASSES))
     assert metrics["label/mean"] == pytest.approx(CLASSES.mean())
     assert metrics["prediction/mean"] == pytest.approx(p.mean(), rel=1e-3)
@@ -45,7 +63,9 @@ def test_head_classification(tmp_path: Path) -> None:
     assert metrics["auc"] > 0.98 and metrics["average_loss"] < 0.2
 
     spec = {"x": tf.io.FixedLenFeature([2], tf.float32)}
-    folder = made.export_saved_model(str(tmp_path), tf.estimator.export.build_parsing_serving_input_receiver_fn(spec))
+    folder = made.export_saved_model(
+        str(tmp_path), tf.estimator.export.build_parsing_serving_input_receiver_fn(spec)
+    )
     rows = tf.constant([serialized(x) for x in X[:7]])
     exported = folder.decode()
     served = signature(exported, "predict")(examples=rows)
@@ -67,9 +87,13 @@ def test_head_regression(tmp_path: Path) -> None:
     assert metrics["average_loss"] == pytest.approx(np.mean((predicted - NUMBERS) ** 2), rel=1e-3)
     assert metrics["average_loss"] < 0.01 and "auc" not in metrics
     spec = {"x": tf.io.FixedLenFeature([2], tf.float32)}
-    folder = made.export_saved_model(str(tmp_path), tf.estimator.export.build_parsing_serving_input_receiver_fn(spec))
+    folder = made.export_saved_model(
+        str(tmp_path), tf.estimator.export.build_parsing_serving_input_receiver_fn(spec)
+    )
     for key in ("serving_default", "regression"):
-        served = signature(folder.decode(), key)(inputs=tf.constant([serialized(x) for x in X[:7]]))["outputs"]
+        served = signature(folder.decode(), key)(
+            inputs=tf.constant([serialized(x) for x in X[:7]])
+        )["outputs"]
         np.testing.assert_allclose(served.numpy()[:, 0], predicted[:7], rtol=1e-5)
 
 
@@ -80,9 +104,13 @@ def test_head_keys() -> None:
 
     head = UserDefineHead("classification")
     assert list(head.predictions(tf.constant([[1.0]]), [PredictionKeys.LOGISTIC])) == ["logistic"]
-    with pytest.raises(ValueError, match="keys: expected some of logits, .* for classification, got predictions"):
+    with pytest.raises(
+        ValueError, match="keys: expected some of logits, .* for classification, got predictions"
+    ):
         head.predictions(tf.constant([[1.0]]), [PredictionKeys.PREDICTIONS])
-    with pytest.raises(ValueError, match="task_type: expected 'classification' or 'regression', got 'ranking'"):
+    with pytest.raises(
+        ValueError, match="task_type: expected 'classification' or 'regression', got 'ranking'"
+    ):
         UserDefineHead("ranking")
 
 
@@ -106,7 +134,12 @@ def test_head_hooks_and_scaffold(tmp_path: Path) -> None:
             super().__init__(init_fn=lambda scaffold, session: called.append("init"))
 
     head = UserDefineHead(
-        "classification", [Hook("train")], [Hook("chief")], [Hook("evaluate")], [Hook("predict")], FilledScaffold()
+        "classification",
+        [Hook("train")],
+        [Hook("chief")],
+        [Hook("evaluate")],
+        [Hook("predict")],
+        FilledScaffold(),
     )
     made = estimator(tmp_path, head)
     made.train(input_fn(CLASSES), max_steps=1)
@@ -128,7 +161,12 @@ def test_head_a_train_op_of_ones_own() -> None:
         step = tf.train.get_or_create_global_step()
         train = tf.train.GradientDescentOptimizer(0.25)
         spec = head.create_estimator_spec(
-            {}, mode, logits, labels, train_op_fn=lambda loss: train.minimize(loss, step), regularization_losses=[weight]
+            {},
+            mode,
+            logits,
+            labels,
+            train_op_fn=lambda loss: train.minimize(loss, step),
+            regularization_losses=[weight],
         )
         with pytest.raises(ValueError, match="pass either an optimizer or a train_op_fn"):
             head.create_estimator_spec({}, mode, logits, labels)
@@ -136,4 +174,6 @@ def test_head_a_train_op_of_ones_own() -> None:
             session.run(tf.global_variables_initializer())
             assert session.run(spec.loss) == pytest.approx((9 + 25) / 2)
             session.run(spec.train_op)
-            assert session.run(weight) == pytest.approx(0.25 * (8 - 1)), "the gradient is -2 * 4 + 1"
+            assert session.run(weight) == pytest.approx(0.25 * (8 - 1)), (
+                "the gradient is -2 * 4 + 1"
+            )

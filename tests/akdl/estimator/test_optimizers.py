@@ -11,7 +11,9 @@ from tests.akdl.estimator.custom import CLASSES, estimator, input_fn
 pytestmark = [
     pytest.mark.estimator,
     pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+    ),
 ]
 
 
@@ -19,7 +21,9 @@ def test_optimizers_all_three_kinds_count_steps_and_resume(tmp_path: Path) -> No
     import tensorflow as tf
 
     kinds = {
-        "newer": tf.keras.optimizers.SGD(tf.keras.optimizers.schedules.ExponentialDecay(0.1, 100, 0.5), momentum=0.5),
+        "newer": tf.keras.optimizers.SGD(
+            tf.keras.optimizers.schedules.ExponentialDecay(0.1, 100, 0.5), momentum=0.5
+        ),
         "legacy": tf.keras.optimizers.legacy.Adagrad(1.0),
         "tf1": tf.compat.v1.train.AdamOptimizer(0.1),
     }
@@ -50,13 +54,22 @@ def test_optimizers_names_of_keras(tmp_path: Path) -> None:
     from akdl.estimator.common_estimator import maker
 
     legacy = tf.keras.optimizers.legacy
-    for name, kind in (("adam", legacy.Adam), ("SGD", legacy.SGD), ("RMSprop", legacy.RMSprop), ("ftrl", legacy.Ftrl)):
+    for name, kind in (
+        ("adam", legacy.Adam),
+        ("SGD", legacy.SGD),
+        ("RMSprop", legacy.RMSprop),
+        ("ftrl", legacy.Ftrl),
+    ):
         assert isinstance(maker(name)(), kind)
     made = maker({"class_name": "Adam", "config": {"learning_rate": 0.5}})()
     assert made.get_config()["learning_rate"] == pytest.approx(0.5)
-    with pytest.raises(ValueError, match=r"cannot use the optimizer 'lion'; it can use Adadelta, .*SGD"):
+    with pytest.raises(
+        ValueError, match=r"cannot use the optimizer 'lion'; it can use Adadelta, .*SGD"
+    ):
         maker("lion")
-    with pytest.raises(TypeError, match="optimizer: expected an optimizer of Keras, its name, .*, got 0.1"):
+    with pytest.raises(
+        TypeError, match="optimizer: expected an optimizer of Keras, its name, .*, got 0.1"
+    ):
         maker(0.1)
     trained = estimator(tmp_path, optimizer="adam")
     trained.train(input_fn(CLASSES), max_steps=2)
@@ -68,7 +81,12 @@ def test_optimizers_what_the_older_kind_does_not_know() -> None:
 
     from akdl.estimator.common_estimator import maker
 
-    with pytest.raises(ValueError, match=r"cannot use Adam with weight_decay=0.1: tf.keras.optimizers.legacy.Adam has no such"):
+    with pytest.raises(
+        ValueError,
+        match=r"cannot use Adam with weight_decay=0.1: tf.keras.optimizers.legacy.Adam has no such",
+    ):
         maker(tf.keras.optimizers.Adam(weight_decay=0.1))
-    with pytest.raises(ValueError, match="cannot use Lion: choose an optimizer of tf.keras.optimizers.legacy"):
+    with pytest.raises(
+        ValueError, match="cannot use Lion: choose an optimizer of tf.keras.optimizers.legacy"
+    ):
         maker(tf.keras.optimizers.Lion())

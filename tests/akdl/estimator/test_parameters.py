@@ -24,7 +24,9 @@ def test_the_defaults() -> None:
 
 
 def test_later_layers_win_and_other_keys_go_along() -> None:
-    params = with_defaults({"eval_steps": 7, "layers": [1, 2]}, None, {"eval_steps": None, "name": {"a": None}})
+    params = with_defaults(
+        {"eval_steps": 7, "layers": [1, 2]}, None, {"eval_steps": None, "name": {"a": None}}
+    )
     assert params["eval_steps"] is None
     assert (params["layers"], params["name"]) == ([1, 2], {"a": None})
 
@@ -40,14 +42,18 @@ def test_later_layers_win_and_other_keys_go_along() -> None:
         ({"save_checkpoints_secs": None}, None, None),
     ],
 )
-def test_when_checkpoints_are_saved(given: dict[str, Any], steps: int | None, secs: float | None) -> None:
+def test_when_checkpoints_are_saved(
+    given: dict[str, Any], steps: int | None, secs: float | None
+) -> None:
     params = with_defaults(given)
     assert (params["save_checkpoints_steps"], params["save_checkpoints_secs"]) == (steps, secs)
     assert with_defaults(params) == params, "complete parameters stay as they are"
 
 
 def test_both_kinds_of_saving_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match="expected one of the two, got 50 and 60; remove one or set it to null"):
+    with pytest.raises(
+        ConfigError, match="expected one of the two, got 50 and 60; remove one or set it to null"
+    ):
         with_defaults({"save_checkpoints_secs": 60}, {"save_checkpoints_steps": 50})
 
 
@@ -60,11 +66,16 @@ def test_both_kinds_of_saving_exclude_each_other() -> None:
         ({"save_checkpoints_secs": None}, None, None),
     ],
 )
-def test_workers_in_step_save_by_steps(given: dict[str, Any], steps: int | None, secs: float | None) -> None:
+def test_workers_in_step_save_by_steps(
+    given: dict[str, Any], steps: int | None, secs: float | None
+) -> None:
     params = with_defaults(given, in_step=True)
     assert (params["save_checkpoints_steps"], params["save_checkpoints_secs"]) == (steps, secs)
     assert with_defaults(params, in_step=True) == params
-    with pytest.raises(ConfigError, match="workers in step save by steps, got 60; set save_checkpoints_steps instead"):
+    with pytest.raises(
+        ConfigError,
+        match="workers in step save by steps, got 60; set save_checkpoints_steps instead",
+    ):
         with_defaults({**given, "save_checkpoints_secs": 60}, in_step=True)
 
 
@@ -101,8 +112,9 @@ def test_all_wrong_values_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         with_defaults(wrong)
     assert [one.split(":")[0] for one in caught.value.mistakes] == list(wrong)
-    assert 'train_max_steps: expected a whole number of 1 or more, or null to train until the rows end, got "100"' in str(
-        caught.value
+    assert (
+        'train_max_steps: expected a whole number of 1 or more, or null to train until the rows end, got "100"'
+        in str(caught.value)
     )
 
 

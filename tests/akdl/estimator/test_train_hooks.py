@@ -11,7 +11,9 @@ from akdl.user_code.module import UserModuleError
 pytestmark = [
     pytest.mark.estimator,
     pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+    ),
 ]
 
 
@@ -49,7 +51,9 @@ def progress(lines: list[str]) -> Any:
 def test_a_process_without_steps_says_so() -> None:
     lines: list[str] = []
     run(0, lambda step: progress(lines))
-    assert lines == ["this process made no step: its train_input_fn gives no batch, or other workers made all steps"]
+    assert lines == [
+        "this process made no step: its train_input_fn gives no batch, or other workers made all steps"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -58,11 +62,21 @@ def test_a_process_without_steps_says_so() -> None:
         ({"w": [2]}, True, None),
         ({"w": None}, True, None),
         ({}, False, "the train_op of model_fn in user.py does not increment the global step"),
-        ({"v": [2]}, True, "makes variables in mode PREDICT that it does not make in mode TRAIN: v. The export"),
-        ({"w": [3]}, True, r"makes the variable w with shape \[3\] in mode PREDICT and with \[2\] in mode TRAIN"),
+        (
+            {"v": [2]},
+            True,
+            "makes variables in mode PREDICT that it does not make in mode TRAIN: v. The export",
+        ),
+        (
+            {"w": [3]},
+            True,
+            r"makes the variable w with shape \[3\] in mode PREDICT and with \[2\] in mode TRAIN",
+        ),
     ],
 )
-def test_graphs_that_would_fail_later(exported: dict[str, Any], is_trained: bool, message: str | None) -> None:
+def test_graphs_that_would_fail_later(
+    exported: dict[str, Any], is_trained: bool, message: str | None
+) -> None:
     import tensorflow.compat.v1 as tf
 
     from akdl.estimator.dry_run import GraphChecks

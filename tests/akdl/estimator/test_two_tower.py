@@ -18,7 +18,9 @@ from tests.akdl.estimator.support import EXAMPLES, run_group, signature
 pytestmark = [
     pytest.mark.estimator,
     pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+    ),
 ]
 EXAMPLE = EXAMPLES / "estimator_two_tower"
 
@@ -34,10 +36,16 @@ def flags_from(values: dict[str, Any]) -> Any:
 def test_flags_defaults() -> None:
     found = flags_from({}).flag_values_dict()
     sides = {"hidden_units": "512,256,128", "dropout": 0.7, "batch_norm": True}
-    expected = {f"{side}_{name}": value for side in ("user", "item") for name, value in sides.items()}
-    expected.update(model_name="testModelName", model_dir=None, keywords_file=None, keywords_weights_file=None)
+    expected = {
+        f"{side}_{name}": value for side in ("user", "item") for name, value in sides.items()
+    }
+    expected.update(
+        model_name="testModelName", model_dir=None, keywords_file=None, keywords_weights_file=None
+    )
     expected.update(learning_rate=0.01, train_num_epochs=None, train_shuffle_buffer_size=10000)
-    expected.update(max_train_steps=1000, max_eval_steps=None, start_delay_secs=120, throttle_secs=600)
+    expected.update(
+        max_train_steps=1000, max_eval_steps=None, start_delay_secs=120, throttle_secs=600
+    )
     for what, batch_size in (("train", 100), ("eval", 100), ("predict", 2)):
         expected.update({f"{what}_files": None, f"{what}_batch_size": batch_size})
         expected.update({f"{what}_reader_num_threads": 1, f"{what}_parser_num_threads": 1})
@@ -45,23 +53,42 @@ def test_flags_defaults() -> None:
 
 
 def test_flags_values() -> None:
-    found = flags_from({"user_dropout": "0.2", "item_batch_norm": False, "max_train_steps": 7, "model_dir": None})
-    assert (found.user_dropout, found.item_batch_norm, found.max_train_steps, found.model_dir) == (0.2, False, 7, None)
+    found = flags_from(
+        {"user_dropout": "0.2", "item_batch_norm": False, "max_train_steps": 7, "model_dir": None}
+    )
+    assert (found.user_dropout, found.item_batch_norm, found.max_train_steps, found.model_dir) == (
+        0.2,
+        False,
+        7,
+        None,
+    )
     with pytest.raises(ValueError, match="unknown flag steps; the flags are eval_batch_size"):
         flags_from({"steps": 7})
     with pytest.raises(tf.compat.v1.flags.IllegalFlagValueError, match="max_train_steps.*7.5"):
         flags_from({"max_train_steps": 7.5})
     file_list = example("click_flags").file_list
     assert file_list("f", " a,b ") == ["a", "b"]
-    with pytest.raises(ValueError, match="the flag eval_files should list files separated by commas, got None"):
+    with pytest.raises(
+        ValueError, match="the flag eval_files should list files separated by commas, got None"
+    ):
         file_list("eval_files", None)
 
 
 def test_flags_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` lists all flags and ends with 0; what is wrong ends with 2."""
     flags_of_command = example("click_flags").flags_of_command
-    assert flags_of_command("Trains.", ["--train_batch_size=5", "--nouser_batch_norm"]).train_batch_size == 5
-    for arguments, code in ((["--help"], 0), (["--model_dir=a", "--helpfull"], 0), (["--max_train_steps=x"], 2), (["a"], 2)):
+    assert (
+        flags_of_command(
+            "Trains.", ["--train_batch_size=5", "--nouser_batch_norm"]
+        ).train_batch_size
+        == 5
+    )
+    for arguments, code in (
+        (["--help"], 0),
+        (["--model_dir=a", "--helpfull"], 0),
+        (["--max_train_steps=x"], 2),
+        (["a"], 2),
+    ):
         with pytest.raises(SystemExit) as left:
             flags_of_command("Trains.", arguments)
         assert left.value.code == code
@@ -75,8 +102,17 @@ def input_batches(folder: Path, **arguments: Any) -> list[Any]:
 
     if not (folder / "eval.tfrecord").exists():
         example("click_data").write(str(folder), train=40, test=23)
-    spec = {"label": tf.io.FixedLenFeature([1], tf.int64), "user_age": tf.io.FixedLenFeature([1], tf.float32)}
-    arguments = {"files": [str(folder / "eval.tfrecord")], "batch_size": 10, "features": spec, "num_epochs": 1, **arguments}
+    spec = {
+        "label": tf.io.FixedLenFeature([1], tf.int64),
+        "user_age": tf.io.FixedLenFeature([1], tf.float32),
+    }
+    arguments = {
+        "files": [str(folder / "eval.tfrecord")],
+        "batch_size": 10,
+        "features": spec,
+        "num_epochs": 1,
+        **arguments,
+    }
     return list(example("click_input").input_fn(**arguments).as_numpy_iterator())
 
 
@@ -84,8 +120,12 @@ def test_input_order_ends_and_epochs(tmp_path: Path) -> None:
     whole = example("click_data").make(23, seed=2)
     batches = input_batches(tmp_path)
     assert [len(label) for _, label in batches] == [10, 10, 3]
-    np.testing.assert_array_equal(np.concatenate([label for _, label in batches])[:, 0], whole["label"])
-    np.testing.assert_array_equal(np.concatenate([rows["user_age"] for rows, _ in batches])[:, 0], whole["user_age"])
+    np.testing.assert_array_equal(
+        np.concatenate([label for _, label in batches])[:, 0], whole["label"]
+    )
+    np.testing.assert_array_equal(
+        np.concatenate([rows["user_age"] for rows, _ in batches])[:, 0], whole["user_age"]
+    )
     assert len(input_batches(tmp_path, drop_final_batch=True)) == 2
     assert sum(len(label) for _, label in input_batches(tmp_path, num_epochs=2)) == 46
 
@@ -93,7 +133,12 @@ def test_input_order_ends_and_epochs(tmp_path: Path) -> None:
 def test_input_shuffled_from_several_files(tmp_path: Path) -> None:
     def ages(**arguments: Any) -> Any:
         pattern = str(tmp_path / "train-*.tfrecord")
-        return np.concatenate([rows["user_age"][:, 0] for rows, _ in input_batches(tmp_path, files=[pattern], **arguments)])
+        return np.concatenate(
+            [
+                rows["user_age"][:, 0]
+                for rows, _ in input_batches(tmp_path, files=[pattern], **arguments)
+            ]
+        )
 
     in_order = ages()
     shuffled = ages(shuffle_buffer_size=40, reader_num_threads=2, parser_num_threads=2)
@@ -122,7 +167,10 @@ def evaluated(folder: Path) -> dict[int, float]:
     """Return the area under the curve by step, as the evaluations on disk say."""
     from akdl.engine.early_stopping import read_eval_metrics
 
-    return {step: values["auc"] for step, values in read_eval_metrics(str(folder / "out" / "eval_eval")).items()}
+    return {
+        step: values["auc"]
+        for step, values in read_eval_metrics(str(folder / "out" / "eval_eval")).items()
+    }
 
 
 def auc_of_export(folder: str) -> float:
@@ -141,7 +189,9 @@ def auc_of_export(folder: str) -> float:
 @pytest.mark.slow
 def test_quality_and_exports(trained: Any) -> None:
     folder, _flags, metrics = trained
-    assert metrics["global_step"] == 400 and metrics["auc"] > 0.85 and metrics["average_loss"] < 0.56
+    assert (
+        metrics["global_step"] == 400 and metrics["auc"] > 0.85 and metrics["average_loss"] < 0.56
+    )
     export = folder / "out" / "export"
     by_step = evaluated(folder)
     assert list(by_step) == [100, 200, 300, 400]
@@ -167,11 +217,15 @@ def test_the_export_predicts_like_the_estimator(trained: Any) -> None:
     (final,) = exports(folder / "out" / "export" / "testModelName2")
     served = signature(final, "predict")(examples=rows)
     for key, values in served.items():
-        np.testing.assert_allclose(np.concatenate([batch[key] for batch in batches]), values, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            np.concatenate([batch[key] for batch in batches]), values, rtol=1e-5, atol=1e-6
+        )
 
 
 def test_a_worse_model_is_not_the_best_one(trained: Any, tmp_path: Path) -> None:
-    """A second run goes on from the first with labels turned round: it exports, but the best model stays that of the first."""
+    """A second run goes on from the first with labels turned round: it exports, but the best model
+    stays that of the first.
+    """
     import tensorflow as tf
 
     from akdl.estimator.group import train_and_evaluate
@@ -184,12 +238,15 @@ def test_a_worse_model_is_not_the_best_one(trained: Any, tmp_path: Path) -> None
     before = exports(folder / "out" / "export" / "testModelName1")
     spec = two_tower.train_spec(flags, feature_spec)
     turned = tf.estimator.TrainSpec(
-        lambda: spec.input_fn().map(lambda features, label: (features, 1 - label)), max_steps=spec.max_steps
+        lambda: spec.input_fn().map(lambda features, label: (features, 1 - label)),
+        max_steps=spec.max_steps,
     )
     worse = train_and_evaluate(estimator, turned, two_tower.eval_spec(flags, feature_spec))
     assert worse["global_step"] == 600 and worse["auc"] < 0.5 < metrics["auc"]
     assert exports(folder / "out" / "export" / "testModelName1") == before
-    assert auc_of_export(exports(folder / "out" / "export" / "testModelName3")[-1]) == pytest.approx(worse["auc"], abs=1e-4)
+    assert auc_of_export(
+        exports(folder / "out" / "export" / "testModelName3")[-1]
+    ) == pytest.approx(worse["auc"], abs=1e-4)
 
 
 def tower_model(**changes: Any) -> Any:
@@ -200,25 +257,39 @@ def tower_model(**changes: Any) -> Any:
     return example("towers").TwoTowerModel([column("u", [2])], [column("i")], **arguments)
 
 
-@pytest.mark.parametrize(("dropout", "batch_norm"), [(0.0, False), (0.5, False), (0.0, True), (0.5, True)])
+@pytest.mark.parametrize(
+    ("dropout", "batch_norm"), [(0.0, False), (0.5, False), (0.0, True), (0.5, True)]
+)
 def test_towers(dropout: float, batch_norm: bool) -> None:
     """Logits are cosines, each of its own row alone; dropout is at work in training only."""
     import tensorflow as tf
 
     tf.keras.utils.set_random_seed(3)
-    model = tower_model(user_dropout=dropout, item_dropout=dropout, user_batch_norm=batch_norm, item_batch_norm=batch_norm)
+    model = tower_model(
+        user_dropout=dropout,
+        item_dropout=dropout,
+        user_batch_norm=batch_norm,
+        item_batch_norm=batch_norm,
+    )
     random = np.random.default_rng(0)
-    rows = {name: random.normal(size=[6, size]).astype(np.float32) for name, size in (("u", 2), ("i", 1))}
+    rows = {
+        name: random.normal(size=[6, size]).astype(np.float32)
+        for name, size in (("u", 2), ("i", 1))
+    }
     logits = model(rows).numpy()
     assert logits.shape == (6, 1) and np.abs(logits).max() <= 1 + 1e-6
-    single = np.concatenate([model({name: one[n : n + 1] for name, one in rows.items()}) for n in range(6)])
+    single = np.concatenate(
+        [model({name: one[n : n + 1] for name, one in rows.items()}) for n in range(6)]
+    )
     np.testing.assert_allclose(single, logits, atol=1e-5)
     np.testing.assert_array_equal(model(rows).numpy(), logits)
     if dropout:
         assert np.abs(model(rows, training=True) - model(rows, training=True)).max() > 1e-3
     assert len(model.trainable_variables) == 8 + (8 if batch_norm else 0)
     twin = type(model).from_config(model.get_config())
-    assert twin(rows).shape == (6, 1) and len(twin.trainable_variables) == len(model.trainable_variables)
+    assert twin(rows).shape == (6, 1) and len(twin.trainable_variables) == len(
+        model.trainable_variables
+    )
 
 
 def test_towers_that_do_not_meet() -> None:
@@ -234,7 +305,10 @@ def test_towers_that_do_not_meet() -> None:
 def test_a_group_trains_by_the_same_command(tmp_path: Path) -> None:
     example("click_data").write(str(tmp_path))
     settings = {**example("run").settings(tmp_path), "max_train_steps": 500}
-    command = [str(EXAMPLE / "two_tower.py"), *(f"--{name}={value}" for name, value in settings.items())]
+    command = [
+        str(EXAMPLE / "two_tower.py"),
+        *(f"--{name}={value}" for name, value in settings.items()),
+    ]
     logs = run_group(tmp_path, command, [("chief", 0), ("worker", 0), ("ps", 0)])
     found = re.search(r"evaluation at step (\d+): auc (\S+), loss", logs["chief-0"])
     assert found is not None, logs["chief-0"][-3000:]

@@ -36,21 +36,30 @@ def test_write_all_repeats_partial_writes() -> None:
 
 def test_write_at_replaces_what_a_failed_write_left(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "rows"
-    for place, data, content in ((0, b"abc", b"abc"), (3, b"defg", b"abcdefg"), (5, b"XY", b"abcdeXY"), (0, b"1", b"1")):
+    for place, data, content in (
+        (0, b"abc", b"abc"),
+        (3, b"defg", b"abcdefg"),
+        (5, b"XY", b"abcdeXY"),
+        (0, b"1", b"1"),
+    ):
         write_at(str(path), place, data)
         assert path.read_bytes() == content
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_named_with_its_remedy(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_full_disk_is_named_with_its_remedy(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     (tmp_path / "held").write_bytes(bytes(1_500_000))
 
     def fail(file: Any, data: Any) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(disk_room, "write_all", fail)
-    with pytest.raises(OSError, match=rf"{tmp_path} holds 1\.5 MB, .* MB are free, and the next rows need 2\.0 MB") as caught:
+    with pytest.raises(
+        OSError, match=rf"{tmp_path} holds 1\.5 MB, .* MB are free, and the next rows need 2\.0 MB"
+    ) as caught:
         write_at(str(tmp_path / "rows"), 0, bytes(2_000_000))
     assert caught.value.errno == number and "io.tmp.dirs (else TMPDIR)" in str(caught.value)
 

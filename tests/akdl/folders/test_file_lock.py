@@ -55,7 +55,9 @@ sys.stdin.read()
 def test_a_lock_ends_with_its_process_even_when_that_is_killed(tmp_path: pathlib.Path) -> None:
     with opened(tmp_path / "lock") as fd:
         command = [sys.executable, "-c", HOLDER, str(tmp_path / "lock")]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as holder:
             try:
                 assert holder.stdout is not None and holder.stdout.readline() == "True\n"
                 assert not try_lock(fd)

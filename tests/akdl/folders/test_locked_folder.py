@@ -1,4 +1,6 @@
-"""Folders with a lock: used by one process or by several, and removed once no process holds the lock."""
+"""Folders with a lock: used by one process or by several, and removed once no process holds the
+lock.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ print(os.path.exists(folder.path))
 
 @pytest.mark.process
 def test_a_folder_goes_with_its_program_and_not_with_a_forked_one(tmp_path: pathlib.Path) -> None:
-    run = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True
+    )
     assert run.stdout == "True\n", run.stderr
     assert os.listdir(tmp_path) == []
 
@@ -62,7 +66,9 @@ def test_a_folder_in_use_stays(tmp_path: pathlib.Path) -> None:
     assert os.path.isdir(folder), "another host may use it"
 
 
-def test_a_folder_that_was_removed_while_its_lock_was_awaited_is_made_again(tmp_path: pathlib.Path) -> None:
+def test_a_folder_that_was_removed_while_its_lock_was_awaited_is_made_again(
+    tmp_path: pathlib.Path,
+) -> None:
     folder = str(tmp_path / "shared")
     with concurrent.futures.ThreadPoolExecutor() as pool:
         with locked_folder.locked(folder):
@@ -82,7 +88,9 @@ def test_what_one_user_keeps_in_the_folder_no_other_removes(tmp_path: pathlib.Pa
         while next(users) < 300:
             with locked_folder.locked(folder):
                 marks = [pathlib.Path(folder, f"mark{number}") for number in range(8)]
-                assert not any(mark.exists() for mark in marks), "the folder is one that is being removed"
+                assert not any(mark.exists() for mark in marks), (
+                    "the folder is one that is being removed"
+                )
                 for mark in marks:
                     mark.touch()
                 assert all(mark.exists() for mark in marks), "somebody removed it meanwhile"

@@ -40,13 +40,21 @@ def test_folders(tmp_path: pathlib.Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "private")
     (tmp_path / "file").touch(0o600)
     assert is_private_folder(str(tmp_path / "private"))
-    for name, reason in (("open", "has the mode 0750, expected 0700"), ("link", "is a link"), ("file", "is a file")):
+    for name, reason in (
+        ("open", "has the mode 0750, expected 0700"),
+        ("link", "is a link"),
+        ("file", "is a file"),
+    ):
         path = str(tmp_path / name)
         assert not is_private_folder(path)
-        assert not_private(path).startswith(f"is not a folder that only this user can access: it {reason}. ")
+        assert not_private(path).startswith(
+            f"is not a folder that only this user can access: it {reason}. "
+        )
 
 
-def test_the_folder_of_another_user_is_named(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_another_user_is_named(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     assert not is_private_folder(str(tmp_path))

@@ -11,7 +11,8 @@ import pytest
 
 from akdl.tf_version import is_keras_3
 
-FOLDER = "AKDL_KERAS_2_MODELS"  # names the folder where the tests run with Keras 3, which cannot make them
+# names the folder where the tests run with Keras 3, which cannot make them
+FOLDER = "AKDL_KERAS_2_MODELS"
 B, A = np.float32([[1, 2], [3, 4], [5, 7]]), np.float32([[10, 20], [30, 50], [60, 70]])
 WORDS = np.array([["b"], ["?"], ["a"]])
 
@@ -42,8 +43,13 @@ def make(folder: Path) -> None:
     layers = tf.keras.layers
     b, a = tf.keras.Input((2,), name="b"), tf.keras.Input((2,), name="a")
     pair = tf.keras.Model([b, a], layers.Subtract()([layers.Rescaling(3.0)(b), a]))
-    word, number = tf.keras.Input((1,), dtype=tf.string, name="word"), tf.keras.Input((2,), name="number")
-    index = layers.Rescaling(100.0)(tf.cast(layers.StringLookup(vocabulary=["a", "b"])(word), tf.float32))
+    word, number = (
+        tf.keras.Input((1,), dtype=tf.string, name="word"),
+        tf.keras.Input((2,), name="number"),
+    )
+    index = layers.Rescaling(100.0)(
+        tf.cast(layers.StringLookup(vocabulary=["a", "b"])(word), tf.float32)
+    )
     strings = tf.keras.Model({"word": word, "number": number}, layers.Add()([index, number]))
 
     class Subclassed(tf.keras.Model):
@@ -51,7 +57,12 @@ def make(folder: Path) -> None:
             return inputs["x"] * 2.0 - inputs["y"]
 
     numbers = {}
-    for name, model in (("tuple", pair), ("by_name", pair), ("dict", Subclassed()), ("strings", strings)):
+    for name, model in (
+        ("tuple", pair),
+        ("by_name", pair),
+        ("dict", Subclassed()),
+        ("strings", strings),
+    ):
         numbers[name] = np.asarray(model(features(name)))
         model.save(str(folder / name), save_format="tf", include_optimizer=False)
     np.savez(folder / "numbers.npz", **numbers)

@@ -39,7 +39,10 @@ def write_csv(path: Path, rows: int, seed: int = 0, header: bool = True) -> Path
     random = np.random.default_rng(seed)
     features = random.normal(size=(rows, 6))
     label = np.digitize(features[:, 0] + features[:, 1], [-1, 0, 1])
-    lines = [" ".join([str(one), *(f"{value:.6f}" for value in row)]) for one, row in zip(label, features)]
+    lines = [
+        " ".join([str(one), *(f"{value:.6f}" for value in row)])
+        for one, row in zip(label, features)
+    ]
     path.write_text("\n".join([*(["label features"] if header else []), *lines]) + "\n")
     return path
 
@@ -62,14 +65,19 @@ def mlp_config(folder: Path, rows: int = 50, **more: Any) -> dict[str, Any]:
 
 
 def wide_deep_by_hand(seed: int, batches: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the weights of the wide and deep model before and after a step per batch (x, y), made by hand."""
+    """Return the weights of the wide and deep model before and after a step per batch (x, y), made
+    by hand.
+    """
     import tensorflow as tf
 
     tf.keras.utils.set_random_seed(seed)
     model = script("wide_deep").awf_create_model_fn()
     model(batches[0][0])
     parts = [model.linear_model.trainable_variables, model.dnn_model.trainable_variables]
-    optimizers = [tf.keras.optimizers.Ftrl(0.1, l1_regularization_strength=0.01), tf.keras.optimizers.Adam(0.05)]
+    optimizers = [
+        tf.keras.optimizers.Ftrl(0.1, l1_regularization_strength=0.01),
+        tf.keras.optimizers.Adam(0.05),
+    ]
     start = model.get_weights()
     for x, y in batches:
         with tf.GradientTape() as tape:
@@ -105,15 +113,21 @@ def weights_in(folder: Path) -> list[Any]:
 
     reader = tf.train.load_checkpoint(str(folder))
     count = sum(name.startswith("model/") for name in reader.get_variable_to_shape_map())
-    return [reader.get_tensor(f"model/{number}/.ATTRIBUTES/VARIABLE_VALUE") for number in range(count)]
+    return [
+        reader.get_tensor(f"model/{number}/.ATTRIBUTES/VARIABLE_VALUE") for number in range(count)
+    ]
 
 
 def without_val(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "val_data_args"}
 
 
-def run_cli(folder: Path, workers: int, arguments: list[str], timeout_s: float = 5 * DEADLINE_S) -> list[str]:
-    """Run `akdl keras` in each worker of a group and return what each printed; all have to end well."""
+def run_cli(
+    folder: Path, workers: int, arguments: list[str], timeout_s: float = 5 * DEADLINE_S
+) -> list[str]:
+    """Run `akdl keras` in each worker of a group and return what each printed; all have to end
+    well.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(workers)]}
     processes = []
@@ -122,13 +136,21 @@ def run_cli(folder: Path, workers: int, arguments: list[str], timeout_s: float =
         for index, log in enumerate(logs):
             tf_config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
             variables = {"TF_CONFIG": tf_config} if workers > 1 else {}
-            processes.append(PythonProcess(["-m", "akdl", "keras", *arguments], variables, folder, log))
+            processes.append(
+                PythonProcess(["-m", "akdl", "keras", *arguments], variables, folder, log)
+            )
         deadline = time.monotonic() + timeout_s
         while any(process.poll() is None for process in processes):
-            failed = [log for log, process in zip(logs, processes) if process.poll() not in (None, 0)]
-            assert not failed and time.monotonic() < deadline, "\n".join(log.read_text()[-3000:] for log in failed or logs)
+            failed = [
+                log for log, process in zip(logs, processes) if process.poll() not in (None, 0)
+            ]
+            assert not failed and time.monotonic() < deadline, "\n".join(
+                log.read_text()[-3000:] for log in failed or logs
+            )
             time.sleep(0.05)
-        assert [process.returncode for process in processes] == [0] * workers, "\n".join(map(str, processes))
+        assert [process.returncode for process in processes] == [0] * workers, "\n".join(
+            map(str, processes)
+        )
         return [log.read_text() for log in logs]
     finally:
         for process in processes:

@@ -10,7 +10,10 @@ import pytest
 
 from tests.akdl.keras.support import user_module
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def make(spec: Any, user: Any = None) -> Any:
@@ -50,7 +53,10 @@ def epochs(callback: Any, run: Any, values: list[float], name: str = "val_loss")
 
 @pytest.mark.parametrize("name", ["early_stopping", "EarlyStopping"])
 def test_early_stopping_smaller_is_better(name: str) -> None:
-    assert epochs(make({"name": name, "args": {"patience": 2}}), training(), [3, 2, 2, 1, 1, 1, 0]) == 6
+    assert (
+        epochs(make({"name": name, "args": {"patience": 2}}), training(), [3, 2, 2, 1, 1, 1, 0])
+        == 6
+    )
 
 
 def test_early_stopping_auc_is_better_when_bigger() -> None:
@@ -59,12 +65,16 @@ def test_early_stopping_auc_is_better_when_bigger() -> None:
 
 
 def test_key_of_a_dataset_does_not_choose_the_direction() -> None:
-    callback = make({"name": "early_stopping", "args": {"monitor": "val_loss(accounts)", "patience": 1}})
+    callback = make(
+        {"name": "early_stopping", "args": {"monitor": "val_loss(accounts)", "patience": 1}}
+    )
     assert epochs(callback, training(), [0.7, 0.6, 0.5, 0.5], "val_loss(accounts)") == 4
 
 
 def test_early_stopping_the_best_weights() -> None:
-    callback = make({"name": "early_stopping", "args": {"patience": 2, "restore_best_weights": True}})
+    callback = make(
+        {"name": "early_stopping", "args": {"patience": 2, "restore_best_weights": True}}
+    )
     run = training()
     epochs(callback, run, [3, 1, 2, 2])
     callback.end(run)
@@ -91,7 +101,9 @@ def test_early_stopping_goes_on_from_its_state(tmp_path: Path) -> None:
 
 
 def test_early_stopping_a_metric_that_is_not_there() -> None:
-    with pytest.raises(ValueError, match="callbacks: monitor: expected one of loss, val_loss, got 'val_auc'"):
+    with pytest.raises(
+        ValueError, match="callbacks: monitor: expected one of loss, val_loss, got 'val_auc'"
+    ):
         epochs(make({"name": "early_stopping", "args": {"monitor": "val_auc"}}), training(), [1])
 
 
@@ -102,7 +114,12 @@ def rate_of(run: Any) -> float:
 
 
 def test_learning_rates_plateau() -> None:
-    callback, run = (make({"name": "reduce_lr_on_plateau", "args": {"patience": 2, "factor": 0.5, "min_lr": 0.2}}), training())
+    callback, run = (
+        make(
+            {"name": "reduce_lr_on_plateau", "args": {"patience": 2, "factor": 0.5, "min_lr": 0.2}}
+        ),
+        training(),
+    )
     rates = []
     for value in [1, 1, 1, 1, 1, 1, 1, 1]:
         callback.epoch_end(run, 0, {"val_loss": value})
@@ -111,7 +128,10 @@ def test_learning_rates_plateau() -> None:
 
 
 def test_learning_rates_by_epoch() -> None:
-    callback, run = make({"name": "learning_rate_schedule", "args": {"rates": {"1": 0.5, "3": 0.25}}}), training()
+    callback, run = (
+        make({"name": "learning_rate_schedule", "args": {"rates": {"1": 0.5, "3": 0.25}}}),
+        training(),
+    )
     rates = []
     for epoch in range(5):
         callback.epoch_begin(run, epoch)
@@ -121,7 +141,10 @@ def test_learning_rates_by_epoch() -> None:
 
 def test_learning_rates_by_a_function_of_the_user() -> None:
     user = user_module(halve=lambda epoch, rate: rate / 2 if epoch else rate)
-    callback, run = make({"name": "learning_rate_schedule", "args": {"function": "halve"}}), training(user=user)
+    callback, run = (
+        make({"name": "learning_rate_schedule", "args": {"function": "halve"}}),
+        training(user=user),
+    )
     for epoch in range(3):
         callback.epoch_begin(run, epoch)
     assert rate_of(run) == 0.25
@@ -144,7 +167,11 @@ def test_tensor_board_chief_only(tmp_path: Path) -> None:
             event = tf.compat.v1.Event.FromString(record.numpy())
             for value in event.summary.value:
                 found[part, value.tag, event.step] = float(tf.make_ndarray(value.tensor))
-    assert found == {("train", "step_loss", 2): 0.5, ("train", "epoch_loss", 0): 0.25, ("validation", "epoch_loss", 0): 0.75}
+    assert found == {
+        ("train", "step_loss", 2): 0.5,
+        ("train", "epoch_loss", 0): 0.25,
+        ("validation", "epoch_loss", 0): 0.75,
+    }
 
 
 def test_tensor_board_other_workers(tmp_path: Path) -> None:
@@ -177,8 +204,14 @@ def test_a_keras_callback_is_told_of_epochs_and_can_stop() -> None:
     [
         ("ModelCheckpoint", "use checkpoint"),
         ("early_stoping", "there is no callback 'early_stoping'.*similar: EarlyStopping"),
-        ({"name": "tensorboard", "args": {"dir": "x"}}, "callback tensorboard: .*; its arguments are log_dir, every_steps"),
-        ({"name": "early_stopping", "args": {"mode": "best"}}, "mode: expected auto, min or max, got 'best'"),
+        (
+            {"name": "tensorboard", "args": {"dir": "x"}},
+            "callback tensorboard: .*; its arguments are log_dir, every_steps",
+        ),
+        (
+            {"name": "early_stopping", "args": {"mode": "best"}},
+            "mode: expected auto, min or max, got 'best'",
+        ),
         ({"name": "learning_rate_schedule"}, "expected either rates or function"),
     ],
 )
@@ -191,6 +224,12 @@ def test_keras_callbacks_checkpoint_settings() -> None:
     from akdl.keras.callbacks import checkpoint_settings
 
     assert checkpoint_settings(["early_stopping"]) is None
-    assert checkpoint_settings([{"name": "checkpoint", "args": {"path": "p"}}]) == ("p", 1, None, 3, True)
+    assert checkpoint_settings([{"name": "checkpoint", "args": {"path": "p"}}]) == (
+        "p",
+        1,
+        None,
+        3,
+        True,
+    )
     with pytest.raises(ValueError, match="expected 1 or more"):
         checkpoint_settings([{"name": "checkpoint", "args": {"path": "p", "keep": 0}}])

@@ -1,4 +1,6 @@
-"""Trainings with `train_keras_model` end with the weights of Keras' own `fit`, whichever option is set."""
+"""Trainings with `train_keras_model` end with the weights of Keras' own `fit`, whichever option is
+set.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,19 @@ pytestmark = [
 ]
 
 TYPES = {"x": "FLOAT", "y": "FLOAT"}
-INPUT = {"example_config": [{"name": name, "dtype": "float", "shape": [1]} for name in ("x", "y")], "label_col": "y"}
+INPUT = {
+    "example_config": [{"name": name, "dtype": "float", "shape": [1]} for name in ("x", "y")],
+    "label_col": "y",
+}
 TRAIN = {"batch_size": 8, "num_epochs": 4, "shuffle_factor": 0}
 X = np.linspace(-1, 1, 28).astype("float32")
 STEPS = 16
 
 
 def compiled(**options: Any) -> Any:
-    """Return a model whose weights tell each step: Adam counts them, and dropout draws numbers in each."""
+    """Return a model whose weights tell each step: Adam counts them, and dropout draws numbers in
+    each.
+    """
     import tensorflow as tf
 
     tf.keras.utils.set_random_seed(7)
@@ -47,7 +54,10 @@ def plain() -> list[Any]:
 
     model = compiled()
     model.fit(
-        tf.data.Dataset.from_tensor_slices(({"x": X[:, None]}, 2 * X[:, None])).batch(8), epochs=4, shuffle=False, verbose=0
+        tf.data.Dataset.from_tensor_slices(({"x": X[:, None]}, 2 * X[:, None])).batch(8),
+        epochs=4,
+        shuffle=False,
+        verbose=0,
     )
     assert steps(model) == STEPS
     return list(model.get_weights())
@@ -89,7 +99,9 @@ def test_the_weights_are_those_of_keras(
     compiling = {key: value for key, value in options.items() if key == "steps_per_execution"}
     if arriving:
         waited: list[bool] = []
-        monkeypatch.setattr(FileRows, "length_beforehand", lambda self: self.count if waited else None)
+        monkeypatch.setattr(
+            FileRows, "length_beforehand", lambda self: self.count if waited else None
+        )
         monkeypatch.setattr(FileRows, "length", lambda self: waited.append(True) or self.count)
     task = {"checkpoint_dir": str(tmp_path / "checkpoints")} if "checkpoint_dir" in options else {}
     task_config = testing.train_task_config({"x": X, "y": 2 * X}, TYPES, str(tmp_path), **task)
@@ -113,7 +125,12 @@ def test_batches_tell_their_length_to_keras(tmp_path: Path, plain: list[Any], pa
     batches = task_config.tf_context.batches(7, num_epochs=passes)
     assert int(batches.cardinality()) == 4 * passes
     model = compiled()
-    model.fit(batches.map(lambda rows: ({"x": rows["x"][:, None]}, rows["y"])), epochs=4 // passes, shuffle=False, verbose=0)
+    model.fit(
+        batches.map(lambda rows: ({"x": rows["x"][:, None]}, rows["y"])),
+        epochs=4 // passes,
+        shuffle=False,
+        verbose=0,
+    )
     assert steps(model) == STEPS
     assert int(task_config.tf_context.flink_stream_dataset().cardinality()) == 28
 
@@ -123,5 +140,10 @@ def test_batches_of_a_group_tell_no_length(tmp_path: Path) -> None:
     import tensorflow as tf
 
     cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
-    task_config = testing.train_task_config({"x": X, "y": X}, TYPES, str(tmp_path), cluster=cluster, num_workers=2)
-    assert int(task_config.tf_context.batches(7).cardinality()) == tf.data.experimental.UNKNOWN_CARDINALITY
+    task_config = testing.train_task_config(
+        {"x": X, "y": X}, TYPES, str(tmp_path), cluster=cluster, num_workers=2
+    )
+    assert (
+        int(task_config.tf_context.batches(7).cardinality())
+        == tf.data.experimental.UNKNOWN_CARDINALITY
+    )

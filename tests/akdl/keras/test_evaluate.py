@@ -13,13 +13,22 @@ import pytest
 from tests.akdl.keras.saved_models import ARGS, save_models
 from tests.akdl.keras.support import SCRIPTS, load, run_cli, script, write_csv
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def evaluate_config(folder: Path, **more: Any) -> dict[str, Any]:
     write_csv(folder / "test.csv", 101, header=False)
     models = save_models(folder, "good", "worse")
-    return {"models": models, "test_data_args": ARGS, "batch_size": 16, "metrics": ["AUC", "BinaryAccuracy"], **more}
+    return {
+        "models": models,
+        "test_data_args": ARGS,
+        "batch_size": 16,
+        "metrics": ["AUC", "BinaryAccuracy"],
+        **more,
+    }
 
 
 def run_evaluate(config: dict[str, Any], module: Any, folder: Path) -> Any:
@@ -46,7 +55,13 @@ def expected_evaluation(folder: Path) -> list[dict[str, float]]:
 def test_evaluate_a_tuple_of_datasets(tmp_path: Path) -> None:
     output = {"json": str(tmp_path / "out" / "r.json"), "csv": str(tmp_path / "out" / "r.csv")}
     rows = run_evaluate(evaluate_config(tmp_path, output=output), script("mlp"), tmp_path)
-    assert list(rows[0]) == ["model", "auc(0)", "auc(1)", "binary_accuracy(0)", "binary_accuracy(1)"]
+    assert list(rows[0]) == [
+        "model",
+        "auc(0)",
+        "auc(1)",
+        "binary_accuracy(0)",
+        "binary_accuracy(1)",
+    ]
     assert [row["model"] for row in rows] == ["good", "worse"]
     assert rows[0]["auc(0)"] > 0.95 > rows[1]["auc(0)"]
     for number, expected in enumerate(expected_evaluation(tmp_path)):
@@ -55,14 +70,19 @@ def test_evaluate_a_tuple_of_datasets(tmp_path: Path) -> None:
     assert json.loads(Path(output["json"]).read_text()) == rows
     with open(output["csv"], newline="") as file:
         table = list(csv.DictReader(file))
-    assert [{key: float(value) if key != "model" else value for key, value in row.items()} for row in table] == rows
+    assert [
+        {key: float(value) if key != "model" else value for key, value in row.items()}
+        for row in table
+    ] == rows
 
 
 def test_evaluate_a_dict_of_datasets_and_a_single_one(tmp_path: Path) -> None:
     config, module = evaluate_config(tmp_path), script("mlp")
     first, second = run_evaluate(config, module, tmp_path)[0]["auc(0)"], None
     make = module.awf_create_test_dataset_fn
-    module.awf_create_test_dataset_fn = lambda file, skip_head, dim: dict(zip(["all", "best"], make(file, skip_head, dim)))
+    module.awf_create_test_dataset_fn = lambda file, skip_head, dim: dict(
+        zip(["all", "best"], make(file, skip_head, dim))
+    )
     second = run_evaluate(config, module, tmp_path)[0]
     assert list(second)[1:3] == ["auc(all)", "auc(best)"]
     module.awf_create_test_dataset_fn = lambda file, skip_head, dim: make(file, skip_head, dim)[0]
@@ -87,13 +107,17 @@ def test_evaluate_models_loaded_by_the_user(tmp_path: Path) -> None:
 def test_evaluate_no_rows(tmp_path: Path) -> None:
     config, module = evaluate_config(tmp_path), script("mlp")
     (tmp_path / "test.csv").write_text("")
-    with pytest.raises(ValueError, match="awf_create_test_dataset_fn in mlp.py, dataset 0: there are no rows"):
+    with pytest.raises(
+        ValueError, match="awf_create_test_dataset_fn in mlp.py, dataset 0: there are no rows"
+    ):
         run_evaluate(config, module, tmp_path)
 
 
 def test_evaluate_no_model(tmp_path: Path) -> None:
     config = evaluate_config(tmp_path, models=[{"name": "m", "path": str(tmp_path / "nothing")}])
-    with pytest.raises(ValueError, match="expected a SavedModel in .*nothing, which is not a folder"):
+    with pytest.raises(
+        ValueError, match="expected a SavedModel in .*nothing, which is not a folder"
+    ):
         run_evaluate(config, script("mlp"), tmp_path)
 
 
@@ -101,7 +125,14 @@ def test_evaluate_no_model(tmp_path: Path) -> None:
 def test_evaluate_a_group_gets_the_same(tmp_path: Path) -> None:
     config = evaluate_config(tmp_path, output={"json": str(tmp_path / "group.json")})
     (tmp_path / "c.json").write_text(json.dumps(config))
-    arguments = ["evaluate", "../c.json", "--module", str(SCRIPTS / "mlp.py"), "--data-path", str(tmp_path)]
+    arguments = [
+        "evaluate",
+        "../c.json",
+        "--module",
+        str(SCRIPTS / "mlp.py"),
+        "--data-path",
+        str(tmp_path),
+    ]
     outputs = run_cli(tmp_path / "run", 2, arguments)
     rows = run_evaluate(config, script("mlp"), tmp_path)
     group = json.loads((tmp_path / "group.json").read_text())
@@ -114,4 +145,8 @@ def test_evaluate_the_table() -> None:
     from akdl.keras.evaluate import as_table
 
     rows = [{"model": "a", "auc": 0.5}, {"model": "longer", "auc": 0.123456789}]
-    assert as_table(rows).splitlines() == ["model        auc", "a            0.5", "longer  0.123457"]
+    assert as_table(rows).splitlines() == [
+        "model        auc",
+        "a            0.5",
+        "longer  0.123457",
+    ]

@@ -28,9 +28,14 @@ def write(path: Path, config: Any) -> str:
 # Found out without TensorFlow's help, so they don't need it.
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--set", "epochs"], "--set epochs: expected key=value"), (["--module", "missing.py"], "to be a Python file, got")],
+    [
+        (["--set", "epochs"], "--set epochs: expected key=value"),
+        (["--module", "missing.py"], "to be a Python file, got"),
+    ],
 )
-def test_arguments_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+def test_arguments_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
     module = tmp_path / "user.py"
     module.write_text("")
     assert main(["train", write(tmp_path / "c.json", {}), "--module", str(module), *arguments]) == 2
@@ -42,10 +47,15 @@ def test_arguments_help(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert left.value.code == 0
     printed = capsys.readouterr().out
-    assert all(flag in printed for flag in ("--module", "--data-path", "--set", "CONFIG", "{train,evaluate,predict}"))
+    assert all(
+        flag in printed
+        for flag in ("--module", "--data-path", "--set", "CONFIG", "{train,evaluate,predict}")
+    )
 
 
-def test_arguments_a_module_with_a_syntax_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_a_module_with_a_syntax_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     module = tmp_path / "user.py"
     module.write_text("x = 1\ndef broken(:\n")
     assert main(["train", write(tmp_path / "c.json", {}), "--module", str(module)]) == 2
@@ -69,10 +79,18 @@ def test_arguments_no_task(capsys: pytest.CaptureFixture[str]) -> None:
 def test_tasks_all_mistakes_of_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = {**mlp_config(tmp_path), "loss": 3, "save_path": "${OUT_PATH}$/model"}
     config["train_data_args"] = {"file": "f", "skip_head": True, "feat_num": 129}
-    assert main(["train", write(tmp_path / "c.json", config), *MODULE, "--data-path", str(tmp_path)]) == 2
+    assert (
+        main(["train", write(tmp_path / "c.json", config), *MODULE, "--data-path", str(tmp_path)])
+        == 2
+    )
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "train: the train config has 4 mistakes:"
-    assert [line.split(":")[0] for line in lines[1:]] == ["- save_path", "- loss", "- train_data_args", "- train_data_args"]
+    assert [line.split(":")[0] for line in lines[1:]] == [
+        "- save_path",
+        "- loss",
+        "- train_data_args",
+        "- train_data_args",
+    ]
 
 
 @pytest.mark.tf
@@ -82,7 +100,11 @@ def test_tasks_train_and_predict(tmp_path: Path, capsys: pytest.CaptureFixture[s
     arguments = [*MODULE, "--data-path", str(tmp_path), "--set", f"OUT_PATH={tmp_path}"]
     assert main(["train", write(tmp_path / "c.json", config), *arguments, "--set", "epochs=1"]) == 0
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("epoch 1/1  loss ") and "val_auc" in printed[0] and "steps/s" in printed[0]
+    assert (
+        printed[0].startswith("epoch 1/1  loss ")
+        and "val_auc" in printed[0]
+        and "steps/s" in printed[0]
+    )
     assert printed[1:] == [f"saved to {tmp_path / 'model'}", "1 epochs, 5 steps"]
     config = {
         "model": {"name": "m", "path": "${OUT_PATH}$/model"},
@@ -92,7 +114,16 @@ def test_tasks_train_and_predict(tmp_path: Path, capsys: pytest.CaptureFixture[s
     }
     assert main(["predict", write(tmp_path / "p.json", config), *arguments]) == 0
     assert capsys.readouterr().out == f"50 rows written to {tmp_path / 'p.csv'}\n"
-    assert main(["train", write(tmp_path / "c.json", mlp_config(tmp_path, save_path=str(tmp_path))), *arguments]) == 2
+    assert (
+        main(
+            [
+                "train",
+                write(tmp_path / "c.json", mlp_config(tmp_path, save_path=str(tmp_path))),
+                *arguments,
+            ]
+        )
+        == 2
+    )
     assert "is not an empty folder" in capsys.readouterr().err
 
 
@@ -111,9 +142,16 @@ def test_tasks_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.tf
 @WARNINGS
 def test_tasks_a_failure_on_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = mlp_config(tmp_path, callbacks=[{"name": "early_stopping", "args": {"monitor": "val_f1"}}])
-    assert main(["train", write(tmp_path / "c.json", config), *MODULE, "--data-path", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.endswith("callbacks: monitor: expected one of loss, auc, val_loss, val_auc, got 'val_f1'\n")
+    config = mlp_config(
+        tmp_path, callbacks=[{"name": "early_stopping", "args": {"monitor": "val_f1"}}]
+    )
+    assert (
+        main(["train", write(tmp_path / "c.json", config), *MODULE, "--data-path", str(tmp_path)])
+        == 1
+    )
+    assert capsys.readouterr().err.endswith(
+        "callbacks: monitor: expected one of loss, auc, val_loss, val_auc, got 'val_f1'\n"
+    )
 
 
 SPOILS = """
@@ -148,15 +186,22 @@ def test_a_model_that_cannot_be_saved_in_the_end_fails_and_is_kept(
 @pytest.mark.tf
 @WARNINGS
 def test_ranknet(tmp_path: Path) -> None:
-    """The documentation's example as a command: pairs with weights, two validation sets, only the ranker saved."""
+    """The documentation's example as a command: pairs with weights, two validation sets, only the
+    ranker saved.
+    """
     command = [sys.executable, str(ROOT / "examples" / "keras_ranknet" / "run.py"), str(tmp_path)]
     import os
 
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=5 * DEADLINE_S)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=5 * DEADLINE_S
+    )
     assert done.returncode == 0, done.stderr[-3000:]
-    first = next(line for line in done.stdout.splitlines() if line.endswith("steps/s)"))  # slow machines print steps before
-    assert all(f" {name} " in first for name in ("val_loss(0)", "val_auc(0)", "val_loss(1)", "val_auc(1)"))
+    # slow machines print steps before
+    first = next(line for line in done.stdout.splitlines() if line.endswith("steps/s)"))
+    assert all(
+        f" {name} " in first for name in ("val_loss(0)", "val_auc(0)", "val_loss(1)", "val_auc(1)")
+    )
     (row,) = json.loads((tmp_path / "result.json").read_text())
     assert row["model"] == "ranker"
     assert row["binary_accuracy"] > 0.95

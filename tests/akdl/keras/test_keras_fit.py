@@ -39,7 +39,9 @@ def config(folder: Path, checkpoints: Any = None, **task: Any) -> Any:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     address = None if checkpoints is None else str(checkpoints)
-    return testing.train_task_config({"x": X, "label": (X > 0).astype(int)}, TYPES, str(folder), checkpoint_dir=address, **task)
+    return testing.train_task_config(
+        {"x": X, "label": (X > 0).astype(int)}, TYPES, str(folder), checkpoint_dir=address, **task
+    )
 
 
 def compiled(rate: float = 0.5) -> Any:
@@ -50,7 +52,9 @@ def compiled(rate: float = 0.5) -> Any:
     hidden = tf.keras.layers.Dense(4, activation="tanh")(x)
     model = tf.keras.Model({"x": x}, tf.keras.layers.Dense(1, name="logits")(hidden))
     optimizer = tf.keras.optimizers.SGD(rate, momentum=0.9)
-    model.compile(optimizer, tf.keras.losses.BinaryCrossentropy(from_logits=True), weighted_metrics=[])
+    model.compile(
+        optimizer, tf.keras.losses.BinaryCrossentropy(from_logits=True), weighted_metrics=[]
+    )
     return model
 
 
@@ -63,7 +67,9 @@ def train(task_config: Any, **changes: Any) -> Any:
     return model, history.history
 
 
-def killed_after(task_config: Any, step: int, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+def killed_after(
+    task_config: Any, step: int, monkeypatch: pytest.MonkeyPatch, **changes: Any
+) -> None:
     """Train until the step is done and what is due after it, then fail."""
     from akdl.training.training_watch import TrainingWatch
 
@@ -91,7 +97,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize(
     ("killed", "every", "lost"),
     [(13, None, 3), (17, 4, 1), (20, 10, 0), (5, None, 5)],
-    ids=["within an epoch", "after a step's checkpoint", "at the end of an epoch", "before any checkpoint"],
+    ids=[
+        "within an epoch",
+        "after a step's checkpoint",
+        "at the end of an epoch",
+        "before any checkpoint",
+    ],
 )
 def test_a_resumed_training_has_the_weights_of_one_that_was_not_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Any, killed: int, every: Any, lost: int
@@ -170,14 +181,22 @@ def test_the_best_checkpoints_are_kept(tmp_path: Path) -> None:
     losses = history["val_loss"]
     assert losses == sorted(losses)
     kept = json.loads((checkpoints / "best" / "metrics.json").read_text())
-    assert kept == {f"checkpoint-{number + 1}": pytest.approx(losses[number]) for number in range(2)}
+    assert kept == {
+        f"checkpoint-{number + 1}": pytest.approx(losses[number]) for number in range(2)
+    }
     best = tf.train.latest_checkpoint(str(checkpoints / "best"))
     model = compiled()
     tf.train.Checkpoint(model=model).restore(best).expect_partial()
     parsed = tf.io.parse_example(
-        records, {"x": tf.io.FixedLenFeature([1], tf.float32), "label": tf.io.FixedLenFeature([1], tf.int64)}
+        records,
+        {
+            "x": tf.io.FixedLenFeature([1], tf.float32),
+            "label": tf.io.FixedLenFeature([1], tf.int64),
+        },
     )
-    assert model.evaluate({"x": parsed["x"]}, parsed["label"], verbose=0) == pytest.approx(losses[0], rel=1e-5)
+    assert model.evaluate({"x": parsed["x"]}, parsed["label"], verbose=0) == pytest.approx(
+        losses[0], rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", ["run[1]", "run*", "run?", "run\\1"])
@@ -187,7 +206,8 @@ def test_a_folder_that_tensorflow_takes_for_a_pattern(tmp_path: Path, name: str)
 
 
 def test_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("akdl.training.training_watch.REPORT_S", 3600.0)  # or there are more on a slower machine
+    # or there are more on a slower machine
+    monkeypatch.setattr("akdl.training.training_watch.REPORT_S", 3600.0)
     task_config = config(tmp_path / "work")
     _, history = train(task_config)
     latest = task_config.reports.latest()
@@ -197,31 +217,42 @@ def test_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("is_chief", [False, True])
-def test_checkpoints_in_the_work_folder_are_not_said_to_be_files_of_the_script(tmp_path: Path, is_chief: bool) -> None:
+def test_checkpoints_in_the_work_folder_are_not_said_to_be_files_of_the_script(
+    tmp_path: Path, is_chief: bool
+) -> None:
     from akdl.training.checkpoints import save
 
     warnings = ScriptWarnings(str(tmp_path))
     warnings.watch_files()
     folder = CheckpointFolder(f"memory://keras-fit/of-worker-{is_chief}", str(tmp_path))
     save(folder.path, None, is_chief, {}, model=compiled())
-    assert len(list(tmp_path.rglob("checkpoint-1.index"))) == is_chief and warnings.sentences() == []
+    assert (
+        len(list(tmp_path.rglob("checkpoint-1.index"))) == is_chief and warnings.sentences() == []
+    )
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:
     from akdl.engine.train import train_keras_model
 
     checkpoints = tmp_path / "checkpoints"
-    with pytest.raises(ValueError, match="keep_best_checkpoints needs a place for checkpoints: set checkpointDir"):
+    with pytest.raises(
+        ValueError, match="keep_best_checkpoints needs a place for checkpoints: set checkpointDir"
+    ):
         train(config(tmp_path / "work"), keep_best_checkpoints=1)
     with pytest.raises(ValueError, match="best_checkpoint_metric: expected one of loss, got 'auc'"):
-        train(config(tmp_path / "work", checkpoints), keep_best_checkpoints=1, best_checkpoint_metric="auc")
+        train(
+            config(tmp_path / "work", checkpoints),
+            keep_best_checkpoints=1,
+            best_checkpoint_metric="auc",
+        )
     import tensorflow as tf
 
     x = tf.keras.Input([1], name="x")
     other = tf.keras.Model({"x": x}, tf.keras.layers.Dense(1)(tf.keras.layers.Dense(9)(x)))
     other.compile("sgd", "mse")
     with pytest.raises(
-        ValueError, match="checkpoint-1 belongs to another model or another optimizer: .* choose another checkpointDir"
+        ValueError,
+        match="checkpoint-1 belongs to another model or another optimizer: .* choose another checkpointDir",
     ):
         train_keras_model(other, INPUT, TRAIN, config(tmp_path / "work", checkpoints), EXPORT)
 
@@ -232,7 +263,9 @@ def test_workers_in_step_go_on_together_and_stop_at_one_step(tmp_path: Path) -> 
 
     def train_group(name: str, epochs: int, folder: Path | None) -> Any:
         params = {"batchSize": 100, "numEpochs": epochs, "seed": 1}
-        (row,) = run_group(tmp_path / name, "keras_allreduce.py", shares, POINTS, params, checkpoint_dir=folder)
+        (row,) = run_group(
+            tmp_path / name, "keras_allreduce.py", shares, POINTS, params, checkpoint_dir=folder
+        )
         return json.loads(row["weights"])
 
     train_group("first", 2, checkpoints)
@@ -283,8 +316,12 @@ def main(task_config):
 """
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["the step of Keras", "a train_step of the model"])
-def test_reports_of_a_group_are_those_of_one_worker_inside_an_epoch_too(tmp_path: Path, own: bool) -> None:
+@pytest.mark.parametrize(
+    "own", [False, True], ids=["the step of Keras", "a train_step of the model"]
+)
+def test_reports_of_a_group_are_those_of_one_worker_inside_an_epoch_too(
+    tmp_path: Path, own: bool
+) -> None:
     (tmp_path / "reports.py").write_text(REPORTS)
     (tmp_path / "keras_group.py").write_text((SCRIPTS / "keras_group.py").read_text())
     (row,) = run_group(tmp_path, tmp_path / "reports.py", tables(50, 50), POINTS, {"own": own})
@@ -317,8 +354,19 @@ def test_parameter_servers_go_on_with_other_numbers_of_processes(tmp_path: Path)
     checkpoints = tmp_path / "checkpoints"
 
     def train_group(name: str, epochs: int, shares: Any, num_servers: int) -> Any:
-        params, more = {"numEpochs": epochs}, {"num_servers": num_servers, "chief_coordinates": True}
-        (row,) = run_group(tmp_path / name, "keras_ps.py", shares, POINTS, params, checkpoint_dir=checkpoints, **more)
+        params, more = (
+            {"numEpochs": epochs},
+            {"num_servers": num_servers, "chief_coordinates": True},
+        )
+        (row,) = run_group(
+            tmp_path / name,
+            "keras_ps.py",
+            shares,
+            POINTS,
+            params,
+            checkpoint_dir=checkpoints,
+            **more,
+        )
         return row
 
     first = train_group("first", 1, tables(75, 45), 1)

@@ -11,10 +11,22 @@ import numpy as np
 import pytest
 
 from akdl.user_code.module import load_module
-from tests.akdl.keras.support import SCRIPTS, load, mlp_config, run_cli, script, user_module, weights_in, without_val
+from tests.akdl.keras.support import (
+    SCRIPTS,
+    load,
+    mlp_config,
+    run_cli,
+    script,
+    user_module,
+    weights_in,
+    without_val,
+)
 from tests.support.tf_group import ROOT
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 SHUFFLED = {
     "model_args": {"dropout": 0.3},
@@ -58,7 +70,8 @@ def test_mlp_batches_of_the_function_and_of_the_runner_are_the_same(tmp_path: Pa
     assert_equal_weights(*[result.model.get_weights() for result in results])
 
 
-@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras 3 says so of any dataset of unknown length
+# Keras 3 says so of any dataset of unknown length
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
 def test_mlp_equals_keras_itself(tmp_path: Path) -> None:
     """Batches of full size: Keras takes the same mean then."""
     import tensorflow as tf
@@ -71,7 +84,9 @@ def test_mlp_equals_keras_itself(tmp_path: Path) -> None:
     args = {**config["train_data_args"], "file": str(tmp_path / "train.csv")}
     model = module.awf_create_model_fn(**config["model_args"])
     model.compile(tf.keras.optimizers.SGD(0.5), "binary_crossentropy", metrics=["AUC"])
-    history = model.fit(module.awf_create_train_dataset_fn(**args).batch(12), epochs=2, shuffle=False, verbose=0).history
+    history = model.fit(
+        module.awf_create_train_dataset_fn(**args).batch(12), epochs=2, shuffle=False, verbose=0
+    ).history
     assert_equal_weights(result.model.get_weights(), model.get_weights(), 1e-6)
     assert [logs["loss"] for logs in result.history] == pytest.approx(history["loss"], rel=1e-5)
 
@@ -95,7 +110,10 @@ def test_resumption_after_an_epoch(tmp_path: Path) -> None:
 def test_resumption_in_the_middle_of_an_epoch(tmp_path: Path, steps_per_epoch: int | None) -> None:
     import tensorflow as tf
 
-    more = {"model_args": {"dropout": 0.0}, **({"steps_per_epoch": steps_per_epoch} if steps_per_epoch else {})}
+    more = {
+        "model_args": {"dropout": 0.0},
+        **({"steps_per_epoch": steps_per_epoch} if steps_per_epoch else {}),
+    }
     whole = train({**shuffled_config(tmp_path / "whole", 3), **more}, script("shuffled"))
     module = script("shuffled")
 
@@ -124,31 +142,50 @@ def test_resumption_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 
     config = shuffled_config(tmp_path, 1)
     train(config, script("shuffled"))
-    with pytest.raises(CheckpointError, match="belongs to another model or another optimizer: optimizer0 has shapes"):
+    with pytest.raises(
+        CheckpointError,
+        match="belongs to another model or another optimizer: optimizer0 has shapes",
+    ):
         train({**config, "optimizer": "sgd", "epochs": 2}, script("shuffled"))
     with pytest.raises(CheckpointError, match="belongs to a training with other callbacks"):
         train({**config, "callbacks": [*config["callbacks"], "early_stopping"]}, script("shuffled"))
     other = shuffled_config(tmp_path / "other", 1)
-    kinds = [{"name": name, "args": {"monitor": "loss"}} for name in ("reduce_lr_on_plateau", "early_stopping")]
+    kinds = [
+        {"name": name, "args": {"monitor": "loss"}}
+        for name in ("reduce_lr_on_plateau", "early_stopping")
+    ]
     train({**other, "callbacks": [*other["callbacks"], kinds[0]]}, script("shuffled"))
     with pytest.raises(CheckpointError, match="belongs to a training with other callbacks"):
-        train({**other, "epochs": 2, "callbacks": [*other["callbacks"], kinds[1]]}, script("shuffled"))
+        train(
+            {**other, "epochs": 2, "callbacks": [*other["callbacks"], kinds[1]]}, script("shuffled")
+        )
 
 
 # SGD on the same global batches; float32 sums in another order: weights within 1e-5.
-@pytest.mark.parametrize(("name", "processes"), [pytest.param("mlp", 3, marks=pytest.mark.slow), ("mlp_batched", 2)])
+@pytest.mark.parametrize(
+    ("name", "processes"), [pytest.param("mlp", 3, marks=pytest.mark.slow), ("mlp_batched", 2)]
+)
 def test_groups_processes_get_the_weights_of_one(tmp_path: Path, name: str, processes: int) -> None:
     """50 rows in steps of 12: the last step has rows for some workers only."""
     checkpoints = {"name": "checkpoint", "args": {"path": "checkpoints"}}
     config = mlp_config(tmp_path, save_path=str(tmp_path / "group"), callbacks=[checkpoints])
     (tmp_path / "config.json").write_text(json.dumps(config))
-    arguments = ["train", "../config.json", "--module", str(SCRIPTS / f"{name}.py"), "--data-path", str(tmp_path)]
+    arguments = [
+        "train",
+        "../config.json",
+        "--module",
+        str(SCRIPTS / f"{name}.py"),
+        "--data-path",
+        str(tmp_path),
+    ]
     outputs = run_cli(tmp_path / "run", processes, arguments)
     assert "epoch 2/2  loss" in outputs[0]
     assert not [output for output in outputs[1:] if "epoch 2/2  loss" in output]
     alone = train(without_callbacks(config), script(name), tmp_path)
     assert alone.steps == 10
-    assert_equal_weights(weights_in(tmp_path / "run" / "checkpoints"), alone.model.get_weights(), 1e-5)
+    assert_equal_weights(
+        weights_in(tmp_path / "run" / "checkpoints"), alone.model.get_weights(), 1e-5
+    )
     x = np.random.default_rng(0).normal(size=(9, 6)).astype(np.float32)
     np.testing.assert_allclose(load(tmp_path / "group")(x), alone.model(x), atol=1e-5)
     shown = "  ".join(f"{name} {value:.5g}" for name, value in alone.history[-1].items())
@@ -178,7 +215,9 @@ def test_a_group_resumes(tmp_path: Path) -> None:
 
 
 def test_groups_batch_normalization(tmp_path: Path) -> None:
-    """The workers' own means and variances are put together; the last step has a row for one worker only."""
+    """The workers' own means and variances are put together; the last step has a row for one worker
+    only.
+    """
     config = {
         **SHUFFLED,
         "model_args": {"dropout": 0.0, "normalize": True},
@@ -188,7 +227,9 @@ def test_groups_batch_normalization(tmp_path: Path) -> None:
         "save_path": str(tmp_path / "model"),
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
-    run_cli(tmp_path / "run", 2, ["train", "../config.json", "--module", str(SCRIPTS / "shuffled.py")])
+    run_cli(
+        tmp_path / "run", 2, ["train", "../config.json", "--module", str(SCRIPTS / "shuffled.py")]
+    )
     weights = weights_in(tmp_path / "checkpoints")
     assert all(np.isfinite(one).all() for one in weights)
     moving_mean = weights[2]
@@ -202,17 +243,25 @@ def test_rows_of_weight_0_count_in_the_mean_only() -> None:
     def dataset(weights: list[float]) -> Any:
         return tf.data.Dataset.from_tensor_slices(([[1.0], [5.0]], [[2.0], [1.0]], weights))
 
-    model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1, kernel_initializer="zeros")])
-    module = user_module(awf_create_model_fn=lambda: model, awf_create_train_dataset_fn=lambda: dataset([1.0, 0.0]))
+    model = tf.keras.Sequential(
+        [tf.keras.Input((1,)), tf.keras.layers.Dense(1, kernel_initializer="zeros")]
+    )
+    module = user_module(
+        awf_create_model_fn=lambda: model, awf_create_train_dataset_fn=lambda: dataset([1.0, 0.0])
+    )
     sgd = {"name": "SGD", "args": {"learning_rate": 0.5}}
-    result = train({"batch_size": 2, "optimizer": sgd, "loss": "mse", "weighted_metrics": ["mae"]}, module)
+    result = train(
+        {"batch_size": 2, "optimizer": sgd, "loss": "mse", "weighted_metrics": ["mae"]}, module
+    )
     assert result.history == [{"loss": pytest.approx(2.0), "mae": pytest.approx(2.0)}]
     # d/dw of (w - 2)^2 / 2 at 0 is -2
     assert [float(np.squeeze(value)) for value in model.get_weights()] == pytest.approx([1.0, 1.0])
 
 
 def test_no_rows(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="awf_create_train_dataset_fn in mlp.py: there are no rows"):
+    with pytest.raises(
+        ValueError, match="awf_create_train_dataset_fn in mlp.py: there are no rows"
+    ):
         train(mlp_config(tmp_path, rows=0), script("mlp"), tmp_path)
 
 
@@ -225,7 +274,9 @@ def test_a_folder_that_is_not_empty_is_refused_before_the_training(tmp_path: Pat
 def test_what_is_no_model(tmp_path: Path) -> None:
     module = script("mlp")
     module.awf_create_model_fn = lambda name, input_size, layers: "model"
-    with pytest.raises(ValueError, match="awf_create_model_fn in mlp.py: expected a tf.keras.Model, got str"):
+    with pytest.raises(
+        ValueError, match="awf_create_model_fn in mlp.py: expected a tf.keras.Model, got str"
+    ):
         train(mlp_config(tmp_path), module, tmp_path)
 
 
@@ -240,26 +291,44 @@ def tiny(rows: Any, **more: Any) -> Any:
 
 
 def test_a_loss_of_nan_is_an_error_and_nothing_is_saved(tmp_path: Path) -> None:
-    config = {"batch_size": 1, "optimizer": "sgd", "loss": "mse", "save_path": str(tmp_path / "model")}
-    with pytest.raises(ValueError, match="the loss is nan since step 2, in epoch 1, and no model is saved"):
+    config = {
+        "batch_size": 1,
+        "optimizer": "sgd",
+        "loss": "mse",
+        "save_path": str(tmp_path / "model"),
+    }
+    with pytest.raises(
+        ValueError, match="the loss is nan since step 2, in epoch 1, and no model is saved"
+    ):
         train(config, tiny([[1.0], [float("nan")], [1.0]]))
     assert not list(tmp_path.iterdir())
 
 
 def test_resuming_what_stopped_early(tmp_path: Path) -> None:
-    """With a learning rate of 0 nothing improves: the second epoch is the last, unless the patience grows."""
+    """With a learning rate of 0 nothing improves: the second epoch is the last, unless the patience
+    grows.
+    """
     from akdl.keras.keras_training import train as run
 
     def config(epochs: int, patience: int) -> dict[str, Any]:
         stopping = {"name": "early_stopping", "args": {"monitor": "loss", "patience": patience}}
         checkpoints = {"name": "checkpoint", "args": {"path": str(tmp_path)}}
         sgd = {"name": "SGD", "args": {"learning_rate": 0.0}}
-        return {"batch_size": 2, "epochs": epochs, "optimizer": sgd, "loss": "mse", "callbacks": [checkpoints, stopping]}
+        return {
+            "batch_size": 2,
+            "epochs": epochs,
+            "optimizer": sgd,
+            "loss": "mse",
+            "callbacks": [checkpoints, stopping],
+        }
 
     lines: list[str] = []
     module = tiny([[1.0], [2.0]])
     assert len(run(config(5, 1), module, report=lines.append).history) == 2
-    assert lines[-1] == "stopped early after epoch 2; early_stopping: loss has not improved for 1 epoch"
+    assert (
+        lines[-1]
+        == "stopped early after epoch 2; early_stopping: loss has not improved for 1 epoch"
+    )
     lines.clear()
     assert len(run(config(6, 1), module, report=lines.append).history) == 2
     assert lines[-1].startswith(
@@ -274,7 +343,9 @@ def without_callbacks(config: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_other_numbers_of_workers_make_the_steps_of_one_process(tmp_path: Path) -> None:
-    """2 workers, 3 from step 6 on and 2 from step 11 on, each inside a pass over the rows; see docs/parity.md."""
+    """2 workers, 3 from step 6 on and 2 from step 11 on, each inside a pass over the rows; see
+    docs/parity.md.
+    """
     parity = load_module(str(ROOT / "scripts" / "parity_keras.py"))
     (tmp_path / "of").mkdir()
     assert parity.rescaled(sys.executable, tmp_path, tmp_path / "of") <= 1e-6

@@ -1,4 +1,6 @@
-"""What other files test with Keras 2, once more with Keras 3, on the newest TensorFlow: a telling part of it."""
+"""What other files test with Keras 2, once more with Keras 3, on the newest TensorFlow: a telling
+part of it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ TESTS = [
     "test_operator.py::test_a_train_operator_gets_the_saved_model",
     "test_saved_function.py",
     "test_saving.py",
-    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_labels_come_back[names0-STRING]",  # how others become numbers is not Keras's
+    # how others become numbers is not Keras's
+    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_labels_come_back[names0-STRING]",
     "../models/tf/keras_sequential/test_keras_sequential_main.py::test_regression_with_a_seed",
     "../models/tf/keras_sequential/test_keras_sequential_main.py::test_training_goes_on_from_a_checkpoint",
     "../models/tf/dnn/test_dnn_batch.py::test_dnn_batch_model_rows",
@@ -74,6 +77,8 @@ def test_keras_3(tmp_path: Path) -> None:
         "no:cacheprovider",
         *(f"tests/akdl/keras/{one}" for one in TESTS),
     ]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=19 * DEADLINE_S)
+    done = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=19 * DEADLINE_S
+    )
     assert done.returncode == 0, done.stdout[-10_000:]
     assert "skipped" not in done.stdout.splitlines()[-1]

@@ -18,7 +18,10 @@ from akdl.user_code.config_file import ConfigError
 from tests.akdl.keras.support import SCRIPTS, load, script
 from tests.support.tf_group import run_group
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 TYPES = {"x0": "FLOAT", "x1": "FLOAT", "label": "BIGINT"}
 X = np.random.default_rng(3).uniform(-1, 1, [60, 2])
@@ -49,10 +52,15 @@ def test_a_batch_operator_gets_the_model_as_rows(tmp_path: Path) -> None:
     shutil.copy(SCRIPTS / "rows.py", tmp_path)
     (tmp_path / "train.json").write_text(json.dumps(TRAIN))
     output = {"model_id": "BIGINT", "model_info": "STRING"}
-    task_config = testing.batch_task_config(TABLE, TYPES, str(tmp_path), {"config": "train.json"}, output)
+    task_config = testing.batch_task_config(
+        TABLE, TYPES, str(tmp_path), {"config": "train.json"}, output
+    )
     operator.main(task_config, "rows.py")
     rows = [(row["model_id"], row["model_info"]) for row in task_config.output_writer.rows]
-    path = unpack([(number, text.decode() if isinstance(text, bytes) else text) for number, text in rows], str(tmp_path / "m"))
+    path = unpack(
+        [(number, text.decode() if isinstance(text, bytes) else text) for number, text in rows],
+        str(tmp_path / "m"),
+    )
     assert load(path)(X[:3].astype(np.float32)).shape == (3, 1)
 
 
@@ -68,41 +76,66 @@ def test_evaluation_gives_a_row_per_metric(tmp_path: Path) -> None:
     task_config = testing.batch_task_config(TABLE, TYPES, str(tmp_path), params, output)
     operator.main(task_config, script("rows"))
     rows = task_config.output_writer.rows
-    assert [(row["model"], row["metric"]) for row in rows] == [("m", "auc(all)"), ("m", "binary_accuracy(all)")]
+    assert [(row["model"], row["metric"]) for row in rows] == [
+        ("m", "auc(all)"),
+        ("m", "binary_accuracy(all)"),
+    ]
     assert rows[0]["value"] > 0.95
 
 
 def test_prediction_gives_a_row_per_row(tmp_path: Path) -> None:
-    config = {"model": {"name": "m", "path": trained(tmp_path)}, "predict_data_args": FILE, "batch_size": 7, "keep": ["x0"]}
+    config = {
+        "model": {"name": "m", "path": trained(tmp_path)},
+        "predict_data_args": FILE,
+        "batch_size": 7,
+        "keep": ["x0"],
+    }
     output = {"x0": "FLOAT", "prediction": "FLOAT"}
     params = {"task": "predict", "config": config}
     task_config = testing.batch_task_config(TABLE, TYPES, str(tmp_path), params, output)
     operator.main(task_config, script("rows"))
     rows = task_config.output_writer.rows
     assert [row["x0"] for row in rows] == pytest.approx(TABLE["x0"].tolist(), abs=1e-6)
-    assert np.mean([(row["prediction"] > 0.5) == label for row, label in zip(rows, TABLE["label"])]) > 0.9
+    assert (
+        np.mean([(row["prediction"] > 0.5) == label for row, label in zip(rows, TABLE["label"])])
+        > 0.9
+    )
 
 
 @pytest.mark.parametrize(
     ("params", "message"),
     [
         ({}, "config: missing; set it in userParams"),
-        ({"config": TRAIN, "task": "fit"}, "task: expected one of train, evaluate, predict, got 'fit'"),
+        (
+            {"config": TRAIN, "task": "fit"},
+            "task: expected one of train, evaluate, predict, got 'fit'",
+        ),
         ({"config": '{"a": 1,}'}, "config: line 1, column"),
         ({"config": {**TRAIN, "batch_size": 0}}, "batch_size: expected 1 or more, got 0"),
     ],
 )
 def test_wrong_parameters(tmp_path: Path, params: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        operator.main(testing.train_task_config(TABLE, TYPES, str(tmp_path), params), script("rows"))
+        operator.main(
+            testing.train_task_config(TABLE, TYPES, str(tmp_path), params), script("rows")
+        )
 
 
 def test_a_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
-    """Shares of different size, one of them empty; a step takes all rows, in float32: within 1e-5."""
+    """Shares of different size, one of them empty; a step takes all rows, in float32:
+    within 1e-5.
+    """
     config = {**TRAIN, "batch_size": 180, "seed": 2}
-    shares = [{name: values[part] for name, values in TABLE.items()} for part in (slice(0, 41), slice(41, 60), slice(60, 60))]
-    rows = run_group(tmp_path / "group", SCRIPTS / "rows_main.py", shares, TYPES, {"config": config})
-    group = load(unpack([(row["model_id"], row["model_info"]) for row in rows], str(tmp_path / "m")))
+    shares = [
+        {name: values[part] for name, values in TABLE.items()}
+        for part in (slice(0, 41), slice(41, 60), slice(60, 60))
+    ]
+    rows = run_group(
+        tmp_path / "group", SCRIPTS / "rows_main.py", shares, TYPES, {"config": config}
+    )
+    group = load(
+        unpack([(row["model_id"], row["model_info"]) for row in rows], str(tmp_path / "m"))
+    )
     alone = testing.train_task_config(TABLE, TYPES, str(tmp_path), {"config": config})
     operator.main(alone, script("rows"))
     x = X.astype(np.float32)
@@ -110,13 +143,21 @@ def test_a_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
 
 
 def test_the_operator_has_a_place_for_checkpoints(tmp_path: Path) -> None:
-    """Without a word in the config; a stop keeps the last step, and the next job goes on to the same weights."""
+    """Without a word in the config; a stop keeps the last step, and the next job goes on to the
+    same weights.
+    """
     address = "memory://keras-operator/checkpoints"
 
     def run(name: str, **task: Any) -> Any:
         (tmp_path / name).mkdir()
-        config = {**TRAIN, "callbacks": [{"name": "checkpoint", "args": {"keep": 1}}]} if name == "second" else TRAIN
-        task_config = testing.train_task_config(TABLE, TYPES, str(tmp_path / name), {"config": config}, **task)
+        config = (
+            {**TRAIN, "callbacks": [{"name": "checkpoint", "args": {"keep": 1}}]}
+            if name == "second"
+            else TRAIN
+        )
+        task_config = testing.train_task_config(
+            TABLE, TYPES, str(tmp_path / name), {"config": config}, **task
+        )
         operator.main(task_config, script("rows"))
         return task_config
 
@@ -129,8 +170,13 @@ def test_the_operator_has_a_place_for_checkpoints(tmp_path: Path) -> None:
     assert latest.step == 30 and 0 < latest.metrics["loss"] < 0.7
     whole = run("whole")
     assert whole.reports.latest().step == 30
-    np.testing.assert_allclose(load(finished.saved_model_dir)(x), load(whole.saved_model_dir)(x), atol=1e-6)
-    system = pytest.importorskip("fsspec").filesystem("memory")  # what TensorFlow's side may do without
+    np.testing.assert_allclose(
+        load(finished.saved_model_dir)(x), load(whole.saved_model_dir)(x), atol=1e-6
+    )
+    # what TensorFlow's side may do without
+    system = pytest.importorskip("fsspec").filesystem("memory")
     names = {path.rpartition("/")[2] for path in system.find("/keras-operator")}
     system.store.clear()
-    assert names == {"checkpoint", "checkpoint-6.index", "checkpoint-6.data-00000-of-00001"}, "of the stop, and of each epoch"
+    assert names == {"checkpoint", "checkpoint-6.index", "checkpoint-6.data-00000-of-00001"}, (
+        "of the stop, and of each epoch"
+    )

@@ -13,7 +13,10 @@ import pytest
 from tests.akdl.keras.saved_models import ARGS, save_models
 from tests.akdl.keras.support import SCRIPTS, run_cli, save, script, user_module, write_csv
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def predict_config(folder: Path, **more: Any) -> dict[str, Any]:
@@ -46,9 +49,15 @@ def test_predict_files(tmp_path: Path, kind: str) -> None:
     elif kind == "csv":
         with open(path, newline="") as file:
             rows = list(csv.DictReader(file))
-        columns = {"line": [row["line"] for row in rows], "prediction": [float(row["prediction"]) for row in rows]}
+        columns = {
+            "line": [row["line"] for row in rows],
+            "prediction": [float(row["prediction"]) for row in rows],
+        }
     else:
-        examples = [tf.train.Example.FromString(one.numpy()).features.feature for one in tf.data.TFRecordDataset(path)]
+        examples = [
+            tf.train.Example.FromString(one.numpy()).features.feature
+            for one in tf.data.TFRecordDataset(path)
+        ]
         columns = {
             "line": [one["line"].bytes_list.value[0].decode() for one in examples],
             "prediction": [one["prediction"].float_list.value[0] for one in examples],
@@ -63,14 +72,21 @@ def test_predict_rows_of_several_models_with_several_outputs(tmp_path: Path) -> 
     from akdl.keras.predict import predict_batches
 
     inputs = tf.keras.Input((2,), name="x")
-    outputs = {"twice": tf.keras.layers.Rescaling(2.0)(inputs), "less": tf.keras.layers.Rescaling(1.0, -1.0)(inputs)}
+    outputs = {
+        "twice": tf.keras.layers.Rescaling(2.0)(inputs),
+        "less": tf.keras.layers.Rescaling(1.0, -1.0)(inputs),
+    }
     save(tf.keras.Model(inputs, outputs), tmp_path / "m")
     models = [{"name": name, "path": str(tmp_path / "m")} for name in ("a", "b")]
     data = tf.data.Dataset.from_tensor_slices([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     module = user_module(awf_create_predict_dataset_fn=lambda batch_size: data.batch(batch_size))
     batches = list(predict_batches({"models": models, "batch_size": 2}, module))
     assert [{name: value.tolist() for name, value in batch.items()} for batch in batches[1:]] == [
-        {f"{name}_{head}": value for name in "ab" for head, value in (("less", [[4, 5]]), ("twice", [[10, 12]]))}
+        {
+            f"{name}_{head}": value
+            for name in "ab"
+            for head, value in (("less", [[4, 5]]), ("twice", [[10, 12]]))
+        }
     ]
 
 
@@ -78,7 +94,11 @@ def test_predict_rows_of_several_models_with_several_outputs(tmp_path: Path) -> 
 def test_predict_a_group_writes_shares(tmp_path: Path) -> None:
     config = predict_config(tmp_path, keep=["line"], output={"path": str(tmp_path / "p.csv")})
     (tmp_path / "c.json").write_text(json.dumps(config))
-    run_cli(tmp_path / "run", 2, ["predict", "../c.json", "--module", str(SCRIPTS / "mlp.py"), "--data-path", str(tmp_path)])
+    run_cli(
+        tmp_path / "run",
+        2,
+        ["predict", "../c.json", "--module", str(SCRIPTS / "mlp.py"), "--data-path", str(tmp_path)],
+    )
     lines = []
     for share in (0, 1):
         with open(tmp_path / f"p-0000{share}-of-00002.csv", newline="") as file:
@@ -90,11 +110,19 @@ def test_predict_a_group_writes_shares(tmp_path: Path) -> None:
     ("more", "message"),
     [
         ({}, "output: missing"),
-        ({"output": {"path": "p.xls"}}, "output.path: unknown extension 'xls': set output.format to one of npz, csv, tfrecord"),
-        ({"output": {"path": "p.csv"}, "keep": ["id"]}, "keep: expected some of the features input, line, got id"),
+        (
+            {"output": {"path": "p.xls"}},
+            "output.path: unknown extension 'xls': set output.format to one of npz, csv, tfrecord",
+        ),
+        (
+            {"output": {"path": "p.csv"}, "keep": ["id"]},
+            "keep: expected some of the features input, line, got id",
+        ),
     ],
 )
-def test_predict_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], message: str) -> None:
+def test_predict_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], message: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
         run_predict(predict_config(tmp_path, **more), tmp_path)

@@ -1,4 +1,6 @@
-"""SavedModels of Keras 2 give their numbers as functions too: by name, in the order of the model, from strings."""
+"""SavedModels of Keras 2 give their numbers as functions too: by name, in the order of the model,
+from strings.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ import pytest
 
 from tests.akdl.keras.keras_2_models import features, folder_of_models
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def test_the_numbers_of_keras_2(tmp_path: Path) -> None:
@@ -21,7 +26,9 @@ def test_the_numbers_of_keras_2(tmp_path: Path) -> None:
         given = SavedFunction(str(folder / name), name)(features(name))
         np.testing.assert_allclose(given, expected[name], rtol=1e-6, err_msg=name)
     arrays = tuple(one.numpy() for one in features("tuple"))
-    np.testing.assert_allclose(SavedFunction(str(folder / "tuple"), "tuple")(arrays), expected["tuple"], rtol=1e-6)
+    np.testing.assert_allclose(
+        SavedFunction(str(folder / "tuple"), "tuple")(arrays), expected["tuple"], rtol=1e-6
+    )
 
 
 def test_features_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -32,7 +39,10 @@ def test_features_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     folder = folder_of_models(tmp_path)
     pair, strings = (SavedFunction(str(folder / name), name) for name in ("tuple", "strings"))
     one = tf.ones([3, 2])
-    with pytest.raises(FeaturesError, match=r"tuple: the features do not fit .*; the dataset has \{'c': float32\[3, 2\]"):
+    with pytest.raises(
+        FeaturesError,
+        match=r"tuple: the features do not fit .*; the dataset has \{'c': float32\[3, 2\]",
+    ):
         pair({"c": one, "a": one})
     with pytest.raises(FeaturesError, match="the features do not fit the model's inputs"):
         pair((one, one, one))

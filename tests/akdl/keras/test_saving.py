@@ -1,4 +1,6 @@
-"""An `awf_load_model_fn` as it is written for Keras 2 runs with Keras 3; what cannot be loaded says why."""
+"""An `awf_load_model_fn` as it is written for Keras 2 runs with Keras 3; what cannot be loaded says
+why.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ import pytest
 from akdl.keras.steps.user_functions import UserModule
 from tests.akdl.keras.support import save, user_module
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def load_with(function: Any, path: str) -> Any:
@@ -48,8 +53,12 @@ def test_a_function_that_fails_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file:UserWarning")
 @pytest.mark.parametrize("name", ["model.keras", "model.h5"])
-@pytest.mark.fault("scripts", "A model saved as a Keras file is exported with the names of its inputs")
-def test_a_file_of_keras_is_exported_with_the_names_of_its_inputs(tmp_path: Path, name: str) -> None:
+@pytest.mark.fault(
+    "scripts", "A model saved as a Keras file is exported with the names of its inputs"
+)
+def test_a_file_of_keras_is_exported_with_the_names_of_its_inputs(
+    tmp_path: Path, name: str
+) -> None:
     import tensorflow as tf
 
     from akdl.keras.saving import export_file
@@ -65,9 +74,9 @@ def test_a_file_of_keras_is_exported_with_the_names_of_its_inputs(tmp_path: Path
     folder = export_file(file)
     assert find_saved_model(str(tmp_path)) == folder and find_keras_file(str(tmp_path)) is None
     signature = SavedModel(folder, Serving()).signature
-    assert {each.key for each in signature.inputs} == {"width", "height"} and [each.key for each in signature.outputs] == [
-        "sums"
-    ]
+    assert {each.key for each in signature.inputs} == {"width", "height"} and [
+        each.key for each in signature.outputs
+    ] == ["sums"]
 
 
 def test_a_file_that_is_no_model(tmp_path: Path) -> None:
@@ -76,6 +85,7 @@ def test_a_file_that_is_no_model(tmp_path: Path) -> None:
 
     (tmp_path / "model.keras").write_text("no zip")
     with pytest.raises(
-        ModelError, match="task_config.saved_model_dir: expected a SavedModel, got model.keras, which cannot be exported"
+        ModelError,
+        match="task_config.saved_model_dir: expected a SavedModel, got model.keras, which cannot be exported",
     ):
         export_file(str(tmp_path / "model.keras"))

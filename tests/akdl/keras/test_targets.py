@@ -10,7 +10,10 @@ import pytest
 
 from tests.akdl.keras.support import user_module, weights_in
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 CONFIG: dict[str, Any] = {"batch_size": 2, "optimizer": "sgd", "loss": "mse"}
 
@@ -22,7 +25,9 @@ def module(**more: Any) -> Any:
         return tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
 
     data = tf.data.Dataset.from_tensor_slices((tf.ones([4, 2]), tf.ones([4, 1])))
-    return user_module(**{"awf_create_model_fn": create, "awf_create_train_dataset_fn": lambda: data, **more})
+    return user_module(
+        **{"awf_create_model_fn": create, "awf_create_train_dataset_fn": lambda: data, **more}
+    )
 
 
 def train(config: dict[str, Any], user: Any) -> Any:
@@ -42,7 +47,10 @@ def test_all_are_tried_before_anything_is_made(tmp_path: Path) -> None:
         raise AssertionError("the data was made")
 
     (tmp_path / "file").write_text("")
-    callbacks = [*checkpoints(tmp_path / "file" / "c"), {"name": "tensorboard", "args": {"log_dir": str(tmp_path / "file")}}]
+    callbacks = [
+        *checkpoints(tmp_path / "file" / "c"),
+        {"name": "tensorboard", "args": {"log_dir": str(tmp_path / "file")}},
+    ]
     config = {"save_path": str(tmp_path / "file" / "model"), "callbacks": callbacks}
     with pytest.raises(ConfigError) as raised:
         train(config, module(awf_create_train_dataset_fn=never))
@@ -78,7 +86,9 @@ def test_a_model_that_cannot_be_saved_is_kept(tmp_path: Path) -> None:
             (path / "other").write_text("")
         return model
 
-    with pytest.raises(SaveError, match=f"could not be saved to {path}: OSError.* Its checkpoint is {path}.kept/"):
+    with pytest.raises(
+        SaveError, match=f"could not be saved to {path}: OSError.* Its checkpoint is {path}.kept/"
+    ):
         train({"save_path": str(path)}, module(awf_model_to_save_fn=to_save))
     for kept, trained in zip(weights_in(Path(f"{path}.kept")), calls[0].get_weights()):
         np.testing.assert_array_equal(kept, trained)
@@ -92,7 +102,9 @@ def test_a_wrong_model_to_save_is_found_before_the_training(tmp_path: Path) -> N
             raise AssertionError("the training began")
 
     user = module(awf_model_to_save_fn=lambda model: None, Never=Never)
-    with pytest.raises(ValueError, match="awf_model_to_save_fn in user: expected a tf.keras.Model, got NoneType"):
+    with pytest.raises(
+        ValueError, match="awf_model_to_save_fn in user: expected a tf.keras.Model, got NoneType"
+    ):
         train({"save_path": str(tmp_path / "model"), "callbacks": ["Never"]}, user)
 
 
@@ -107,4 +119,6 @@ def test_output_of_an_evaluation_is_tried_first(tmp_path: Path) -> None:
         "output": {"json": str(tmp_path / "file" / "r.json")},
     }
     with pytest.raises(ValueError, match="output.json: .* cannot be written"):
-        evaluate(json.loads(json.dumps(config)), user_module(awf_create_test_dataset_fn=lambda: None))
+        evaluate(
+            json.loads(json.dumps(config)), user_module(awf_create_test_dataset_fn=lambda: None)
+        )

@@ -20,9 +20,32 @@ PREDICT = {"model": {"name": "m", "path": "p"}, "batch_size": 4}
 
 GOOD: list[tuple[str, dict[str, Any]]] = [
     ("train", TRAIN),
-    ("train", {**TRAIN, "optimizer": ["Ftrl", {"name": "Adam", "args": {"learning_rate": 0.1}}], "seed": 0}),
-    ("train", {**TRAIN, "loss": {"a": "mse", "b": {"name": "mae"}}, "loss_weights": {"a": 0.5}, "metrics": {"a": ["AUC"]}}),
-    ("train", {**TRAIN, "callbacks": [{"name": "checkpoint", "args": {"path": "p"}}], "epochs": 2, "steps_per_epoch": 3}),
+    (
+        "train",
+        {
+            **TRAIN,
+            "optimizer": ["Ftrl", {"name": "Adam", "args": {"learning_rate": 0.1}}],
+            "seed": 0,
+        },
+    ),
+    (
+        "train",
+        {
+            **TRAIN,
+            "loss": {"a": "mse", "b": {"name": "mae"}},
+            "loss_weights": {"a": 0.5},
+            "metrics": {"a": ["AUC"]},
+        },
+    ),
+    (
+        "train",
+        {
+            **TRAIN,
+            "callbacks": [{"name": "checkpoint", "args": {"path": "p"}}],
+            "epochs": 2,
+            "steps_per_epoch": 3,
+        },
+    ),
     ("evaluate", EVALUATE),
     ("evaluate", {**EVALUATE, "output": {"csv": "x"}, "test_data_args": {"file": "f"}}),
     ("predict", PREDICT),
@@ -55,7 +78,9 @@ def test_check_good(schema: dict[str, Any], task: str, config: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(("task", "config", "mistakes"), BAD)
-def test_check_bad(schema: dict[str, Any], task: str, config: dict[str, Any], mistakes: list[str]) -> None:
+def test_check_bad(
+    schema: dict[str, Any], task: str, config: dict[str, Any], mistakes: list[str]
+) -> None:
     assert [one.partition("; known are model_args")[0] for one in check(task, config)] == mistakes
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(config, {**schema, "anyOf": [{"$ref": f"#/definitions/{task}"}]})
@@ -100,7 +125,9 @@ def test_user_module_all_mistakes_at_once() -> None:
     user = ModuleType("user")
     vars(user).update(awf_create_model_fn=lambda name: None)
     config = {"loss": "mse", "optimizer": ["sgd", "adam"], "val_data_args": {}}
-    with pytest.raises(ConfigError, match="the train config has 4 mistakes:\n- batch_size: missing\n") as raised:
+    with pytest.raises(
+        ConfigError, match="the train config has 4 mistakes:\n- batch_size: missing\n"
+    ) as raised:
         prepare("train", config, {}, UserModule(user))
     assert raised.value.mistakes[1:] == [
         "model_args: missing name of awf_create_model_fn(name) in user",
@@ -118,7 +145,10 @@ def test_user_module_groups_of_variables_need_several_optimizers() -> None:
     )
     for optimizer in ("sgd", ["sgd"]):
         config = {"loss": "mse", "optimizer": optimizer, "batch_size": 1}
-        with pytest.raises(ConfigError, match="optimizer: user defines awf_group_trainable_vars_fn: expected a list"):
+        with pytest.raises(
+            ConfigError,
+            match="optimizer: user defines awf_group_trainable_vars_fn: expected a list",
+        ):
             prepare("train", config, {}, UserModule(user))
 
 
@@ -127,7 +157,11 @@ def test_set_value() -> None:
     set_value(config, "optimizer.args.learning_rate", "0.1")
     set_value(config, "models.0.path", "b")
     set_value(config, "epochs", "3")
-    assert config == {"models": [{"path": "b"}], "optimizer": {"args": {"learning_rate": 0.1}}, "epochs": 3}
+    assert config == {
+        "models": [{"path": "b"}],
+        "optimizer": {"args": {"learning_rate": 0.1}},
+        "epochs": 3,
+    }
 
 
 @pytest.mark.parametrize("path", ["epochs.a", "models.1.path", "models.x"])
@@ -143,7 +177,9 @@ def test_a_file_that_is_no_json(tmp_path: Any) -> None:
         read_config(str(path))
     for content in (b"[" * 100_000, b'{"a": "\xff"}'):
         path.write_bytes(content)
-        with pytest.raises(ConfigError, match="c.json config has a mistake:\n- expected JSON as UTF-8"):
+        with pytest.raises(
+            ConfigError, match="c.json config has a mistake:\n- expected JSON as UTF-8"
+        ):
             read_config(str(path))
     path.write_text("[1]")
     with pytest.raises(ConfigError, match="expected an object, got a list"):

@@ -8,7 +8,10 @@ import pytest
 
 from tests.akdl.keras.support import user_module
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 CONFIG: dict[str, Any] = {"batch_size": 2, "epochs": 2, "optimizer": "sgd", "loss": "mse"}
 
@@ -41,7 +44,9 @@ def test_the_datasets_are_made_once() -> None:
         return rows(3)
 
     module = user_module(
-        awf_create_model_fn=model, awf_create_train_dataset_fn=lambda: rows(4), awf_create_val_dataset_fn=validation
+        awf_create_model_fn=model,
+        awf_create_train_dataset_fn=lambda: rows(4),
+        awf_create_val_dataset_fn=validation,
     )
     result, _ = train(module)
     assert [list(logs) for logs in result.history] == [["loss", "val_loss"]] * 2
@@ -93,11 +98,16 @@ def test_a_model_that_fails_names_its_line_and_the_shapes() -> None:
         awf_create_val_dataset_fn=lambda: rows(4, 0),
         Seen=Seen,
     )
-    with pytest.raises(ValueError, match=r"awf_create_val_dataset_fn in user: the model fails") as raised:
+    with pytest.raises(
+        ValueError, match=r"awf_create_val_dataset_fn in user: the model fails"
+    ) as raised:
         train(module, callbacks=["Seen"])
     assert not epochs
     text = str(raised.value)
-    assert "test_validation.py, line " in text and "in call: IndexError: tuple index out of range" in text
+    assert (
+        "test_validation.py, line " in text
+        and "in call: IndexError: tuple index out of range" in text
+    )
     assert text.endswith("called with features float32[2]")
 
 
@@ -106,7 +116,11 @@ def test_metrics_that_do_not_fit_name_the_shapes() -> None:
 
     wide = tf.data.Dataset.from_tensor_slices((tf.ones([4, 2]), tf.ones([4, 3])))
     module = user_module(
-        awf_create_model_fn=model, awf_create_train_dataset_fn=lambda: rows(4), awf_create_val_dataset_fn=lambda: wide
+        awf_create_model_fn=model,
+        awf_create_train_dataset_fn=lambda: rows(4),
+        awf_create_val_dataset_fn=lambda: wide,
     )
-    with pytest.raises(ValueError, match=r"val_dataset_fn in user: loss or metrics fail .* labels float32\[2, 3\]"):
+    with pytest.raises(
+        ValueError, match=r"val_dataset_fn in user: loss or metrics fail .* labels float32\[2, 3\]"
+    ):
         train(module, metrics=["AUC"])

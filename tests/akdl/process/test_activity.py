@@ -26,7 +26,9 @@ _ARRIVAL = "/work/.akdl/lib/akdl/rows/arriving_rows.py"
 
 
 def _called_through(*paths: str) -> Any:
-    """Return the innermost frame of calls through functions `step` in these files, the last one innermost."""
+    """Return the innermost frame of calls through functions `step` in these files, the last one
+    innermost.
+    """
     frames: list[Any] = []
     call: Callable[[], object] = lambda: frames.append(sys._getframe())  # noqa: E731
     for path in reversed(paths):
@@ -52,8 +54,10 @@ def _called_through(*paths: str) -> Any:
         ([_SCRIPT, _ROWS], False, True, READING),
         ([_SCRIPT, _ROWS, _ARRIVAL], True, True, AWAITING),  # a thread stores the rows that come
         ([_SCRIPT, _EXECUTE, "/python3.11/threading.py"], False, False, STILL),
-        ([_SCRIPT, _EXECUTE, "/work/.akdl/lib/akdl/keras/keras_fit.py"], False, False, WORKING),  # our callbacks
-        ([_IMPORT, _SCRIPT], False, False, WORKING),  # a module of the script's that trains when it is imported
+        # our callbacks
+        ([_SCRIPT, _EXECUTE, "/work/.akdl/lib/akdl/keras/keras_fit.py"], False, False, WORKING),
+        # a module of the script's that trains when it is imported
+        ([_IMPORT, _SCRIPT], False, False, WORKING),
         ([_NEXT, _SCRIPT], False, False, WORKING),  # a function of the script that TensorFlow calls
     ],
 )
@@ -61,7 +65,11 @@ def test_an_activity_follows_from_the_calls(
     monkeypatch: pytest.MonkeyPatch, paths: list[str], waits: bool, runs: bool, found: int
 ) -> None:
     monkeypatch.setattr(module, "_runs", lambda: runs)
-    monkeypatch.setattr(sys, "_current_frames", lambda: {module.threading.main_thread().ident: _called_through(*paths)})
+    monkeypatch.setattr(
+        sys,
+        "_current_frames",
+        lambda: {module.threading.main_thread().ident: _called_through(*paths)},
+    )
     assert activity("/work", waits) == (found, "step (train.py)")
 
 
@@ -71,13 +79,17 @@ def test_while_a_script_is_imported_nothing_else_counts(monkeypatch: pytest.Monk
 
     code = find_main.__code__.replace(co_filename="/x/akdl/entry.py")
     frame = types.FunctionType(code, {"sys": sys})()
-    monkeypatch.setattr(sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame})
+    monkeypatch.setattr(
+        sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame}
+    )
     assert activity("/work", True) == (IMPORTING, "")
 
 
 def test_an_import_inside_a_function_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     innermost = _called_through(_SCRIPT, _IMPORT, _EXECUTE)
-    monkeypatch.setattr(sys, "_current_frames", lambda: {module.threading.main_thread().ident: innermost})
+    monkeypatch.setattr(
+        sys, "_current_frames", lambda: {module.threading.main_thread().ident: innermost}
+    )
     assert activity("/work", False) == (IMPORTING, "")
 
 
@@ -103,7 +115,9 @@ def test_threads_run_or_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_gpu_may_work_while_the_process_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = _called_through(_SCRIPT, _EXECUTE)
     monkeypatch.setattr(module, "_runs", lambda: False)
-    monkeypatch.setattr(sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame})
+    monkeypatch.setattr(
+        sys, "_current_frames", lambda: {module.threading.main_thread().ident: frame}
+    )
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert activity("/work", False)[0] == CALLING
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

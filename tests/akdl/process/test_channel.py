@@ -22,7 +22,9 @@ class Closed:
 
 
 @pytest.mark.parametrize("output", [None, Closed()], ids=["somebody reads", "nobody reads"])
-def test_a_broken_line(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, output: Closed | None) -> None:
+def test_a_broken_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, output: Closed | None
+) -> None:
     channel = Channel(f"unix:{tmp_path}/nobody.sock", "token")
     monkeypatch.setattr(sys, "stderr", output or sys.stderr)
     with pytest.raises(ChannelError, match="the channel to the Flink task broke in Read"):

@@ -1,4 +1,6 @@
-"""What a process does when its parent is stopped; that it ends with its parent is tested with real members."""
+"""What a process does when its parent is stopped; that it ends with its parent is tested with real
+members.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ child.wait()
 
 @pytest.fixture
 def parent() -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as made:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as made:
         assert made.stdout is not None and made.stdout.readline() == "watches\n"
         (child,) = psutil.Process(made.pid).children()
         yield made

@@ -54,15 +54,28 @@ def test_releases_of_grpcio_that_can_deadlock(version: str, expected: bool) -> N
     assert deadlocks(version) == expected
     (required,) = (text for text in BOTH_SIDES if text.startswith("grpcio"))
     is_new = bool(version) and Version(version) >= Version("1.62.3")
-    assert required == GRPCIO and Requirement(required).specifier.contains(version or "0") == (is_new and not expected)
+    assert required == GRPCIO and Requirement(required).specifier.contains(version or "0") == (
+        is_new and not expected
+    )
 
 
 @pytest.mark.process
 def test_an_environment_whose_grpcio_can_deadlock_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "grpcio-1.62.1.dist-info").mkdir()
-    (tmp_path / "grpcio-1.62.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: grpcio\nVersion: 1.62.1\n")
-    done = run("-m", "akdl.process.preflight", "akdl.process.preflight", PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
-    assert done.returncode == 0 and "akdl: grpcio 1.62.1 can deadlock: " in done.stderr and GRPCIO in done.stderr
+    (tmp_path / "grpcio-1.62.1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: grpcio\nVersion: 1.62.1\n"
+    )
+    done = run(
+        "-m",
+        "akdl.process.preflight",
+        "akdl.process.preflight",
+        PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]),
+    )
+    assert (
+        done.returncode == 0
+        and "akdl: grpcio 1.62.1 can deadlock: " in done.stderr
+        and GRPCIO in done.stderr
+    )
 
 
 def test_versions_of_this_environment() -> None:
@@ -83,23 +96,37 @@ def run(*arguments: str, **variables: Any) -> subprocess.CompletedProcess[str]:
 @pytest.mark.process
 def test_versions_are_told() -> None:
     done = run("-m", "akdl.process.preflight")
-    assert done.returncode == 0 and done.stdout.startswith(f"Python {sys.version.split()[0]}, tensorflow ")
+    assert done.returncode == 0 and done.stdout.startswith(
+        f"Python {sys.version.split()[0]}, tensorflow "
+    )
 
 
 @pytest.mark.process
 def test_an_environment_without_packages() -> None:
-    """`-S` keeps site-packages off the path, so this interpreter has nothing but the standard library."""
+    """`-S` keeps site-packages off the path, so this interpreter has nothing but the standard
+    library.
+    """
     done = run("-S", "-m", "akdl.process.preflight", "akdl.entry")
     assert done.returncode == UNUSABLE
     assert "numpy is missing, grpcio is missing, protobuf is missing" in done.stderr
-    assert f"{sys.executable} -m pip install 'grpcio>=1.34' 'numpy>=1.16' 'protobuf>=3.20'" in done.stderr
+    assert (
+        f"{sys.executable} -m pip install 'grpcio>=1.34' 'numpy>=1.16' 'protobuf>=3.20'"
+        in done.stderr
+    )
 
 
 @pytest.mark.process
 def test_the_module_runs_as_the_main_one(tmp_path: Path) -> None:
-    (tmp_path / "shown.py").write_text("import sys\nprint(__name__, sys.argv, sys.modules['__main__'].__file__ == __file__)\n")
-    done = run("-m", "akdl.process.preflight", "shown", "a", PYTHONPATH=f"{ROOT}{os.pathsep}{tmp_path}")
-    assert (done.stdout, done.returncode) == (f"__main__ {[str(tmp_path / 'shown.py'), 'a']} True\n", 0), done.stderr
+    (tmp_path / "shown.py").write_text(
+        "import sys\nprint(__name__, sys.argv, sys.modules['__main__'].__file__ == __file__)\n"
+    )
+    done = run(
+        "-m", "akdl.process.preflight", "shown", "a", PYTHONPATH=f"{ROOT}{os.pathsep}{tmp_path}"
+    )
+    assert (done.stdout, done.returncode) == (
+        f"__main__ {[str(tmp_path / 'shown.py'), 'a']} True\n",
+        0,
+    ), done.stderr
 
 
 @pytest.mark.process
@@ -107,7 +134,15 @@ def test_the_module_runs_as_the_main_one(tmp_path: Path) -> None:
 def test_an_operator_of_the_other_version_says_so(tmp_path: Path) -> None:
     (tmp_path / "shown.py").write_text(f"import os\nprint(os.environ.get({TF1_OPERATOR!r}))\n")
     path = f"{ROOT}{os.pathsep}{tmp_path}"
-    done = run("-m", "akdl.process.preflight", "shown", PYTHONPATH=path, AKDL_TF1_OPERATOR="TensorFlowBatchOp")
+    done = run(
+        "-m",
+        "akdl.process.preflight",
+        "shown",
+        PYTHONPATH=path,
+        AKDL_TF1_OPERATOR="TensorFlowBatchOp",
+    )
     assert done.stdout == "None\n"
-    assert done.stderr.startswith("akdl: TensorFlowBatchOp is meant for TensorFlow 1 and runs with 2.")
+    assert done.stderr.startswith(
+        "akdl: TensorFlowBatchOp is meant for TensorFlow 1 and runs with 2."
+    )
     assert run("-m", "akdl.process.preflight", "shown", PYTHONPATH=path).stderr == ""

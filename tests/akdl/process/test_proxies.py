@@ -9,7 +9,9 @@ import pytest
 
 from akdl.process.proxies import bypass_proxies
 
-TF_CONFIG = json.dumps({"cluster": {"chief": ["10.1.2.3:4001"], "worker": ["10.1.2.3:4002", "[2001:db8::7]:4003"]}})
+TF_CONFIG = json.dumps(
+    {"cluster": {"chief": ["10.1.2.3:4001"], "worker": ["10.1.2.3:4002", "[2001:db8::7]:4003"]}}
+)
 HOSTS = "localhost,127.0.0.1,::1,10.1.2.3,2001:db8::7"
 
 
@@ -25,9 +27,15 @@ HOSTS = "localhost,127.0.0.1,::1,10.1.2.3,2001:db8::7"
                 "no_grpc_proxy": "10.1.2.3,localhost,127.0.0.1,::1,2001:db8::7",
             },
         ),
-        ({"NO_PROXY": "corp.example"}, dict.fromkeys(["no_proxy", "NO_PROXY", "no_grpc_proxy"], f"corp.example,{HOSTS}")),
+        (
+            {"NO_PROXY": "corp.example"},
+            dict.fromkeys(["no_proxy", "NO_PROXY", "no_grpc_proxy"], f"corp.example,{HOSTS}"),
+        ),
         ({"no_proxy": "*"}, {"no_proxy": "*", "NO_PROXY": "*", "no_grpc_proxy": f"*,{HOSTS}"}),
-        ({"no_proxy": "", "NO_PROXY": "b"}, {"no_proxy": HOSTS, "NO_PROXY": f"b,{HOSTS}", "no_grpc_proxy": HOSTS}),
+        (
+            {"no_proxy": "", "NO_PROXY": "b"},
+            {"no_proxy": HOSTS, "NO_PROXY": f"b,{HOSTS}", "no_grpc_proxy": HOSTS},
+        ),
     ],
 )
 def test_the_hosts_of_the_group_are_added(own: dict[str, str], expected: dict[str, str]) -> None:

@@ -1,4 +1,6 @@
-"""A process that imports TensorFlow first: which scripts it runs, and which begin again without TensorFlow."""
+"""A process that imports TensorFlow first: which scripts it runs, and which begin again without
+TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ print("tensorflow" in sys.modules, os.environ["WORD"], sorted(name for name in o
         (".akdl/lib/akdl/os.py", "os.environ", False),
     ],
 )
-def test_scripts_that_need_an_own_import(tmp_path: pathlib.Path, name: str, text: str, is_affected: bool) -> None:
+def test_scripts_that_need_an_own_import(
+    tmp_path: pathlib.Path, name: str, text: str, is_affected: bool
+) -> None:
     file = tmp_path / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
@@ -66,19 +70,25 @@ def run(command: list[str], folder: pathlib.Path, sent: bytes) -> subprocess.Com
 
 
 @pytest.mark.process
-def test_a_script_finds_tensorflow_loaded_and_its_own_variables(program: list[str], tmp_path: pathlib.Path) -> None:
+def test_a_script_finds_tensorflow_loaded_and_its_own_variables(
+    program: list[str], tmp_path: pathlib.Path
+) -> None:
     done = run(program, tmp_path, json.dumps({"WORD": "ä"}).encode())
     assert (done.stdout, done.stderr, done.returncode) == ("True ä []\n", "", 0)
 
 
 @pytest.mark.process
-def test_a_process_without_a_script_ends_in_silence(program: list[str], tmp_path: pathlib.Path) -> None:
+def test_a_process_without_a_script_ends_in_silence(
+    program: list[str], tmp_path: pathlib.Path
+) -> None:
     done = run(program, tmp_path, b"")
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
 @pytest.mark.process
-def test_an_import_that_fails_is_left_to_the_script(program: list[str], tmp_path: pathlib.Path) -> None:
+def test_an_import_that_fails_is_left_to_the_script(
+    program: list[str], tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "tensorflow.py").write_text("raise OSError('no such library')")
     done = run(program, tmp_path, b'{"WORD": "a"}')
     assert (done.stdout, done.stderr, done.returncode) == ("False a []\n", "", 0)

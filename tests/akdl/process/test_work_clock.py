@@ -33,7 +33,9 @@ def _in_a_thread(step: Callable[[], object], name: str = "script") -> Iterator[N
 
 
 def _looks(cpu_s: float) -> float:
-    """Look often until this process has used so much processor time, and return what counts as work."""
+    """Look often until this process has used so much processor time, and return what counts as
+    work.
+    """
     clock, start = WorkClock(), time.process_time()
     while time.process_time() - start < cpu_s:
         time.sleep(0.01)
@@ -42,12 +44,17 @@ def _looks(cpu_s: float) -> float:
 
 
 def test_a_thread_that_computes_works() -> None:
-    with _in_a_thread(lambda: json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1))):
+    with _in_a_thread(
+        lambda: json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1))
+    ):
         assert _looks(0.3) > 0.05
 
 
 def test_threads_that_look_at_others_do_not_work() -> None:
-    with _in_a_thread(lambda: json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1)), "akdl-activity"):
+    with _in_a_thread(
+        lambda: json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1)),
+        "akdl-activity",
+    ):
         assert _looks(0.3) < 0.05
 
 
@@ -56,8 +63,11 @@ def test_a_thread_that_stays_in_one_call_does_not_work() -> None:
         assert _looks(0.3) < 0.05
 
 
-def test_stacks_are_those_of_the_main_thread_and_the_threads_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_clock, "_MOST_THREADS", 10_000)  # other tests of this process leave some
+def test_stacks_are_those_of_the_main_thread_and_the_threads_of_the_script(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # other tests of this process leave some
+    monkeypatch.setattr(work_clock, "_MOST_THREADS", 10_000)
     with ThreadPoolExecutor(1, "akdl-own") as own, ThreadPoolExecutor(1, "reader") as script:
         over = threading.Event()
         script.submit(over.wait)
@@ -67,7 +77,10 @@ def test_stacks_are_those_of_the_main_thread_and_the_threads_of_the_script(monke
             return dict(each.split(":\n", 1) for each in f"\n{stacks}".split("\nThread ")[1:])
 
         try:
-            wait_until(lambda: found().get("reader_0", "").endswith("in wait"), "the thread of the script waits")
+            wait_until(
+                lambda: found().get("reader_0", "").endswith("in wait"),
+                "the thread of the script waits",
+            )
             stacks = found()
         finally:
             over.set()

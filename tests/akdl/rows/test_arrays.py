@@ -1,4 +1,6 @@
-"""Batches as numpy arrays, for scripts without TensorFlow; `test_batches.py` compares their values with tensors."""
+"""Batches as numpy arrays, for scripts without TensorFlow; `test_batches.py` compares their values
+with tensors.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ CELLS: dict[str, list[Any]] = {
 
 
 def context_of(folder: pathlib.Path, *chunks: dict[str, list[Any]]) -> TFContext:
-    rows = FileRows(str(folder), ended([chunk_of(cells, TYPES) for cells in chunks]), table_columns(TYPES))
+    rows = FileRows(
+        str(folder), ended([chunk_of(cells, TYPES) for cells in chunks]), table_columns(TYPES)
+    )
     return TFContext(rows, table_columns(TYPES))
 
 
@@ -34,9 +38,16 @@ def test_nulls_are_masked(tmp_path: pathlib.Path) -> None:
     (batch,) = context_of(tmp_path, CELLS).arrays(10, {"x": -1}, masked=True)
     assert isinstance(batch["id"], np.ma.MaskedArray) and batch["id"].tolist() == [1, 2, None]
     assert type(batch["x"]) is np.ndarray and batch["x"].tolist() == [0.5, -1, 1.5]
-    assert batch["word"].tolist() == ["ä", None, ""] and batch["raw"].tolist() == [b"\xff", b"", None]
+    assert batch["word"].tolist() == ["ä", None, ""] and batch["raw"].tolist() == [
+        b"\xff",
+        b"",
+        None,
+    ]
     assert isinstance(batch["many"], Ragged)
-    assert (batch["many"].values.tolist(), batch["many"].offsets.tolist()) == ([1, 2, 3], [0, 2, 2, 3])
+    assert (batch["many"].values.tolist(), batch["many"].offsets.tolist()) == (
+        [1, 2, 3],
+        [0, 2, 2, 3],
+    )
 
 
 def test_columns_of_numbers_are_always_masked_or_never(tmp_path: pathlib.Path) -> None:
@@ -48,7 +59,10 @@ def test_columns_of_numbers_are_always_masked_or_never(tmp_path: pathlib.Path) -
 
 
 def test_a_null_without_a_default_is_an_error(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(ValueError, match=r"row 4 of this process: column 'x': expected a value, got null. .*masked=True"):
+    with pytest.raises(
+        ValueError,
+        match=r"row 4 of this process: column 'x': expected a value, got null. .*masked=True",
+    ):
         list(context_of(tmp_path, {**CELLS, "x": [0, 0, 0]}, CELLS).arrays(10, columns=["x"]))
 
 
@@ -69,7 +83,12 @@ def test_without_a_seed_numpy_decides(tmp_path: pathlib.Path) -> None:
     context, orders = context_of(tmp_path, {**CELLS, "x": [0, 1, 2]}), []
     for seed in (1, 1, 2, 3, 4):
         np.random.seed(seed)
-        orders.append([batch["x"].tolist() for batch in context.arrays(2, columns=["x"], shuffle_rows=9, num_epochs=9)])
+        orders.append(
+            [
+                batch["x"].tolist()
+                for batch in context.arrays(2, columns=["x"], shuffle_rows=9, num_epochs=9)
+            ]
+        )
     assert orders[0] == orders[1] and len(set(map(str, orders))) > 1 and len(orders[0]) == 14
 
 

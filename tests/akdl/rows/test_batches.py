@@ -27,7 +27,11 @@ from tests.akdl.rows.test_file_rows import COLUMNS, Feed
 from tests.support.deadline import DEADLINE_S
 from tests.support.random_rows import TYPES, chunk_of, ended, random_cells, rows_of
 
-pytestmark = [pytest.mark.estimator, pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [
+    pytest.mark.estimator,
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 BATCHES = {"x": "FLOAT", "id": "BIGINT"}
 DEFAULTS = {"FLOAT": -1.5, "DOUBLE": 0.1, "STRING": "ü", "BYTES": b"\0\1", "DECIMAL(10, 2)": ""}
 
@@ -40,7 +44,9 @@ def context_of(rows: Any, types: dict[str, str], exact_doubles: bool = False) ->
     return TFContext(rows, table_columns(types), exact_doubles)
 
 
-def file_rows(folder: Any, chunks: list[Chunk], types: dict[str, str], exact_doubles: bool = False) -> FileRows:
+def file_rows(
+    folder: Any, chunks: list[Chunk], types: dict[str, str], exact_doubles: bool = False
+) -> FileRows:
     folder.mkdir(exist_ok=True)
     return FileRows(str(folder), ended(chunks), table_columns(types), exact_doubles)
 
@@ -48,7 +54,10 @@ def file_rows(folder: Any, chunks: list[Chunk], types: dict[str, str], exact_dou
 @pytest.fixture
 def counted(tmp_path: pathlib.Path) -> TFContext:
     """Rows with the ids 0 to 999, in ten chunks."""
-    return context_of(file_rows(tmp_path, [plain(range(n, n + 100)) for n in range(0, 1000, 100)], BATCHES), BATCHES)
+    return context_of(
+        file_rows(tmp_path, [plain(range(n, n + 100)) for n in range(0, 1000, 100)], BATCHES),
+        BATCHES,
+    )
 
 
 def ids_of(batches: Any) -> list[list[int]]:
@@ -60,13 +69,17 @@ def plain_tensor(tensor: Any) -> Any:
     import tensorflow as tf
 
     if isinstance(tensor, tf.SparseTensor):
-        parts = [part.numpy().tolist() for part in (tensor.indices, tensor.values, tensor.dense_shape)]
+        parts = [
+            part.numpy().tolist() for part in (tensor.indices, tensor.values, tensor.dense_shape)
+        ]
         return tensor.dtype, tensor.shape.rank, parts
     return tensor.dtype, tensor.shape.rank, tensor.numpy().tolist()
 
 
 def random_chunks(null_share: float) -> list[Chunk]:
-    """Chunks of all types, some with nulls; one without any rows, and one that lacks the columns that are all null."""
+    """Chunks of all types, some with nulls; one without any rows, and one that lacks the columns
+    that are all null.
+    """
     random, chunks = np.random.RandomState(3), []
     for number, size in enumerate([50, 0, 90, 1, 60]):
         cells = random_cells(TYPES, size, null_share if number % 2 == 0 else 0, random)
@@ -77,20 +90,26 @@ def random_chunks(null_share: float) -> list[Chunk]:
 
 
 def defaults() -> dict[str, Any]:
-    return {name: DEFAULTS.get(sql, 7) for name, sql in TYPES.items() if not sql.startswith("ARRAY")}
+    return {
+        name: DEFAULTS.get(sql, 7) for name, sql in TYPES.items() if not sql.startswith("ARRAY")
+    }
 
 
 @pytest.mark.parametrize("kind", [FileRows, StreamRows])
 @pytest.mark.parametrize("null_share", [0, 0.3])
 @pytest.mark.parametrize("exact_doubles", [False, True])
-def test_all_types_are_as_parsed(tmp_path: pathlib.Path, exact_doubles: bool, null_share: float, kind: type[Any]) -> None:
+def test_all_types_are_as_parsed(
+    tmp_path: pathlib.Path, exact_doubles: bool, null_share: float, kind: type[Any]
+) -> None:
     import tensorflow as tf
 
     chunks, given = random_chunks(null_share), defaults()
     columns = table_columns(TYPES)
     file = file_rows(tmp_path / "file", chunks, TYPES, exact_doubles).file()
     parsed = features.batches(tf.data.TFRecordDataset(file), 64, columns, exact_doubles, given)
-    found = TFContext(kind(str(tmp_path), ended(chunks), columns, exact_doubles), columns, exact_doubles).batches(64, given)
+    found = TFContext(
+        kind(str(tmp_path), ended(chunks), columns, exact_doubles), columns, exact_doubles
+    ).batches(64, given)
     assert {name: (spec.dtype, type(spec)) for name, spec in found.element_spec.items()} == {
         name: (spec.dtype, type(spec)) for name, spec in parsed.element_spec.items()
     }
@@ -105,10 +124,17 @@ def test_all_types_are_as_parsed(tmp_path: pathlib.Path, exact_doubles: bool, nu
 @pytest.mark.parametrize("exact_doubles", [False, True])
 def test_arrays_have_the_values_of_tensors(tmp_path: pathlib.Path, exact_doubles: bool) -> None:
     """In the same order too, and a mask where `batches` has a default."""
-    chunks, given, options = random_chunks(0.3), defaults(), {"shuffle_rows": 100, "num_epochs": 2, "seed": 7}
+    chunks, given, options = (
+        random_chunks(0.3),
+        defaults(),
+        {"shuffle_rows": 100, "num_epochs": 2, "seed": 7},
+    )
     context = context_of(file_rows(tmp_path, chunks, TYPES, exact_doubles), TYPES, exact_doubles)
     found = list(context.arrays(64, given, **options))
-    masked, tensors = list(context.arrays(64, masked=True, **options)), list(context.batches(64, given, **options))
+    masked, tensors = (
+        list(context.arrays(64, masked=True, **options)),
+        list(context.batches(64, given, **options)),
+    )
     assert len(found) == len(masked) == len(tensors) > 4
     texts = {name for name, sql in TYPES.items() if "STRING" in sql or "DECIMAL" in sql}
     for arrays, nulls, batch in zip(found, masked, tensors):
@@ -117,25 +143,41 @@ def test_arrays_have_the_values_of_tensors(tmp_path: pathlib.Path, exact_doubles
                 expected, found_values = batch[name].values.numpy(), array.values
                 assert (
                     array.offsets.tolist()
-                    == np.cumsum([0, *np.bincount(batch[name].indices[:, 0], minlength=len(arrays["C0"]))]).tolist()
+                    == np.cumsum(
+                        [0, *np.bincount(batch[name].indices[:, 0], minlength=len(arrays["C0"]))]
+                    ).tolist()
                 )
             else:
                 expected, found_values = batch[name].numpy(), array
                 is_null = nulls[name] == None if nulls[name].dtype == object else nulls[name].mask  # noqa: E711  of each cell
-                assert is_null.shape == array.shape and (nulls[name][~is_null] == array[~is_null]).all()
+                assert (
+                    is_null.shape == array.shape
+                    and (nulls[name][~is_null] == array[~is_null]).all()
+                )
                 default = np.array([given[name]], array.dtype)[0]
-                assert set(array[is_null].tolist()) <= {default.decode() if name in texts and default == b"" else default}
+                assert set(array[is_null].tolist()) <= {
+                    default.decode() if name in texts and default == b"" else default
+                }
             if name in texts:
                 expected = [each.decode("utf-8", "replace") for each in expected]
             elif found_values.dtype != object:
                 assert found_values.dtype == expected.dtype and not found_values.flags.writeable
-            assert found_values.tolist() == (expected if name in texts else expected.tolist()), (name, TYPES[name])
+            assert found_values.tolist() == (expected if name in texts else expected.tolist()), (
+                name,
+                TYPES[name],
+            )
 
 
 def test_all_types_shuffled_and_repeated(tmp_path: pathlib.Path) -> None:
     """Each row stays together: its cells say which it is."""
     ids = [list(range(start, start + 70)) for start in range(0, 700, 70)]
-    types = {"id": "INT", "word": "STRING", "many": "ARRAY<BIGINT>", "words": "ARRAY<STRING>", "maybe": "STRING"}
+    types = {
+        "id": "INT",
+        "word": "STRING",
+        "many": "ARRAY<BIGINT>",
+        "words": "ARRAY<STRING>",
+        "maybe": "STRING",
+    }
 
     def chunk(some: list[int]) -> Chunk:
         return chunk_of({
@@ -146,7 +188,9 @@ def test_all_types_shuffled_and_repeated(tmp_path: pathlib.Path) -> None:
 
     rows = file_rows(tmp_path, [chunk(some) for some in ids], types)
     seen = []
-    for batch in context_of(rows, types).batches(48, {"maybe": "none"}, shuffle_rows=200, num_epochs=2):
+    for batch in context_of(rows, types).batches(
+        48, {"maybe": "none"}, shuffle_rows=200, num_epochs=2
+    ):
         lists = {name: [[] for _ in range(len(batch["id"]))] for name in ("many", "words")}
         for name, found in lists.items():
             for (row, _), value in zip(batch[name].indices.numpy(), batch[name].values.numpy()):
@@ -160,18 +204,29 @@ def test_all_types_shuffled_and_repeated(tmp_path: pathlib.Path) -> None:
     assert sorted(seen) == sorted([*range(700), *range(700)]) and seen[:700] != list(range(700))
 
 
-def test_a_null_without_a_default_is_an_error_that_names_row_and_column(tmp_path: pathlib.Path) -> None:
+def test_a_null_without_a_default_is_an_error_that_names_row_and_column(
+    tmp_path: pathlib.Path,
+) -> None:
     import tensorflow as tf
 
     cells = {"x": [0.5] * 50, "y": [0.5] * 50, "id": list(range(50)), "many": [None] * 50}
     types = {"x": "FLOAT", "y": "DOUBLE", "id": "BIGINT", "many": "ARRAY<INT>"}
-    chunks = [chunk_of(cells, types), chunk_of(dict(cells, x=[0.5] * 3 + [None] * 47, y=[0.5] * 4 + [None] * 46), types)]
+    chunks = [
+        chunk_of(cells, types),
+        chunk_of(dict(cells, x=[0.5] * 3 + [None] * 47, y=[0.5] * 4 + [None] * 46), types),
+    ]
     context = context_of(file_rows(tmp_path, chunks, types), types)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="row 53 of .* column 'x': expected a value, got null"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="row 53 of .* column 'x': expected a value, got null"
+    ):
         list(context.batches(64))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="row 54 of .* column 'y': expected a value, got null"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="row 54 of .* column 'y': expected a value, got null"
+    ):
         list(context.batches(64, {"x": 0}))
-    assert len(list(context.batches(64, columns=["id", "many"]))) == 2, "nulls in columns that are not read do not matter"
+    assert len(list(context.batches(64, columns=["id", "many"]))) == 2, (
+        "nulls in columns that are not read do not matter"
+    )
 
 
 def test_a_column_that_is_missing_is_null_in_every_row() -> None:
@@ -179,7 +234,9 @@ def test_a_column_that_is_missing_is_null_in_every_row() -> None:
     message = rows_of({"id": [1, 2]}, {"id": "BIGINT"})
     with pytest.raises(ValueError, match="row 0 of .* column 'x': expected a value, got null"):
         list(RowBatches(columns).tables([message]))
-    ((_, cells),) = (table.columns for table in RowBatches(columns, defaults={"x": 3}).tables([message]))
+    ((_, cells),) = (
+        table.columns for table in RowBatches(columns, defaults={"x": 3}).tables([message])
+    )
     assert cells.values.tolist() == [3, 3]
 
 
@@ -201,7 +258,14 @@ def test_epochs_have_no_break_between_batches(counted: TFContext) -> None:
 
 
 def test_no_rows_and_no_end_of_epochs(tmp_path: pathlib.Path) -> None:
-    assert list(context_of(file_rows(tmp_path, [], BATCHES), BATCHES).batches(10, shuffle_rows=5, num_epochs=None)) == []
+    assert (
+        list(
+            context_of(file_rows(tmp_path, [], BATCHES), BATCHES).batches(
+                10, shuffle_rows=5, num_epochs=None
+            )
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("shuffle_rows", [2, 64, 5000])
@@ -221,7 +285,9 @@ def test_a_seed_makes_the_order_the_same_again(counted: TFContext) -> None:
     def order(seed: int) -> list[list[int]]:
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             tf.compat.v1.set_random_seed(seed)
-            batch = tf.compat.v1.data.make_one_shot_iterator(counted.batches(250, shuffle_rows=500)).get_next()["id"]
+            batch = tf.compat.v1.data.make_one_shot_iterator(
+                counted.batches(250, shuffle_rows=500)
+            ).get_next()["id"]
             return [session.run(batch).tolist() for _ in range(4)]
 
     first, again, other = order(1), order(1), order(2)
@@ -236,8 +302,12 @@ def test_a_seed_makes_the_order_the_same_again(counted: TFContext) -> None:
     ],
     ids=["columns", "parsed"],
 )
-def test_rows_of_a_stream_are_left_behind_chunk_by_chunk(tmp_path: pathlib.Path, make: Callable[..., Any]) -> None:
-    """TensorFlow would read ahead by itself, and `commit` would speak of rows that the script has not got."""
+def test_rows_of_a_stream_are_left_behind_chunk_by_chunk(
+    tmp_path: pathlib.Path, make: Callable[..., Any]
+) -> None:
+    """TensorFlow would read ahead by itself, and `commit` would speak of rows that the script has
+    not got.
+    """
     feed = Feed()
     rows = StreamRows(str(tmp_path), feed, COLUMNS)
     try:
@@ -254,7 +324,9 @@ def test_rows_of_a_stream_are_left_behind_chunk_by_chunk(tmp_path: pathlib.Path,
 
 
 @pytest.mark.parametrize(("shuffled", "told"), [(0, [10, 25]), (12, [])])
-def test_rows_of_a_batch_that_is_not_full_are_not_finished(tmp_path: pathlib.Path, shuffled: int, told: list[int]) -> None:
+def test_rows_of_a_batch_that_is_not_full_are_not_finished(
+    tmp_path: pathlib.Path, shuffled: int, told: list[int]
+) -> None:
     """Nor those of a buffer that shuffles them: the script has got others."""
     feed, found = Feed(), []
     rows = StreamRows(str(tmp_path), feed, COLUMNS)
@@ -266,14 +338,18 @@ def test_rows_of_a_batch_that_is_not_full_are_not_finished(tmp_path: pathlib.Pat
     for batch in TFContext(rows, COLUMNS).batches(10, shuffle_rows=shuffled):
         got += batch["id"].numpy().tolist()
         if not shuffled:
-            assert sum(found[-1:]) <= len(got) - len(batch["id"]), "the script has not come back yet"
+            assert sum(found[-1:]) <= len(got) - len(batch["id"]), (
+                "the script has not come back yet"
+            )
     assert sorted(got) == list(range(25))
     assert found[-1:] == told[-1:] and set(found) <= {10, 20, 25}
 
 
 def test_a_batch_that_has_been_made_is_not_held_besides(tmp_path: pathlib.Path) -> None:
     types = {"text": "STRING"}
-    context = context_of(file_rows(tmp_path, [chunk_of({"text": [b"x" * 10_000_000]}, types)] * 2, types), types)
+    context = context_of(
+        file_rows(tmp_path, [chunk_of({"text": [b"x" * 10_000_000]}, types)] * 2, types), types
+    )
     assert context.rows.length() == 2
     tracemalloc.start()
     first = next(iter(context.batches(1)))
@@ -291,7 +367,10 @@ def test_in_the_graph_of_an_estimator(tmp_path: pathlib.Path) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = context.batches(300, {"x": -1.5, "word": "-"}, shuffle_rows=2)
         batch = session.run(tf.compat.v1.data.make_one_shot_iterator(dataset).get_next())
-    assert sorted(batch["x"].tolist()) == [-1.5, 0.5] and sorted(batch["word"].tolist()) == [b"-", b"a"]
+    assert sorted(batch["x"].tolist()) == [-1.5, 0.5] and sorted(batch["word"].tolist()) == [
+        b"-",
+        b"a",
+    ]
     assert batch["many"].dense_shape.tolist() == [2, 2]
 
 
@@ -323,7 +402,10 @@ class CountedRows:
         try:
             for chunk in itertools.count():
                 ids = list(range(chunk * 10, chunk * 10 + 10))
-                words = [None if each >= self.nulls_from else b"%d" % each + b"x" * self.length for each in ids]
+                words = [
+                    None if each >= self.nulls_from else b"%d" % each + b"x" * self.length
+                    for each in ids
+                ]
                 yield rows_of({"id": ids, "word": words}, WORDS)
                 self.read = chunk + 1
         finally:
@@ -334,19 +416,26 @@ WORDS = {"id": "BIGINT", "word": "STRING"}
 
 
 @pytest.mark.parametrize("room", [1, 1000, 64 << 20])
-def test_batches_that_are_read_ahead_keep_their_order(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_that_are_read_ahead_keep_their_order(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batches_module, "READ_AHEAD_BYTES", room)
-    for number, batch in enumerate(context_of(CountedRows(5), WORDS).batches(7, parallel=4).take(30)):
+    for number, batch in enumerate(
+        context_of(CountedRows(5), WORDS).batches(7, parallel=4).take(30)
+    ):
         ids = list(range(number * 7, number * 7 + 7))
         assert batch["id"].numpy().tolist() == ids
         assert batch["word"].numpy().tolist() == [b"%dxxxxx" % each for each in ids]
 
 
-def test_the_bytes_that_are_read_ahead_are_bounded_and_closing_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_that_are_read_ahead_are_bounded_and_closing_ends_the_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import tensorflow as tf
 
     options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False  # else TensorFlow adds a buffer of batches
+    # else TensorFlow adds a buffer of batches
+    options.experimental_optimization.apply_default_optimizations = False
     before, ahead = set(threading.enumerate()), {}
     for room in (64 << 20, 100_000):  # a chunk has 10,000 bytes, a quarter of a large one's
         for length in (1000, 40_000):
@@ -370,7 +459,10 @@ def test_an_error_in_a_chunk_comes_at_its_row() -> None:
     found = iter(context_of(CountedRows(5, nulls_from=53), WORDS).batches(7, parallel=4))
     for number in range(7):
         assert next(found)["id"].numpy().tolist() == list(range(number * 7, number * 7 + 7))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="row 53 of .* column 'word': expected a value, got null"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match="row 53 of .* column 'word': expected a value, got null",
+    ):
         next(found)
 
 
@@ -388,9 +480,13 @@ def values(table: Table) -> list[int]:
 @pytest.mark.parametrize("sizes", [(), (0, 0), (1,), (3, 3), (2, 0, 5), (20, 1, 1)])
 def test_batched(sizes: tuple[Any, ...]) -> None:
     for at_once in (1, 2, 10):
-        found = [(count, values(table)) for count, table in batched(tables(*sizes), 3, at_once * 3 * 8)]
+        found = [
+            (count, values(table)) for count, table in batched(tables(*sizes), 3, at_once * 3 * 8)
+        ]
         assert all(len(rows) == 3 * count for count, rows in found[:-1])
-        assert all((count == 1 and 0 < len(rows) <= 3) or len(rows) == 3 * count for count, rows in found)
+        assert all(
+            (count == 1 and 0 < len(rows) <= 3) or len(rows) == 3 * count for count, rows in found
+        )
         assert all(count <= at_once for count, _ in found)
         assert [row for _, rows in found for row in rows] == list(range(sum(sizes)))
 
@@ -398,5 +494,9 @@ def test_batched(sizes: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize("sizes", [(), (0,), (1,), (5, 5), (2, 30, 3)])
 @pytest.mark.parametrize("buffer_rows", [1, 2, 7, 100])
 def test_each_row_leaves_the_buffer_once(sizes: tuple[Any, ...], buffer_rows: int) -> None:
-    found = [row for table in shuffled(tables(*sizes), buffer_rows, np.random.RandomState(0)) for row in values(table)]
+    found = [
+        row
+        for table in shuffled(tables(*sizes), buffer_rows, np.random.RandomState(0))
+        for row in values(table)
+    ]
     assert sorted(found) == list(range(sum(sizes)))

@@ -44,7 +44,9 @@ def test_cut(start: int, end: int) -> None:
 
 @pytest.mark.parametrize("rows", [[], [59], [3, 3, 0], RANDOM.permutation(60).tolist()])
 def test_choose(rows: Any) -> None:
-    assert plain(table(0, 60).choose(np.array(rows, np.int64))) == [[cells[row] for row in rows] for cells in WHOLE]
+    assert plain(table(0, 60).choose(np.array(rows, np.int64))) == [
+        [cells[row] for row in rows] for cells in WHOLE
+    ]
 
 
 def test_join() -> None:

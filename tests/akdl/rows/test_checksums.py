@@ -16,7 +16,14 @@ RANDOM = np.random.RandomState(7)
 
 @pytest.mark.parametrize(
     "lengths",
-    [[], [0], [5], [0, 1, 2, 3, 63, 64, 65, 127, 128, 129], [5000, 0, 300_000, 7], RANDOM.randint(0, 700, 3000)],
+    [
+        [],
+        [0],
+        [5],
+        [0, 1, 2, 3, 63, 64, 65, 127, 128, 129],
+        [5000, 0, 300_000, 7],
+        RANDOM.randint(0, 700, 3000),
+    ],
     ids=["none", "empty", "one", "borders", "wild", "many"],
 )
 def test_crc_of_each(lengths: Any) -> None:
@@ -28,7 +35,8 @@ def test_crc_of_each(lengths: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "place", "width"), [(90, 5, 4), (1, 0, 1), (300, 292, 8), (256, 255, 1), (257, 0, 257), (9, 3, 0)]
+    ("length", "place", "width"),
+    [(90, 5, 4), (1, 0, 1), (300, 292, 8), (256, 255, 1), (257, 0, 257), (9, 3, 0)],
 )
 def test_add_to_crc(length: int, place: int, width: int) -> None:
     record = RANDOM.randint(0, 256, length).astype(np.uint8)

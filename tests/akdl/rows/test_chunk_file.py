@@ -22,7 +22,10 @@ COLUMNS = table_columns({"id": "BIGINT"})
 
 
 def ids(frames: bytes) -> list[Any]:
-    return [Example.FromString(record).features.feature["id"].int64_list.value[0] for record in records(io.BytesIO(frames))]
+    return [
+        Example.FromString(record).features.feature["id"].int64_list.value[0]
+        for record in records(io.BytesIO(frames))
+    ]
 
 
 @pytest.fixture
@@ -41,7 +44,9 @@ def test_chunks_as_received(file: ChunkFile) -> None:
 
 
 @pytest.mark.parametrize(("start", "share", "end"), [(0, 0, 1), (0, 1, 3), (1, 1, 3), (2, 0, 3)])
-def test_runs_of_about_a_size_have_a_chunk_at_least(file: ChunkFile, start: int, share: int, end: int) -> None:
+def test_runs_of_about_a_size_have_a_chunk_at_least(
+    file: ChunkFile, start: int, share: int, end: int
+) -> None:
     assert file.end_of_run(start, share * file.size()) == end
 
 
@@ -52,10 +57,19 @@ def test_frames(file: ChunkFile, tmp_path: pathlib.Path, keep: bool) -> None:
     assert ids(file.frames(0, 1, False)) == [1, 2]
     if keep:
         file.drop_columns()
-        assert os.listdir(tmp_path) == ["rows.tfrecords"] and ids(file.frames(0, 3, True)) == [1, 2, 3, 4, 5, 6]
+        assert os.listdir(tmp_path) == ["rows.tfrecords"] and ids(file.frames(0, 3, True)) == [
+            1,
+            2,
+            3,
+            4,
+            5,
+            6,
+        ]
 
 
-def test_the_tfrecord_file_grows_with_the_chunks_in_another_folder_too(file: ChunkFile, tmp_path: pathlib.Path) -> None:
+def test_the_tfrecord_file_grows_with_the_chunks_in_another_folder_too(
+    file: ChunkFile, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "other").mkdir()
     file.make_file_in(str(tmp_path / "other"))
     for chunks, expected in ((0, []), (2, [1, 2, 3]), (1, [1, 2, 3]), (3, [1, 2, 3, 4, 5, 6])):
@@ -63,7 +77,9 @@ def test_the_tfrecord_file_grows_with_the_chunks_in_another_folder_too(file: Chu
         assert ids((tmp_path / "other" / "rows.tfrecords").read_bytes()) == expected
 
 
-def test_too_little_room_is_an_error_before_anything_is_written(file: ChunkFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_room_is_an_error_before_anything_is_written(
+    file: ChunkFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chunk_file, "free_bytes", lambda folder: 10)
     with pytest.raises(OSError, match="and the next rows need") as caught:
         file.make_frames(3)

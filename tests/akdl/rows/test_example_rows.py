@@ -62,16 +62,24 @@ def plain(cells: Any) -> list[Any]:
         ("ARRAY<BIGINT>", ("int64",), INT64, None),
         ("ARRAY<FLOAT> NOT NULL", ("float", 0.5, 1.5), FLOAT32, [0.5, 1.5]),
         ("ARRAY<DOUBLE>", ("bytes", np.array([0.1, 1e300]).tobytes()), FLOAT64, [0.1, 1e300]),
-        ("ARRAY<DOUBLE>", ("bytes", np.float64(0.1).tobytes(), np.float64(0.2).tobytes()), FLOAT64, [0.1, 0.2]),
+        (
+            "ARRAY<DOUBLE>",
+            ("bytes", np.float64(0.1).tobytes(), np.float64(0.2).tobytes()),
+            FLOAT64,
+            [0.1, 0.2],
+        ),
         ("ARRAY<STRING>", ("bytes", b"a", b""), BYTES, [b"a", b""]),
         ("ARRAY<DATE>", ("bytes", b"2024-02-29"), BYTES, [b"2024-02-29"]),
     ],
 )
-def test_every_type_with_and_without_nulls(sql: str, feature: tuple[Any, ...], value_type: Any, cell: Any) -> None:
+def test_every_type_with_and_without_nulls(
+    sql: str, feature: tuple[Any, ...], value_type: Any, cell: Any
+) -> None:
     schema, wanted = columns(x=sql, n="INT"), [] if cell is None else cell
     made = example(x=feature)
     made.features.feature["x"].SetInParent()
-    getattr(made.features.feature["x"], f"{feature[0]}_list").SetInParent()  # an empty list, where it has no values
+    # an empty list, where it has no values
+    getattr(made.features.feature["x"], f"{feature[0]}_list").SetInParent()
     message = taken(schema, made, made)
     assert [(column.name, column.type) for column in message.columns] == [("x", value_type)]
     assert plain(decode_columns(message, schema)["x"]) == [wanted, wanted]
@@ -83,7 +91,10 @@ def test_every_type_with_and_without_nulls(sql: str, feature: tuple[Any, ...], v
 def test_arrays_of_any_length() -> None:
     schema = columns(a="ARRAY<BIGINT>", s="ARRAY<STRING>")
     message = taken(
-        schema, example(a=("int64", 1, 2), s=("bytes", b"a")), example(s=("bytes", b"b", b"cd")), example(a=("int64", 3))
+        schema,
+        example(a=("int64", 1, 2), s=("bytes", b"a")),
+        example(s=("bytes", b"b", b"cd")),
+        example(a=("int64", 3)),
     )
     decoded = decode_columns(message, schema)
     assert plain(decoded["a"]) == [[1, 2], None, [3]]
@@ -112,7 +123,12 @@ def test_an_example_may_be_used_again() -> None:
 
 def test_doubles_of_both_forms_in_one_message() -> None:
     schema = columns(x="DOUBLE")
-    message = taken(schema, example(x=("float", 0.5)), example(x=("bytes", np.float64(0.1).tobytes())), example())
+    message = taken(
+        schema,
+        example(x=("float", 0.5)),
+        example(x=("bytes", np.float64(0.1).tobytes())),
+        example(),
+    )
     assert decode_columns(message, schema)["x"] == [0.5, 0.1, None]
 
 
@@ -133,7 +149,12 @@ def test_numbers_and_strings_need_messages_of_their_own(sql: str) -> None:
 def test_the_size_is_about_what_is_sent() -> None:
     schema = columns(n="BIGINT", s="STRING", a="ARRAY<DOUBLE>", t="ARRAY<STRING>")
     rows = ExampleRows(schema)
-    row = example(n=("int64", 1), s=("bytes", b"x" * 100), a=("float", *[0.5] * 10), t=("bytes", b"y" * 50, b"z" * 50))
+    row = example(
+        n=("int64", 1),
+        s=("bytes", b"x" * 100),
+        a=("float", *[0.5] * 10),
+        t=("bytes", b"y" * 50, b"z" * 50),
+    )
     for number in range(100):
         rows.append(rows.read(row, number))
     size, message = rows.size, Rows()
@@ -144,11 +165,36 @@ def test_the_size_is_about_what_is_sent() -> None:
 @pytest.mark.parametrize(
     ("sql", "feature", "error", "words"),
     [
-        ("BIGINT", ("float", 1.0, 2.0), TypeError, "expected an int64_list with 1 value, got a float_list with 2 values"),
-        ("BIGINT", ("int64", 1, 2), ValueError, "expected an int64_list with 1 value, got an int64_list with 2 values"),
-        ("INT NOT NULL", ("bytes", b"1"), TypeError, "expected an int64_list with 1 value, got a bytes_list with 1 value"),
-        ("FLOAT", ("int64", 1), TypeError, "expected a float_list with 1 value, got an int64_list with 1 value"),
-        ("FLOAT", ("bytes", bytes(8)), TypeError, "expected a float_list with 1 value, got a bytes_list with 1 value"),
+        (
+            "BIGINT",
+            ("float", 1.0, 2.0),
+            TypeError,
+            "expected an int64_list with 1 value, got a float_list with 2 values",
+        ),
+        (
+            "BIGINT",
+            ("int64", 1, 2),
+            ValueError,
+            "expected an int64_list with 1 value, got an int64_list with 2 values",
+        ),
+        (
+            "INT NOT NULL",
+            ("bytes", b"1"),
+            TypeError,
+            "expected an int64_list with 1 value, got a bytes_list with 1 value",
+        ),
+        (
+            "FLOAT",
+            ("int64", 1),
+            TypeError,
+            "expected a float_list with 1 value, got an int64_list with 1 value",
+        ),
+        (
+            "FLOAT",
+            ("bytes", bytes(8)),
+            TypeError,
+            "expected a float_list with 1 value, got a bytes_list with 1 value",
+        ),
         (
             "DOUBLE",
             ("int64", 1),
@@ -156,23 +202,60 @@ def test_the_size_is_about_what_is_sent() -> None:
             "expected a float_list (or a bytes_list of 8 bytes) with 1 value, got an int64_list",
         ),
         ("DOUBLE", ("bytes", b"1234"), ValueError, "expected 8 bytes for each value, got 4 bytes"),
-        ("DOUBLE", ("bytes", bytes(16)), ValueError, "expected 8 bytes for each value, got 16 bytes"),
-        ("ARRAY<DOUBLE>", ("bytes", bytes(12)), ValueError, "expected 8 bytes for each value, got 12 bytes"),
-        ("STRING", ("int64", 1), TypeError, "expected a bytes_list with 1 value, got an int64_list with 1 value"),
-        ("STRING", ("bytes", b"a", b"b"), ValueError, "expected a bytes_list with 1 value, got a bytes_list with 2 values"),
+        (
+            "DOUBLE",
+            ("bytes", bytes(16)),
+            ValueError,
+            "expected 8 bytes for each value, got 16 bytes",
+        ),
+        (
+            "ARRAY<DOUBLE>",
+            ("bytes", bytes(12)),
+            ValueError,
+            "expected 8 bytes for each value, got 12 bytes",
+        ),
+        (
+            "STRING",
+            ("int64", 1),
+            TypeError,
+            "expected a bytes_list with 1 value, got an int64_list with 1 value",
+        ),
+        (
+            "STRING",
+            ("bytes", b"a", b"b"),
+            ValueError,
+            "expected a bytes_list with 1 value, got a bytes_list with 2 values",
+        ),
         (
             "DATE",
             ("float", 1.0),
             TypeError,
             "expected an int64_list (or a bytes_list of strings) with 1 value, got a float_list",
         ),
-        ("ARRAY<INT>", ("float", 1.0), TypeError, "expected an int64_list, got a float_list with 1 value"),
-        ("INT NOT NULL", None, ValueError, "expected a value, since the column is NOT NULL, got none"),
-        ("ARRAY<INT> NOT NULL", None, ValueError, "expected a value, since the column is NOT NULL, got none"),
+        (
+            "ARRAY<INT>",
+            ("float", 1.0),
+            TypeError,
+            "expected an int64_list, got a float_list with 1 value",
+        ),
+        (
+            "INT NOT NULL",
+            None,
+            ValueError,
+            "expected a value, since the column is NOT NULL, got none",
+        ),
+        (
+            "ARRAY<INT> NOT NULL",
+            None,
+            ValueError,
+            "expected a value, since the column is NOT NULL, got none",
+        ),
     ],
 )
 @pytest.mark.fault("scripts", "A written cell of a wrong type is an error with row and column")
-def test_cells_that_do_not_fit(sql: str, feature: tuple[Any, ...] | None, error: type[Exception], words: str) -> None:
+def test_cells_that_do_not_fit(
+    sql: str, feature: tuple[Any, ...] | None, error: type[Exception], words: str
+) -> None:
     made = example() if feature is None else example(x=feature)
     with pytest.raises(error) as caught:
         ExampleRows(columns(x=sql)).read(made, 3)
@@ -187,10 +270,17 @@ def test_an_empty_list_is_no_scalar() -> None:
 
 
 def test_unknown_columns() -> None:
-    with pytest.raises(ValueError, match="output_writer.write: row 2: unknown column 'y', 'z'; outputSchemaStr has 'x', 'w'"):
-        ExampleRows(columns(x="INT", w="INT")).read(example(x=("int64", 1), z=("int64", 1), y=("int64", 1)), 2)
+    with pytest.raises(
+        ValueError,
+        match="output_writer.write: row 2: unknown column 'y', 'z'; outputSchemaStr has 'x', 'w'",
+    ):
+        ExampleRows(columns(x="INT", w="INT")).read(
+            example(x=("int64", 1), z=("int64", 1), y=("int64", 1)), 2
+        )
 
 
 def test_more_than_a_message_can_hold() -> None:
-    with pytest.raises(ValueError, match="column 'x': expected less than 2 GB in one batch, got 2147483648 bytes"):
+    with pytest.raises(
+        ValueError, match="column 'x': expected less than 2 GB in one batch, got 2147483648 bytes"
+    ):
         offsets_of(np.array([2**31 - 1, 1]), "column 'x'")

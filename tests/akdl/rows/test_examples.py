@@ -1,4 +1,6 @@
-"""Frames made of columns hold what the protobuf API makes of the same cells, and TensorFlow reads them."""
+"""Frames made of columns hold what the protobuf API makes of the same cells, and TensorFlow reads
+them.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,22 @@ def feature_of(cell: Any, sql_type: str, exact_doubles: bool) -> dict[str, Any]:
 
 def parsed(record: bytes) -> dict[str, Any]:
     found = Example.FromString(record).features.feature
-    return {name: {each.WhichOneof("kind"): list(getattr(each, each.WhichOneof("kind")).value)} for name, each in found.items()}
+    return {
+        name: {each.WhichOneof("kind"): list(getattr(each, each.WhichOneof("kind")).value)}
+        for name, each in found.items()
+    }
 
 
-def wanted(cells: dict[str, list[Any]], types: dict[str, str], exact_doubles: bool) -> list[dict[str, Any]]:
+def wanted(
+    cells: dict[str, list[Any]], types: dict[str, str], exact_doubles: bool
+) -> list[dict[str, Any]]:
     size = len(next(iter(cells.values())))
     return [
-        {name: feature_of(cells[name][row], types[name], exact_doubles) for name in cells if cells[name][row] is not None}
+        {
+            name: feature_of(cells[name][row], types[name], exact_doubles)
+            for name in cells
+            if cells[name][row] is not None
+        }
         for row in range(size)
     ]
 
@@ -65,7 +76,9 @@ def check(frames: memoryview) -> list[bytes]:
     return found
 
 
-def encoded(cells: dict[str, list[Any]], types: dict[str, str], exact_doubles: bool = False) -> list[dict[str, Any]]:
+def encoded(
+    cells: dict[str, list[Any]], types: dict[str, str], exact_doubles: bool = False
+) -> list[dict[str, Any]]:
     encoder, rows = ExampleEncoder(table_columns(types), exact_doubles), rows_of(cells, types)
     frames = encoder.frames(rows)
     for most in (1, 1000):
@@ -78,7 +91,9 @@ def test_random_rows_are_what_the_protobuf_api_makes_of_them(seed: int) -> None:
     random = np.random.RandomState(seed)
     names = random.choice(sorted(TYPES), random.randint(1, len(TYPES) + 1), replace=False)
     types = {f"{name.lower()}{'ü' * random.randint(3)}": TYPES[name] for name in names}
-    cells = random_cells(types, int(random.choice([0, 1, 7, 120])), float(random.choice([0, 0.2, 1])), random)
+    cells = random_cells(
+        types, int(random.choice([0, 1, 7, 120])), float(random.choice([0, 0.2, 1])), random
+    )
     exact_doubles = bool(seed % 2)
     assert encoded(cells, types, exact_doubles) == wanted(cells, types, exact_doubles)
 
@@ -91,26 +106,36 @@ def test_thousands_of_rows_of_all_types(exact_doubles: bool) -> None:
 
 @pytest.mark.tf
 @pytest.mark.parametrize("null_share", [0, 0.3])
-def test_tensorflow_reads_the_frames_and_finds_the_checksums_right(tmp_path: pathlib.Path, null_share: float) -> None:
+def test_tensorflow_reads_the_frames_and_finds_the_checksums_right(
+    tmp_path: pathlib.Path, null_share: float
+) -> None:
     import tensorflow as tf
 
     path = tmp_path / "rows.tfrecords"
     cells = random_cells(TYPES, 500, null_share, np.random.RandomState(1))
     path.write_bytes(ExampleEncoder(table_columns(TYPES)).frames(rows_of(cells, TYPES)))
-    found = [tf.train.Example.FromString(record.numpy()) for record in tf.data.TFRecordDataset(str(path))]
+    found = [
+        tf.train.Example.FromString(record.numpy()) for record in tf.data.TFRecordDataset(str(path))
+    ]
     assert [parsed(each.SerializeToString()) for each in found] == wanted(cells, TYPES, False)
 
 
 def test_lengths_that_differ_wildly() -> None:
     lengths = [0, 1, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 5000, 300_000, 2, 0, 70_000, 3]
-    cells = {"s": [bytes([n % 256]) * length for n, length in enumerate(lengths)], "n": list(range(len(lengths)))}
+    cells = {
+        "s": [bytes([n % 256]) * length for n, length in enumerate(lengths)],
+        "n": list(range(len(lengths))),
+    }
     types = {"s": "BYTES", "n": "INT"}
     assert encoded(cells, types) == wanted(cells, types, False)
 
 
 @pytest.mark.parametrize("length", [1, 40, 5000])
 def test_cells_of_one_width_need_not_be_numbers(length: int) -> None:
-    cells = {"s": [bytes([n]) * length for n in range(20)], "xs": [[float(n), 2.0] for n in range(20)]}
+    cells = {
+        "s": [bytes([n]) * length for n in range(20)],
+        "xs": [[float(n), 2.0] for n in range(20)],
+    }
     types = {"s": "STRING", "xs": "ARRAY<FLOAT>"}
     assert encoded(cells, types) == wanted(cells, types, False)
     frames = ExampleEncoder(table_columns(types)).frames(rows_of(cells, types))
@@ -119,14 +144,18 @@ def test_cells_of_one_width_need_not_be_numbers(length: int) -> None:
 
 def test_a_double_beyond_float32_is_infinity() -> None:
     assert encoded({"x": [1e300, -1e300, 0.1]}, {"x": "DOUBLE"}) == [
-        {"x": {"float_list": [value]}} for value in (float("inf"), -float("inf"), float(np.float32(0.1)))
+        {"x": {"float_list": [value]}}
+        for value in (float("inf"), -float("inf"), float(np.float32(0.1)))
     ]
 
 
 def test_columns_that_the_message_lacks_are_null() -> None:
     rows = rows_of({"a": [1, 2]}, {"a": "INT"})
     frames = ExampleEncoder(table_columns({"b": "STRING", "a": "INT"})).frames(rows)
-    assert [parsed(record) for record in check(frames)] == [{"a": {"int64_list": [1]}}, {"a": {"int64_list": [2]}}]
+    assert [parsed(record) for record in check(frames)] == [
+        {"a": {"int64_list": [1]}},
+        {"a": {"int64_list": [2]}},
+    ]
     assert [parsed(record) for record in check(ExampleEncoder([]).frames(rows))] == [{}, {}]
 
 
@@ -140,14 +169,18 @@ def test_an_empty_array_is_not_null() -> None:
 def test_names_are_in_the_order_of_the_columns() -> None:
     cells = {"b": [b"1"], "a": [b"2"]}
     types = dict.fromkeys("ba", "STRING")
-    (record,) = records(io.BytesIO(ExampleEncoder(table_columns(types)).frames(rows_of(cells, types))))
+    (record,) = records(
+        io.BytesIO(ExampleEncoder(table_columns(types)).frames(rows_of(cells, types)))
+    )
     assert record.index(b"b") < record.index(b"a")
 
 
 def test_rows_of_the_tests_hold_their_cells() -> None:
     """The other tests stand on this."""
     cells = random_cells({"a": "ARRAY<STRING>", "d": "DOUBLE"}, 50, 0.3, np.random.RandomState(0))
-    rows = Rows.FromString(rows_of(cells, {"a": "ARRAY<STRING>", "d": "DOUBLE"}).SerializeToString())
+    rows = Rows.FromString(
+        rows_of(cells, {"a": "ARRAY<STRING>", "d": "DOUBLE"}).SerializeToString()
+    )
     words, doubles = (read_cells(column, 50) for column in rows.columns)
     assert doubles.valid.tolist() == [cell is not None for cell in cells["d"]]
     assert np.diff(words.cell_offsets).tolist() == [len(cell or []) for cell in cells["a"]]

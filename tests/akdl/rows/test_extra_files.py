@@ -1,4 +1,6 @@
-"""Files of extra inputs that processes of one host share; here each "process" has locks of its own."""
+"""Files of extra inputs that processes of one host share; here each "process" has locks of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -61,14 +63,26 @@ def contents(files: list[ExtraFile]) -> list[tuple[list[int], str]]:
     return [(ids_in(file.path), pathlib.Path(file.text).read_text()) for file in files]
 
 
-def test_one_process_makes_the_files_and_all_read_them(made: Callable[[], ExtraFiles], shared: str) -> None:
+def test_one_process_makes_the_files_and_all_read_them(
+    made: Callable[[], ExtraFiles], shared: str
+) -> None:
     maker, *others = processes = [made() for _ in range(3)]
     for chunk in ((1, 5, 6), (2, 7), (1, 8)):
         give(maker, *chunk)
-    found = [maker.complete(write_ids, shared), *[each.complete(write_ids, shared, waits=True) for each in others]]
+    found = [
+        maker.complete(write_ids, shared),
+        *[each.complete(write_ids, shared, waits=True) for each in others],
+    ]
     assert found[0] == found[1] == found[2]
     assert contents(found[0]) == [([5, 6, 8], "5 6 8"), ([7], "7")]
-    assert sorted(os.listdir(shared)) == [LOCK, "complete", "extra-1.tfrecords", "extra-2.tfrecords", "text-1", "text-2"]
+    assert sorted(os.listdir(shared)) == [
+        LOCK,
+        "complete",
+        "extra-1.tfrecords",
+        "extra-2.tfrecords",
+        "text-1",
+        "text-2",
+    ]
     for each in processes:
         assert os.path.exists(found[0][0].path), "as long as somebody may read"
         remove_unused(shared)
@@ -77,7 +91,9 @@ def test_one_process_makes_the_files_and_all_read_them(made: Callable[[], ExtraF
     assert not os.path.exists(shared)
 
 
-def test_a_process_alone_has_them_in_its_own_folder(made: Callable[[], ExtraFiles], tmp_path: pathlib.Path) -> None:
+def test_a_process_alone_has_them_in_its_own_folder(
+    made: Callable[[], ExtraFiles], tmp_path: pathlib.Path
+) -> None:
     alone = made()
     give(alone, 1, 5)
     files = alone.complete(write_ids)
@@ -91,10 +107,14 @@ def test_inputs_without_rows_are_files_too(made: Callable[[], ExtraFiles], share
     assert contents(other.complete(write_ids, shared, waits=True)) == [([], ""), ([], "")]
 
 
-def test_who_is_ready_first_waits_for_the_last_file(made: Callable[[], ExtraFiles], shared: str) -> None:
+def test_who_is_ready_first_waits_for_the_last_file(
+    made: Callable[[], ExtraFiles], shared: str
+) -> None:
     """Whether the maker has begun or not."""
     maker, other, found = made(), made(), []
-    thread = threading.Thread(target=lambda: found.append(contents(other.complete(write_ids, shared, waits=True))))
+    thread = threading.Thread(
+        target=lambda: found.append(contents(other.complete(write_ids, shared, waits=True)))
+    )
     thread.start()
     wait_until(lambda: os.path.exists(shared), "the other waits")
     give(maker, 1, 1, 2)
@@ -109,7 +129,9 @@ def test_who_is_ready_first_waits_for_the_last_file(made: Callable[[], ExtraFile
     assert found == [[([1, 2], "1 2"), ([], "")]]
 
 
-def test_a_folder_that_others_may_look_into_is_refused(made: Callable[[], ExtraFiles], shared: str) -> None:
+def test_a_folder_that_others_may_look_into_is_refused(
+    made: Callable[[], ExtraFiles], shared: str
+) -> None:
     os.mkdir(shared)
     os.chmod(shared, 0o755)
     for waits in (False, True):

@@ -46,7 +46,11 @@ class Feed:
         self._queue.put(chunk)
 
     def end(self, rows: int | None = None) -> None:
-        self._queue.put(Chunk(end=EndOfInput(rows=self._rows if rows is None else rows, checksum=self._checksum)))
+        self._queue.put(
+            Chunk(
+                end=EndOfInput(rows=self._rows if rows is None else rows, checksum=self._checksum)
+            )
+        )
         self._queue.put(None)
 
     def put(self, item: Any) -> None:
@@ -56,7 +60,10 @@ class Feed:
 def ids_in(path: str) -> list[Any]:
     """Return the ids of the rows of a TFRecord file."""
     with open(path, "rb") as file:
-        return [Example.FromString(record).features.feature["id"].int64_list.value[0] for record in records(file)]
+        return [
+            Example.FromString(record).features.feature["id"].int64_list.value[0]
+            for record in records(file)
+        ]
 
 
 def ids_of(message: Rows) -> Any:
@@ -85,10 +92,16 @@ def test_file_and_length_after_the_end(feed: Feed, rows: FileRows) -> None:
 def test_no_rows(feed: Feed, rows: FileRows) -> None:
     feed.end()
     assert list(rows.segments()) == list(rows.columns()) == []
-    assert ids_in(rows.file()) == [] and rows.length() == 0 and [ids_in(path) for path in rows.segments()] == [[]]
+    assert (
+        ids_in(rows.file()) == []
+        and rows.length() == 0
+        and [ids_in(path) for path in rows.segments()] == [[]]
+    )
 
 
-def test_segments_follow_the_rows_and_leave_nothing(feed: Feed, rows: FileRows, tmp_path: pathlib.Path) -> None:
+def test_segments_follow_the_rows_and_leave_nothing(
+    feed: Feed, rows: FileRows, tmp_path: pathlib.Path
+) -> None:
     feed.chunk(1)
     segments = rows.segments()
     assert ids_in(next(segments)) == [1]
@@ -98,7 +111,9 @@ def test_segments_follow_the_rows_and_leave_nothing(feed: Feed, rows: FileRows, 
     assert list(segments) == []
     assert os.listdir(tmp_path) == ["dataset.columns"], "who reads once needs no file of Examples"
     assert [each for path in rows.segments() for each in ids_in(path)] == [1, 2]
-    assert sorted(os.listdir(tmp_path)) == ["dataset.columns", "dataset.tfrecords"], "who reads again may do so often"
+    assert sorted(os.listdir(tmp_path)) == ["dataset.columns", "dataset.tfrecords"], (
+        "who reads again may do so often"
+    )
 
 
 def test_two_readers_at_once_get_all_rows_each(feed: Feed, rows: FileRows) -> None:
@@ -119,7 +134,9 @@ def test_segments_of_a_complete_file_are_the_file(feed: Feed, rows: FileRows) ->
     assert list(rows.segments()) == [whole]
 
 
-def test_columns_follow_the_rows_and_can_be_read_again(feed: Feed, rows: FileRows, tmp_path: pathlib.Path) -> None:
+def test_columns_follow_the_rows_and_can_be_read_again(
+    feed: Feed, rows: FileRows, tmp_path: pathlib.Path
+) -> None:
     columns = rows.columns()
     feed.chunk(1, 2)
     assert ids_of(next(columns)) == [1, 2] and rows.progress().rows_read == 2
@@ -130,9 +147,13 @@ def test_columns_follow_the_rows_and_can_be_read_again(feed: Feed, rows: FileRow
     assert os.listdir(tmp_path) == ["dataset.columns"], "nobody asked for Examples"
 
 
-def test_the_file_is_made_while_rows_arrive_and_once(feed: Feed, rows: FileRows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_made_while_rows_arrive_and_once(
+    feed: Feed, rows: FileRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made, encode = [], ExampleEncoder.pieces
-    monkeypatch.setattr(ExampleEncoder, "pieces", lambda self, rows: made.append(rows.rows) or encode(self, rows))
+    monkeypatch.setattr(
+        ExampleEncoder, "pieces", lambda self, rows: made.append(rows.rows) or encode(self, rows)
+    )
     found = []
     readers = [threading.Thread(target=lambda: found.append(rows.file())) for _ in range(4)]
     for reader in readers:
@@ -158,14 +179,18 @@ def test_a_file_that_was_begun_for_segments_is_ended_for_others(feed: Feed, rows
     assert [ids_in(path) for path in segments] == [[2]]
 
 
-def test_a_file_for_others_is_made_though_the_script_does_not_ask(feed: Feed, rows: FileRows) -> None:
+def test_a_file_for_others_is_made_though_the_script_does_not_ask(
+    feed: Feed, rows: FileRows
+) -> None:
     rows.make_file()
     feed.chunk(1)
     feed.end()
     wait_until(lambda: rows.progress().dataset_complete, "the file is there")
     progress = rows.progress()
     assert ids_in(progress.dataset_file) == [1]
-    assert (progress.rows_read, progress.waiting) == (0, False), "it is not the script that waits for rows, or takes them"
+    assert (progress.rows_read, progress.waiting) == (0, False), (
+        "it is not the script that waits for rows, or takes them"
+    )
 
 
 def test_a_file_that_nobody_asked_for_is_not_complete(feed: Feed, rows: FileRows) -> None:
@@ -182,7 +207,10 @@ def test_extra_inputs_have_files_of_their_own(feed: Feed, tmp_path: pathlib.Path
     feed.chunk(1)
     feed.chunk(8, 9, input=2)
     feed.end()
-    assert [ids_in(file.path) for file in rows.extra_files(lambda path, chunks, columns: None)] == [[], [7, 8, 9]]
+    assert [ids_in(file.path) for file in rows.extra_files(lambda path, chunks, columns: None)] == [
+        [],
+        [7, 8, 9],
+    ]
     assert rows.length() == 1 and ids_in(rows.file()) == [1]
 
 
@@ -196,7 +224,13 @@ def test_a_script_that_waits_for_the_file_waits_for_rows(feed: Feed, rows: FileR
 
 
 @pytest.mark.parametrize(
-    "ask", [FileRows.file, FileRows.length, lambda rows: list(rows.segments()), lambda rows: list(rows.columns())]
+    "ask",
+    [
+        FileRows.file,
+        FileRows.length,
+        lambda rows: list(rows.segments()),
+        lambda rows: list(rows.columns()),
+    ],
 )
 @pytest.mark.parametrize(
     ("ending", "words"),
@@ -216,7 +250,9 @@ def test_an_incomplete_stream_is_an_error_never_an_end(
         ask(rows)
 
 
-def test_a_file_that_cannot_be_made_is_an_error_for_all(feed: Feed, rows: FileRows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_made_is_an_error_for_all(
+    feed: Feed, rows: FileRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(self: Any, rows: Any) -> None:
         raise OSError("the disk is full")
 
@@ -230,7 +266,9 @@ def test_a_file_that_cannot_be_made_is_an_error_for_all(feed: Feed, rows: FileRo
             threading.Event().wait(0.01)
 
 
-@pytest.mark.parametrize(("taken", "size", "first"), [(1, 32 << 20, 0), (3, 32 << 20, 0), (3, 0, 2), (0, 32 << 20, 0)])
+@pytest.mark.parametrize(
+    ("taken", "size", "first"), [(1, 32 << 20, 0), (3, 32 << 20, 0), (3, 0, 2), (0, 32 << 20, 0)]
+)
 def test_the_last_rows_are_those_that_the_script_took(
     tmp_path: pathlib.Path, taken: int, size: int, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,6 @@
-"""Rows of a script that reads them once: few are held, none stays on disk, and a second pass is an error."""
+"""Rows of a script that reads them once: few are held, none stays on disk, and a second pass is an
+error.
+"""
 
 from __future__ import annotations
 
@@ -66,16 +68,23 @@ def test_segments_of_a_million_rows_stay_within_the_window(tmp_path: pathlib.Pat
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("again", [lambda rows: list(rows.columns()), lambda rows: list(rows.segments())])
+@pytest.mark.parametrize(
+    "again", [lambda rows: list(rows.columns()), lambda rows: list(rows.segments())]
+)
 def test_a_second_pass_is_an_error(feed: Feed, rows: OnceRows, again: Callable[..., Any]) -> None:
     feed.chunk(1, 2)
     feed.end()
     assert [ids_in(path) for path in rows.segments()] == [[1, 2]]
-    with pytest.raises(ValueError, match="can be read once, and this is a second pass: remove readOnce"):
+    with pytest.raises(
+        ValueError, match="can be read once, and this is a second pass: remove readOnce"
+    ):
         again(rows)
 
 
-@pytest.mark.parametrize("ask", [lambda context: context.rows.file(), lambda context: context.rows.length(), TFContext.shares])
+@pytest.mark.parametrize(
+    "ask",
+    [lambda context: context.rows.file(), lambda context: context.rows.length(), TFContext.shares],
+)
 def test_what_needs_all_rows_is_refused(rows: OnceRows, ask: Callable[..., Any]) -> None:
     with pytest.raises(RuntimeError, match="with readOnce .* remove readOnce"):
         ask(TFContext(rows, COLUMNS))

@@ -1,4 +1,6 @@
-"""Rows of a stream on their way into a script: each once, few at a time, and none without notice."""
+"""Rows of a stream on their way into a script: each once, few at a time, and none without
+notice.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def rows(feed: Feed, tmp_path: pathlib.Path) -> StreamRows:
     return StreamRows(str(tmp_path), feed, COLUMNS)
 
 
-def test_chunks_come_as_they_arrive_and_leave_no_file(feed: Feed, rows: StreamRows, tmp_path: pathlib.Path) -> None:
+def test_chunks_come_as_they_arrive_and_leave_no_file(
+    feed: Feed, rows: StreamRows, tmp_path: pathlib.Path
+) -> None:
     segments = rows.segments()
     feed.chunk(1, 2)
     first = next(segments)
@@ -61,11 +65,17 @@ def test_chunks_that_wait_for_the_script_are_not_taken(feed: Feed, rows: StreamR
     feed.end()
     wait_until(lambda: rows.count == 5, "all have arrived")
     columns = rows.columns()
-    assert [(ids_of(each), rows.taken, rows.passed) for each in columns] == [([1, 2], 2, 0), ([3], 3, 2), ([4, 5], 5, 3)]
+    assert [(ids_of(each), rows.taken, rows.passed) for each in columns] == [
+        ([1, 2], 2, 0),
+        ([3], 3, 2),
+        ([4, 5], 5, 3),
+    ]
     assert rows.passed == 5
 
 
-def test_rows_are_finished_when_the_script_comes_back_for_more(feed: Feed, rows: StreamRows) -> None:
+def test_rows_are_finished_when_the_script_comes_back_for_more(
+    feed: Feed, rows: StreamRows
+) -> None:
     told: list[int] = []
     rows.on_finished = told.append
     columns = rows.columns()
@@ -92,7 +102,9 @@ def test_a_slow_script_stops_the_reader(tmp_path: pathlib.Path) -> None:
     wait_until(lambda: len(given) > 5, "there is room again")
 
 
-def test_a_second_scan_gives_no_rows_and_one_warning(feed: Feed, rows: StreamRows, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_scan_gives_no_rows_and_one_warning(
+    feed: Feed, rows: StreamRows, caplog: pytest.LogCaptureFixture
+) -> None:
     feed.chunk(1)
     feed.end()
     assert len(list(rows.segments())) == 1 and not caplog.records
@@ -145,7 +157,15 @@ class _Writer:
 def task_config(rows: StreamRows, commits: bool = True) -> StreamTaskConfig:
     given, writer = dict.fromkeys(("tf_context", "cluster", "work_dir", "user_params")), _Writer()
     cuts = Cuts(rows, writer, Task(commits=commits))
-    return StreamTaskConfig(output_writer=writer, rows=rows, cuts=cuts, num_workers=1, task_type="chief", task_index=0, **given)
+    return StreamTaskConfig(
+        output_writer=writer,
+        rows=rows,
+        cuts=cuts,
+        num_workers=1,
+        task_type="chief",
+        task_index=0,
+        **given,
+    )
 
 
 def test_commit_counts_chunks_left_behind_or_rows(feed: Feed, rows: StreamRows) -> None:
@@ -164,7 +184,9 @@ def test_commit_counts_chunks_left_behind_or_rows(feed: Feed, rows: StreamRows) 
     config.commit(2)
     config.commit()  # less than was committed by number
     assert config.output_writer.committed == [0, 1, 2, 4]
-    with pytest.raises(ValueError, match="4 rows were committed before, and the dataset has yielded 5"):
+    with pytest.raises(
+        ValueError, match="4 rows were committed before, and the dataset has yielded 5"
+    ):
         config.commit(2)
 
 
@@ -189,7 +211,9 @@ def test_the_last_rows_are_kept_where_they_are_wanted(
     assert [ids_of(Rows.FromString(each))[0] for _, each in rows.last()] == expected
 
 
-def test_event_time_is_the_latest_of_the_chunks_that_are_finished(feed: Feed, tmp_path: pathlib.Path) -> None:
+def test_event_time_is_the_latest_of_the_chunks_that_are_finished(
+    feed: Feed, tmp_path: pathlib.Path
+) -> None:
     rows = StreamRows(str(tmp_path), feed, COLUMNS, time_column="id")
     for chunk in ((5, 9), (7, 6), (11, 10)):
         feed.chunk(*chunk)

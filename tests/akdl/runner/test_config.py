@@ -11,7 +11,9 @@ from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, Tr
 def configs(tmp_path: pathlib.Path) -> tuple[str, list[TaskConfig]]:
     """One of each class, on two rows."""
     columns = testing.table_columns({"n": "BIGINT"})
-    rows = testing.arrived_rows(testing.encode_rows({"n": [1, 2]}, {"n": "BIGINT"}), columns, str(tmp_path))
+    rows = testing.arrived_rows(
+        testing.encode_rows({"n": [1, 2]}, {"n": "BIGINT"}), columns, str(tmp_path)
+    )
     common = {
         "tf_context": testing.TFContext(rows, columns),
         "num_workers": 1, "cluster": {}, "task_type": "chief", "task_index": 0, "work_dir": "w", "user_params": {"n": 1},
@@ -26,17 +28,27 @@ def configs(tmp_path: pathlib.Path) -> tuple[str, list[TaskConfig]]:
 def test_one_config_makes_another(tmp_path: pathlib.Path) -> None:
     path, (batch, train, stream) = configs(tmp_path)
     made = TrainTaskConfig(saved_model_dir="elsewhere", **batch.__dict__)
-    assert (made.saved_model_dir, made.latest_ckpt_dir, made.user_params) == ("elsewhere", None, {"n": 1})
+    assert (made.saved_model_dir, made.latest_ckpt_dir, made.user_params) == (
+        "elsewhere",
+        None,
+        {"n": 1},
+    )
     assert (made.dataset_file, made.dataset_length) == (path, 2)
     assert TrainTaskConfig(saved_model_dir="elsewhere", **stream.__dict__).work_dir == "w"
     back = BatchTaskConfig(output_writer="other", **vars(train))
-    assert back.output_writer == "other" and back.dataset_length == 2 and not hasattr(back, "saved_model_dir")
+    assert (
+        back.output_writer == "other"
+        and back.dataset_length == 2
+        and not hasattr(back, "saved_model_dir")
+    )
     assert StreamTaskConfig(**vars(batch)).output_writer == "writer"
 
 
 def test_the_file_may_be_another_one(tmp_path: pathlib.Path) -> None:
     _path, (batch, _, _) = configs(tmp_path)
-    made = TrainTaskConfig(saved_model_dir="m", dataset_file="other", dataset_length=7, **vars(batch))
+    made = TrainTaskConfig(
+        saved_model_dir="m", dataset_file="other", dataset_length=7, **vars(batch)
+    )
     again = BatchTaskConfig(output_writer=None, **vars(made))
     assert (again.dataset_file, again.dataset_length) == ("other", 7)
     batch.dataset_file = "third"

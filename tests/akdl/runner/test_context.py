@@ -1,4 +1,6 @@
-"""`flink_stream_dataset`: TensorFlow reads rows with its own reader while they arrive, and again from the file."""
+"""`flink_stream_dataset`: TensorFlow reads rows with its own reader while they arrive, and again
+from the file.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ from akdl.wire import Chunk
 from tests.support.random_rows import chunk_of, ended
 
 pytestmark = [pytest.mark.tf, pytest.mark.estimator]
-TYPES = {"id": "BIGINT NOT NULL", "word": "STRING", "score": "FLOAT", "many": "ARRAY<BIGINT NOT NULL>"}
+TYPES = {
+    "id": "BIGINT NOT NULL",
+    "word": "STRING",
+    "score": "FLOAT",
+    "many": "ARRAY<BIGINT NOT NULL>",
+}
 
 
 def chunks(count: int, size: int) -> list[Chunk]:
@@ -43,7 +50,9 @@ def context(tmp_path: pathlib.Path) -> TFContext:
 def test_batches_are_what_was_sent(context: TFContext) -> None:
     ids, words, many = [], [], []
     defaults = {"word": "-", "score": -1.0}
-    parsed_rows = features.batches(context.flink_stream_dataset(), 64, context.columns, defaults=defaults)
+    parsed_rows = features.batches(
+        context.flink_stream_dataset(), 64, context.columns, defaults=defaults
+    )
     for batches in (context.batches(64, defaults=defaults), parsed_rows):
         for parsed in batches:
             ids += parsed["id"].numpy().tolist()
@@ -58,7 +67,9 @@ def test_batches_are_what_was_sent(context: TFContext) -> None:
 def test_the_file_is_a_tfrecord_file_with_good_checksums(context: TFContext) -> None:
     import tensorflow as tf
 
-    examples = [tf.train.Example.FromString(s.numpy()) for s in tf.data.TFRecordDataset(context.rows.file())]
+    examples = [
+        tf.train.Example.FromString(s.numpy()) for s in tf.data.TFRecordDataset(context.rows.file())
+    ]
     assert len(examples) == context.rows.length() == 2000
     assert examples[300].features.feature["id"].int64_list.value[:] == [300]
 
@@ -66,7 +77,10 @@ def test_the_file_is_a_tfrecord_file_with_good_checksums(context: TFContext) -> 
 def test_a_null_without_a_default_is_an_error_that_names_the_column(context: TFContext) -> None:
     import tensorflow as tf
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="row 0 of .* column 'word': expected a value, got null"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match="row 0 of .* column 'word': expected a value, got null",
+    ):
         list(context.batches(64))
 
 
@@ -83,7 +97,10 @@ def test_graph_mode(context: TFContext) -> None:
     assert sizes == [500, 500, 500, 500]
 
 
-@pytest.mark.parametrize("make", [lambda c: c.flink_stream_dataset(), lambda c: c.batches(64, {"word": "-", "score": -1.0})])
+@pytest.mark.parametrize(
+    "make",
+    [lambda c: c.flink_stream_dataset(), lambda c: c.batches(64, {"word": "-", "score": -1.0})],
+)
 def test_no_strategy_shards_the_rows_again(context: TFContext, make: Callable[..., Any]) -> None:
     import tensorflow as tf
 

@@ -60,7 +60,12 @@ class Script:
             self.feed.chunk(*range(begin, end))
         if ends:
             self.feed.end()
-        task = {"work_dir": str(folder), "save_every_ms": 3_600_000, "most_unsaved": 1 << 30, **task}
+        task = {
+            "work_dir": str(folder),
+            "save_every_ms": 3_600_000,
+            "most_unsaved": 1 << 30,
+            **task,
+        }
         self.cuts = Cuts(self.rows, self.writer, Task(**task), state, is_alone, publish)
         given = dict.fromkeys(("cluster", "work_dir", "user_params"))
         self.config = StreamTaskConfig(
@@ -98,7 +103,9 @@ def test_script_that_leaves_its_loop_has_finished_what_it_got(folder: pathlib.Pa
     assert script.writer.cuts == [5], "of 15 rows that reached TensorFlow together"
 
 
-def test_derived_dataset_finishes_the_batches_that_reached_tensorflow_together(folder: pathlib.Path) -> None:
+def test_derived_dataset_finishes_the_batches_that_reached_tensorflow_together(
+    folder: pathlib.Path,
+) -> None:
     script, seen = Script(folder), []
     for _ in script.batches(5).map(lambda batch: batch["id"]):
         seen.append(list(script.writer.cuts))
@@ -111,8 +118,14 @@ def test_batches_can_be_read_in_a_traced_function(folder: pathlib.Path) -> None:
     script = Script(folder)
     batches = iter(script.batches())
     total = tf.function(lambda rows: tf.reduce_sum(next(rows)["id"]))
-    assert [int(total(batches)) for _ in range(3)] == [sum(range(10)), sum(range(10, 20)), sum(range(20, 25))]
-    assert script.writer.cuts == [10, 20] or script.writer.cuts == [10], "a group of batches at a time"
+    assert [int(total(batches)) for _ in range(3)] == [
+        sum(range(10)),
+        sum(range(10, 20)),
+        sum(range(20, 25)),
+    ]
+    assert script.writer.cuts == [10, 20] or script.writer.cuts == [10], (
+        "a group of batches at a time"
+    )
     script.cuts.end()
     assert script.writer.cuts[-1] == 25
 
@@ -126,7 +139,9 @@ def test_commits_count_from_the_first_one_on(folder: pathlib.Path) -> None:
     assert script.writer.cuts == [5, 10, 12]
 
 
-def test_script_that_announces_its_commits_keeps_all_rows_before_the_first(folder: pathlib.Path) -> None:
+def test_script_that_announces_its_commits_keeps_all_rows_before_the_first(
+    folder: pathlib.Path,
+) -> None:
     script = Script(folder, commits=True)
     script.config.commit(0)
     list(script.batches(5))
@@ -136,7 +151,10 @@ def test_script_that_announces_its_commits_keeps_all_rows_before_the_first(folde
     assert script.writer.cuts == [25]
 
 
-@pytest.mark.parametrize("read", [lambda each: each.dataset_fn(), lambda each: each.tf_context.batches(5, shuffle_rows=20)])
+@pytest.mark.parametrize(
+    "read",
+    [lambda each: each.dataset_fn(), lambda each: each.tf_context.batches(5, shuffle_rows=20)],
+)
 def test_nothing_is_known_of_rows_that_tensorflow_keeps(folder: pathlib.Path, read: Any) -> None:
     script = Script(folder)
     assert len(list(read(script.config))) >= 5
@@ -144,7 +162,9 @@ def test_nothing_is_known_of_rows_that_tensorflow_keeps(folder: pathlib.Path, re
     assert script.writer.is_loose and script.writer.cuts == []
 
 
-def test_reading_ahead_is_warned_about_once(folder: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_reading_ahead_is_warned_about_once(
+    folder: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     script = Script(folder)
     for _ in script.batches(1):
         pass
@@ -181,7 +201,9 @@ def test_state_is_saved_between_batches_and_restored(folder: pathlib.Path) -> No
     assert script.writer.cuts == [10, 20, 25] and list(script.writer.states) == [10, 20, 25]
     for rows, saved in script.writer.states.items():
         again, (found, save, restore) = Script(folder, saved), _learner()
-        assert again.config.checkpoint(save, restore).is_restored and found["sum"] == sum(range(rows))
+        assert again.config.checkpoint(save, restore).is_restored and found["sum"] == sum(
+            range(rows)
+        )
 
 
 def test_state_is_saved_when_many_bytes_or_seconds_have_passed(folder: pathlib.Path) -> None:
@@ -199,7 +221,9 @@ def test_state_is_saved_while_no_rows_come(folder: pathlib.Path, every_ms: int) 
     script.config.checkpoint(save, restore, export=save)
 
     def saved() -> None:
-        wait_until(lambda: 20 in script.writer.states, "the rows are saved, though no further batch comes")
+        wait_until(
+            lambda: 20 in script.writer.states, "the rows are saved, though no further batch comes"
+        )
         script.feed.end()
 
     waiter = threading.Thread(target=saved)
@@ -232,7 +256,8 @@ def test_derived_dataset_that_says_nothing_is_refused_by_name(folder: pathlib.Pa
     script, (_, save, restore) = Script(folder), _learner()
     script.config.checkpoint(save, restore)
     with pytest.raises(
-        Exception, match=r"15 rows have been read, and only 0 are known to be learnt.*commit\(rows\) after each batch"
+        Exception,
+        match=r"15 rows have been read, and only 0 are known to be learnt.*commit\(rows\) after each batch",
     ):
         list(script.batches(5).map(lambda batch: batch["id"]))
 
@@ -251,19 +276,30 @@ def test_failed_save_keeps_the_last_one_and_is_an_error_at_the_end(
     for batch in script.batches():
         state["sum"] += _sum_of(batch)
     assert script.writer.cuts == [10]
-    assert "could not be saved after 20 rows, so the one after 10 rows stays: OSError: the disk is full" in caplog.text
-    with pytest.raises(StateError, match="could not be saved since row 10, and 25 rows have been learnt: OSError: the disk"):
+    assert (
+        "could not be saved after 20 rows, so the one after 10 rows stays: OSError: the disk is full"
+        in caplog.text
+    )
+    with pytest.raises(
+        StateError,
+        match="could not be saved since row 10, and 25 rows have been learnt: OSError: the disk",
+    ):
         script.cuts.end()
 
 
 def test_saves_that_fail_for_too_many_bytes_fail_the_script(folder: pathlib.Path) -> None:
     script = Script(folder, most_unsaved=1)
     script.config.checkpoint(lambda folder: 1 / 0, print)
-    with pytest.raises(StateError, match="could not be saved since row 0, and 10 rows have been learnt: ZeroDivisionError"):
+    with pytest.raises(
+        StateError,
+        match="could not be saved since row 0, and 10 rows have been learnt: ZeroDivisionError",
+    ):
         list(script.batches())
 
 
-def test_state_that_is_too_large_is_not_saved(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_that_is_too_large_is_not_saved(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cuts_module, "MOST_STATE_BYTES", 100)
     script, (_, save, restore) = Script(folder), _learner()
     script.config.checkpoint(save, restore)
@@ -279,7 +315,9 @@ def test_state_that_is_too_large_is_not_saved(folder: pathlib.Path, monkeypatch:
         (lambda script: script.config.checkpoint(print, print), "was called before"),
     ],
 )
-def test_checkpoint_that_comes_too_late_is_refused(folder: pathlib.Path, prepare: Any, message: str) -> None:
+def test_checkpoint_that_comes_too_late_is_refused(
+    folder: pathlib.Path, prepare: Any, message: str
+) -> None:
     script = Script(folder)
     prepare(script)
     with pytest.raises(StateError, match=message):
@@ -287,7 +325,9 @@ def test_checkpoint_that_comes_too_late_is_refused(folder: pathlib.Path, prepare
 
 
 def test_group_is_refused_by_name(folder: pathlib.Path) -> None:
-    with pytest.raises(StateError, match="expected a script without a group.*numWorkers=1 and numPSs=0"):
+    with pytest.raises(
+        StateError, match="expected a script without a group.*numWorkers=1 and numPSs=0"
+    ):
         Script(folder, is_alone=False).config.checkpoint(print, print)
 
 
@@ -300,7 +340,9 @@ def _trained(script: Script, how: str, checkpoint: bool = True) -> Any:
     import tensorflow as tf
 
     tf.random.set_seed(7)
-    model = tf.keras.Sequential([tf.keras.layers.Input((1,)), tf.keras.layers.Dense(3), tf.keras.layers.Dense(1)])
+    model = tf.keras.Sequential(
+        [tf.keras.layers.Input((1,)), tf.keras.layers.Dense(3), tf.keras.layers.Dense(1)]
+    )
     model.compile(tf.keras.optimizers.Adam(0.1), "mse")
     kept = script.config.checkpoint(model, every_rows=10) if checkpoint else None
 
@@ -316,7 +358,9 @@ def _trained(script: Script, how: str, checkpoint: bool = True) -> Any:
             model.train_on_batch(*example(batch))
     variables = model.optimizer.variables  # a method of Keras 2
     variables = variables() if callable(variables) else variables
-    return [value for variable in (*model.weights, *variables) for value in np.ravel(variable.numpy())]
+    return [
+        value for variable in (*model.weights, *variables) for value in np.ravel(variable.numpy())
+    ]
 
 
 @pytest.mark.parametrize("how", ["fit", "loop"])
@@ -350,7 +394,9 @@ def test_models_are_published_between_batches_and_at_the_end(folder: pathlib.Pat
     script.cuts.end()
     assert models.found == [(str(sum(range(end))), f"rows={end}") for end in (10, 20, 25)]
     metrics = script.config.reports.latest().metrics
-    assert metrics["rows_learnt"] == 25 and {"seconds_since_save", "seconds_since_publish"} <= set(metrics)
+    assert metrics["rows_learnt"] == 25 and {"seconds_since_save", "seconds_since_publish"} <= set(
+        metrics
+    )
 
     models = Models()
     again, (state, save, restore) = (
@@ -364,29 +410,44 @@ def test_models_are_published_between_batches_and_at_the_end(folder: pathlib.Pat
     assert models.found == [(str(sum(range(25))), "rows=25")], "rows of the earlier process count"
 
 
-def test_model_that_a_storage_refuses_leaves_the_script_running(folder: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_model_that_a_storage_refuses_leaves_the_script_running(
+    folder: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     models = Models(fails=(20,))
     script, (_, save, restore) = Script(folder, publish=models), _learner()
     script.config.checkpoint(save, restore, export=save)
     assert len(list(script.batches())) == 3
     assert [learnt for _, learnt in models.found] == ["rows=10", "rows=25"]
-    assert "the model of 20 rows could not be published, and the last one stays: no room" in caplog.text
+    assert (
+        "the model of 20 rows could not be published, and the last one stays: no room"
+        in caplog.text
+    )
 
 
-def test_first_model_that_cannot_be_published_fails_the_script_by_name(folder: pathlib.Path) -> None:
+def test_first_model_that_cannot_be_published_fails_the_script_by_name(
+    folder: pathlib.Path,
+) -> None:
     script, (_, save, restore) = Script(folder, publish=Models(fails=(10,))), _learner()
     script.config.checkpoint(save, restore, export=save)
-    with pytest.raises(StateError, match="publishDir: the first model could not be published: no room"):
+    with pytest.raises(
+        StateError, match="publishDir: the first model could not be published: no room"
+    ):
         list(script.batches())
 
 
 def test_publishing_without_a_model_is_refused_by_name(folder: pathlib.Path) -> None:
     script, (_, save, restore) = Script(folder, publish=Models()), _learner()
-    with pytest.raises(StateError, match=r"publishDir: expected a Keras model, or a function .* export="):
+    with pytest.raises(
+        StateError, match=r"publishDir: expected a Keras model, or a function .* export="
+    ):
         script.config.checkpoint(save, restore)
-    with pytest.raises(ValueError, match=r"publishDir: expected a script that calls task_config\.checkpoint"):
+    with pytest.raises(
+        ValueError, match=r"publishDir: expected a script that calls task_config\.checkpoint"
+    ):
         list(Script(folder, publish=Models()).batches())
-    with pytest.raises(Exception, match=r"publishDir: expected a script that calls task_config\.checkpoint"):
+    with pytest.raises(
+        Exception, match=r"publishDir: expected a script that calls task_config\.checkpoint"
+    ):
         list(Script(folder, publish=Models()).config.dataset_fn())
 
 
@@ -403,7 +464,8 @@ def test_damaged_state_is_refused_by_name(folder: pathlib.Path) -> None:
     whole = script.writer.states[25]
     for damaged in (whole[:1024], whole[:700], b"x" * 600 + bytes(1024)):
         with pytest.raises(
-            StateError, match=r"the state of the script in Flink's checkpoint or savepoint is damaged: .* another"
+            StateError,
+            match=r"the state of the script in Flink's checkpoint or savepoint is damaged: .* another",
         ):
             Script(folder, damaged).config.checkpoint(save, restore)
 
@@ -428,12 +490,15 @@ def test_rows_in_random_order_cannot_change_a_state(folder: pathlib.Path) -> Non
     script, (_, save, restore) = Script(folder), _learner()
     script.config.checkpoint(save, restore)
     with pytest.raises(
-        Exception, match=r"task_config\.checkpoint: expected batches in the order of the stream, got shuffle_rows"
+        Exception,
+        match=r"task_config\.checkpoint: expected batches in the order of the stream, got shuffle_rows",
     ):
         list(script.config.tf_context.batches(5, shuffle_rows=10))
 
 
-def test_state_is_announced_before_rows_are_read_from_a_dataset_of_examples(folder: pathlib.Path) -> None:
+def test_state_is_announced_before_rows_are_read_from_a_dataset_of_examples(
+    folder: pathlib.Path,
+) -> None:
     script, (_, save, restore) = Script(folder), _learner()
     list(script.config.dataset_fn())
     with pytest.raises(StateError, match="call it before the first batch is read"):

@@ -26,16 +26,22 @@ def rows_of(writer: CollectingWriter) -> list[Any]:
     return [(row["model_id"], row["model_info"]) for row in writer.rows]
 
 
-def test_a_model_goes_to_rows_and_comes_back_as_an_extra_input(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
+def test_a_model_goes_to_rows_and_comes_back_as_an_extra_input(
+    io_helper: types.ModuleType, tmp_path: pathlib.Path
+) -> None:
     model, writer = make_model(tmp_path / "saved" / "1700000000", 3_000_000), CollectingWriter()
     io_helper.output_model_to_flink(str(tmp_path / "saved"), writer)
-    (tmp_path / "bc").write_text("".join(f"{number} {text}\n" for number, text in reversed(rows_of(writer))))
+    (tmp_path / "bc").write_text(
+        "".join(f"{number} {text}\n" for number, text in reversed(rows_of(writer)))
+    )
     found = io_helper.unpack_model_from_flink(str(tmp_path / "bc"), str(tmp_path))
     assert found == str(tmp_path / "1700000000")
     assert files_of(model).items() <= files_of(tmp_path / "1700000000").items()
 
 
-def test_a_checkpoint_comes_with_the_model(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
+def test_a_checkpoint_comes_with_the_model(
+    io_helper: types.ModuleType, tmp_path: pathlib.Path
+) -> None:
     model, writer = make_model(tmp_path / "saved" / "17", 1_500_000), CollectingWriter()
     (tmp_path / "ckpt").mkdir()
     (tmp_path / "ckpt" / "model.ckpt-1").write_bytes(b"weights")
@@ -45,8 +51,16 @@ def test_a_checkpoint_comes_with_the_model(io_helper: types.ModuleType, tmp_path
     assert files_of(tmp_path / "unpacked") == files_of(model)
 
 
-def test_only_files_of_training_are_removed(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
-    for name in ("checkpoint", "model.ckpt-7.index", "checkpoint-7.index", "events.out.tfevents.1", "notes.txt"):
+def test_only_files_of_training_are_removed(
+    io_helper: types.ModuleType, tmp_path: pathlib.Path
+) -> None:
+    for name in (
+        "checkpoint",
+        "model.ckpt-7.index",
+        "checkpoint-7.index",
+        "events.out.tfevents.1",
+        "notes.txt",
+    ):
         (tmp_path / name).write_text("x")
     make_model(tmp_path / "export" / "best")
     io_helper.remove_checkpoint_files(str(tmp_path))

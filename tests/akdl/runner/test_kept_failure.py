@@ -43,7 +43,9 @@ def work(tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.fixture
 def rows(tmp_path: pathlib.Path) -> FileRows:
     (tmp_path / "rows").mkdir()
-    rows = arrived_rows(encode_rows({"id": [1, 2, 3]}, TYPES), table_columns(TYPES), str(tmp_path / "rows"))
+    rows = arrived_rows(
+        encode_rows({"id": [1, 2, 3]}, TYPES), table_columns(TYPES), str(tmp_path / "rows")
+    )
     assert len(list(rows.columns())) == 1
     return rows
 
@@ -54,10 +56,14 @@ def kept(folder: pathlib.Path, work: pathlib.Path, rows: FileRows, **changes: An
         "log_dir": str(folder), "checkpoint_dir": "s3://bucket/of/the/job", "model_dir": "s3://bucket/model", "extra_inputs": [ExtraInput()], **changes,
     })  # fmt: skip
     failure = Failure(type="OSError", message=f"{work}/script.py: http://me:hidden@host/")
-    return keep_failure(str(folder), task, CLUSTER, 2, rows, {"PATH": "/bin", "TMPDIR": "/tmp"}, failure)
+    return keep_failure(
+        str(folder), task, CLUSTER, 2, rows, {"PATH": "/bin", "TMPDIR": "/tmp"}, failure
+    )
 
 
-def test_what_is_kept(tmp_path: pathlib.Path, work: pathlib.Path, rows: FileRows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept(
+    tmp_path: pathlib.Path, work: pathlib.Path, rows: FileRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kept_failure, "FILES_BYTES", 500)
     path = tmp_path / "runs" / "failure-worker-3-2.tar"
     assert kept(tmp_path / "runs", work, rows) == f"Replay it with: akdl replay --pdb {path}"
@@ -67,7 +73,10 @@ def test_what_is_kept(tmp_path: pathlib.Path, work: pathlib.Path, rows: FileRows
         ]  # fmt: skip
         archive.extractall(tmp_path / "kept", filter="data")
     description = json.loads((tmp_path / "kept/.akdl/failure.json").read_text())
-    assert (description["left_out"], description["environment"]) == (["large.bin"], {"PATH": "/bin"})
+    assert (description["left_out"], description["environment"]) == (
+        ["large.bin"],
+        {"PATH": "/bin"},
+    )
     assert description["failure"] == ["OSError", "/script.py: http://host/"]
     task = description["task"]
     assert (task["main_script"], task["checkpoint_dir"]) == ("script.py", "checkpoints")
@@ -76,13 +85,21 @@ def test_what_is_kept(tmp_path: pathlib.Path, work: pathlib.Path, rows: FileRows
     assert (chunk.rows, end.end.rows, description["first_row"]) == (3, 3, 0)
 
 
-def test_a_file_that_cannot_be_written_is_said_in_the_error(tmp_path: pathlib.Path, work: pathlib.Path, rows: FileRows) -> None:
+def test_a_file_that_cannot_be_written_is_said_in_the_error(
+    tmp_path: pathlib.Path, work: pathlib.Path, rows: FileRows
+) -> None:
     (tmp_path / "file").touch()
-    assert kept(tmp_path / "file", work, rows).startswith("Its rows could not be kept in logDir: FileExistsError: ")
+    assert kept(tmp_path / "file", work, rows).startswith(
+        "Its rows could not be kept in logDir: FileExistsError: "
+    )
 
 
-def test_names_with_blanks_are_quoted_for_the_shell(tmp_path: pathlib.Path, work: pathlib.Path, rows: FileRows) -> None:
-    assert kept(tmp_path / "my runs", work, rows).endswith(f" '{tmp_path}/my runs/failure-worker-3-2.tar'")
+def test_names_with_blanks_are_quoted_for_the_shell(
+    tmp_path: pathlib.Path, work: pathlib.Path, rows: FileRows
+) -> None:
+    assert kept(tmp_path / "my runs", work, rows).endswith(
+        f" '{tmp_path}/my runs/failure-worker-3-2.tar'"
+    )
 
 
 def test_seeds_come_from_the_environment() -> None:
@@ -90,5 +107,9 @@ def test_seeds_come_from_the_environment() -> None:
         seed_python(environment)
         return [random.random(), np.random.random()]
 
-    assert drawn({"PYTHONHASHSEED": "7"}) == drawn({"PYTHONHASHSEED": "7"}) != drawn({"PYTHONHASHSEED": "8"})
+    assert (
+        drawn({"PYTHONHASHSEED": "7"})
+        == drawn({"PYTHONHASHSEED": "7"})
+        != drawn({"PYTHONHASHSEED": "8"})
+    )
     assert drawn({}) != drawn({})

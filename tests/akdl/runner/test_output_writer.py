@@ -17,7 +17,11 @@ from akdl.wire import Example, Output, TableColumn
 from akdl.wire.columns import decode_columns
 from tests.support.leftovers import wait_until
 
-COLUMNS = [TableColumn(name="x", type="BIGINT"), TableColumn(name="s", type="STRING"), TableColumn(name="d", type="DATE")]
+COLUMNS = [
+    TableColumn(name="x", type="BIGINT"),
+    TableColumn(name="s", type="STRING"),
+    TableColumn(name="d", type="DATE"),
+]
 
 
 class Channel:
@@ -36,7 +40,8 @@ class Channel:
     def cells(self, name: str = "x") -> list[Any]:
         """The cells of a column in each message; the number of rows of a commit."""
         return [
-            output.cut or list(decode_columns(output.rows, COLUMNS).get(name, [None] * output.rows.rows))
+            output.cut
+            or list(decode_columns(output.rows, COLUMNS).get(name, [None] * output.rows.rows))
             for output in self.outputs
         ]
 
@@ -95,7 +100,10 @@ def test_cut_follows_all_rows_written_before_it(channel: Channel) -> None:
     writer.write(row(1))
     writer.cut(3)
     writer.cut(3)
-    wait_until(lambda: channel.outputs and channel.outputs[-1].cut == 3, "the cut is sent without a further row")
+    wait_until(
+        lambda: channel.outputs and channel.outputs[-1].cut == 3,
+        "the cut is sent without a further row",
+    )
     assert [output.rows.rows for output in channel.outputs] == [1, 0] and not channel.outputs[0].cut
     writer.write(row(2))
     writer.cut(5)
@@ -106,7 +114,9 @@ def test_cut_follows_all_rows_written_before_it(channel: Channel) -> None:
         (1, 0, b""), (1, 5, b""), (0, 7, b"weights")
     ], "the cut of 5 rows precedes the row that was written after it"  # fmt: skip
     writer.cut(9)
-    assert len(channel.outputs) == 5, "TensorFlow asks for another batch after the end of the script"
+    assert len(channel.outputs) == 5, (
+        "TensorFlow asks for another batch after the end of the script"
+    )
 
 
 def test_flush_sends_what_waits(channel: Channel) -> None:
@@ -149,7 +159,9 @@ def test_a_large_batch_travels_in_parts(channel: Channel, monkeypatch: pytest.Mo
 
 
 @pytest.mark.fault("scripts")
-def test_a_large_batch_with_a_wrong_cell_is_refused_as_a_whole(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_batch_with_a_wrong_cell_is_refused_as_a_whole(
+    channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(output_writer, "BATCH_BYTES", 1000)
     writer = OutputWriter(channel, COLUMNS)
     with pytest.raises(TypeError, match="column 'x'"):
@@ -165,7 +177,11 @@ def test_nothing_is_written_after_the_end(channel: Channel) -> None:
     writer.write(row(1))
     writer.close()
     assert not writer.has_refused
-    for write in (lambda: writer.write(row(2)), lambda: writer.write_batch({"x": [3]}), lambda: writer.cut(1, at_once=True)):
+    for write in (
+        lambda: writer.write(row(2)),
+        lambda: writer.write_batch({"x": [3]}),
+        lambda: writer.cut(1, at_once=True),
+    ):
         with pytest.raises(RuntimeError, match="the script's main has returned"):
             write()
     assert writer.has_refused and writer.rows_written == 1
@@ -174,7 +190,12 @@ def test_nothing_is_written_after_the_end(channel: Channel) -> None:
 
 def test_dates_of_both_forms(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS)
-    for kind, value in [("int64_list", 1), ("int64_list", 2), ("bytes_list", b"2024-02-29"), ("int64_list", 3)]:
+    for kind, value in [
+        ("int64_list", 1),
+        ("int64_list", 2),
+        ("bytes_list", b"2024-02-29"),
+        ("int64_list", 3),
+    ]:
         made = Example()
         getattr(made.features.feature["d"], kind).value.append(value)
         writer.write(made)
@@ -206,7 +227,9 @@ def test_several_threads(channel: Channel) -> None:
     writer.close()
     numbers = [number for cells in channel.cells() for number in cells]
     assert writer.rows_written == len(numbers) == 2000
-    assert sorted(numbers) == sorted(number for place in range(4) for number in range(1000 * place, 1000 * place + 500))
+    assert sorted(numbers) == sorted(
+        number for place in range(4) for number in range(1000 * place, 1000 * place + 500)
+    )
     for place in range(4):
         own = [number for number in numbers if number // 1000 == place]
         assert own == sorted(own)
@@ -230,7 +253,9 @@ def test_a_broken_line_is_an_error_of_whoever_writes() -> None:
         writer.close()
 
 
-def test_a_batch_beyond_what_is_kept_is_made_twice_and_written_once(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_beyond_what_is_kept_is_made_twice_and_written_once(
+    channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(output_writer, "BATCH_BYTES", 1000)
     monkeypatch.setattr(output_writer, "KEPT_BYTES", 5000)
     writer = OutputWriter(channel, COLUMNS)
@@ -238,7 +263,9 @@ def test_a_batch_beyond_what_is_kept_is_made_twice_and_written_once(channel: Cha
     with pytest.raises(TypeError, match="column 'x'"):
         writer.write_batch({"x": [*range(2000), "a"]})
     writer.close()
-    assert [x for cells in channel.cells() for x in cells] == list(range(2000)) and writer.rows_written == 2000
+    assert [x for cells in channel.cells() for x in cells] == list(
+        range(2000)
+    ) and writer.rows_written == 2000
 
 
 _MUCH = """

@@ -46,5 +46,8 @@ def test_a_script_reports_tensors(tmp_path: Path) -> None:
 
     task_config = testing.train_task_config([], {"x": "FLOAT"}, str(tmp_path), attempt=2)
     task_config.report(tf.constant(4), loss=tf.constant(0.5))
-    assert (task_config.reports.latest().step, task_config.reports.latest().metrics["loss"]) == (4, 0.5)
+    assert (task_config.reports.latest().step, task_config.reports.latest().metrics["loss"]) == (
+        4,
+        0.5,
+    )
     assert (task_config.attempt, task_config.checkpoint_dir) == (2, None)

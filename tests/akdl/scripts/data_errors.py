@@ -1,4 +1,6 @@
-"""Scripts that fail on one row of their table, each a function; the user parameter `error` names the one to run."""
+"""Scripts that fail on one row of their table, each a function; the user parameter `error` names
+the one to run.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,15 @@ def main(config: Any) -> None:
 
 def rows(config: Any) -> Iterator[dict[str, Any]]:
     for batch in config.tf_context.batches(64, columns=["id", "word", "number"]):
-        for number, word, value in zip(batch["id"].numpy(), batch["word"].numpy(), batch["number"].numpy()):
-            yield {"id": number, "word": word.decode("latin-1"), "raw": word, "number": float(value)}
+        for number, word, value in zip(
+            batch["id"].numpy(), batch["word"].numpy(), batch["number"].numpy()
+        ):
+            yield {
+                "id": number,
+                "word": word.decode("latin-1"),
+                "raw": word,
+                "number": float(value),
+            }
 
 
 def unknown_category(config: Any) -> None:
@@ -122,7 +131,9 @@ def number_too_large_for_its_type(config: Any) -> None:
 
 def row_that_does_not_fit_the_result(config: Any) -> None:
     for row in rows(config):
-        config.output_writer.write_batch({"id": [row["id"] if row["word"] else "none"], "word": [row["word"]]})
+        config.output_writer.write_batch(
+            {"id": [row["id"] if row["word"] else "none"], "word": [row["word"]]}
+        )
 
 
 def text_without_the_pattern(config: Any) -> None:
@@ -150,7 +161,10 @@ def word_that_the_extra_input_lacks(config: Any) -> None:
 def shuffled_order(config: Any) -> None:
     """Fails in an order that depends on the seeds."""
     words = sorted({row["word"] for row in rows(config)}, key=hash)
-    numbers = [np.random.randint(1 << 30), int(tf.random.uniform([], maxval=1 << 30, dtype=tf.int32))]
+    numbers = [
+        np.random.randint(1 << 30),
+        int(tf.random.uniform([], maxval=1 << 30, dtype=tf.int32)),
+    ]
     raise ValueError(f"{words}: {numbers}")
 
 
@@ -163,5 +177,7 @@ def fails_once(config: Any) -> None:
 
 def streamed_examples(config: Any) -> None:
     for batch in config.dataset_fn().batch(64):
-        word = parse_examples(batch, config.tf_context.columns, defaults={"number": 0.0, "word": ""})["word"]
+        word = parse_examples(
+            batch, config.tf_context.columns, defaults={"number": 0.0, "word": ""}
+        )["word"]
         tf.strings.to_number(tf.boolean_mask(word, tf.strings.length(word) > 5))

@@ -18,12 +18,26 @@ from akdl.serving.saved_model import SavedModel
 from akdl.tf_version import is_keras_3
 from akdl.wire import Serving
 
-NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
+NUMBERS = [
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+]
 _PLACE = tempfile.gettempdir()  # a test may choose another for itself, which goes with it
 
 
 class OutputColumn(NamedTuple):
-    """A column of predictions; `key` is the name of the output, and without a type arrays are returned unconverted."""
+    """A column of predictions; `key` is the name of the output, and without a type arrays are
+    returned unconverted.
+    """
 
     name: str
     type: str
@@ -36,7 +50,9 @@ def serving_of(
     utf8_columns: Iterable[str] = (),
     **settings: Any,
 ) -> Serving:
-    """Settings for columns: names of inputs, or a mapping to inputs; names of outputs, or columns with types."""
+    """Settings for columns: names of inputs, or a mapping to inputs; names of outputs, or columns
+    with types.
+    """
     if isinstance(settings.get("defaults"), dict):
         settings["defaults"] = json.dumps(settings["defaults"])
     serving = Serving(**settings)
@@ -44,7 +60,9 @@ def serving_of(
         serving.input_columns.add(name=name, type="STRING" if name in utf8_columns else "")
     if isinstance(inputs, Mapping):
         serving.input_signature_defs.extend(inputs.values())
-    columns = [OutputColumn(each, "", each) if isinstance(each, str) else each for each in outputs or ()]
+    columns = [
+        OutputColumn(each, "", each) if isinstance(each, str) else each for each in outputs or ()
+    ]
     for column in columns:
         serving.output_columns.add(name=column.name, type=column.type)
     if any(column.key for column in columns):
@@ -63,7 +81,9 @@ class StrictModel(ServedModel):
 
 
 def served(folder: str, *options: Any, **settings: Any) -> StrictModel:
-    """The SavedModel in a folder, loaded; `settings` are those of `serving_of`, `options` the last ones of `ServedModel`."""
+    """The SavedModel in a folder, loaded; `settings` are those of `serving_of`, `options` the last
+    ones of `ServedModel`.
+    """
     serving = serving_of(**settings)
     return StrictModel(SavedModel(folder, serving), serving, *options)
 
@@ -86,7 +106,9 @@ def target(name: str) -> str:
 
 def require_keras_2() -> None:
     if is_keras_3():
-        pytest.skip("Keras 3 exports models in another way, which tests/akdl/keras/test_newest.py tries")
+        pytest.skip(
+            "Keras 3 exports models in another way, which tests/akdl/keras/test_newest.py tries"
+        )
 
 
 @functools.lru_cache(None)
@@ -98,7 +120,10 @@ def keras_functional() -> str:
     tf.keras.utils.set_random_seed(1)
     x, k = tf.keras.Input([3], name="x"), tf.keras.Input([], dtype=tf.int64, name="k")
     hidden = tf.keras.layers.Concatenate()([x, tf.keras.layers.Embedding(5, 4)(k)])
-    both = [tf.keras.layers.Dense(2, name="logits")(hidden), tf.keras.layers.Dense(1, "sigmoid", name="p")(hidden)]
+    both = [
+        tf.keras.layers.Dense(2, name="logits")(hidden),
+        tf.keras.layers.Dense(1, "sigmoid", name="p")(hidden),
+    ]
     model = tf.keras.Model([x, k], {"logits": both[0], "p": both[1]})
     tf.saved_model.save(model, target("functional"))
     return target("functional")
@@ -116,7 +141,10 @@ def keras_subclassed() -> str:
             self.dense = tf.keras.layers.Dense(2)
 
         def call(self, inputs: Any) -> Any:
-            return {"logits": self.dense(inputs["x"]), "p": tf.cast(inputs["k"], tf.float32)[:, None] / 5}
+            return {
+                "logits": self.dense(inputs["x"]),
+                "p": tf.cast(inputs["k"], tf.float32)[:, None] / 5,
+            }
 
     tf.keras.utils.set_random_seed(2)
     model = Subclassed()
@@ -131,15 +159,22 @@ def estimator() -> str:
 
     columns = [
         tf.feature_column.numeric_column("x", [3]),
-        tf.feature_column.embedding_column(tf.feature_column.categorical_column_with_identity("k", 5), 2),
+        tf.feature_column.embedding_column(
+            tf.feature_column.categorical_column_with_identity("k", 5), 2
+        ),
     ]
-    config = tf.estimator.RunConfig(tf_random_seed=1, save_summary_steps=None, log_step_count_steps=None)
+    config = tf.estimator.RunConfig(
+        tf_random_seed=1, save_summary_steps=None, log_step_count_steps=None
+    )
     made = tf.estimator.DNNClassifier([4], columns, target("estimator-work"), config=config)
     features = dict(rows(20).items())
     labels = np.arange(20) % 2
     made.train(lambda: tf.data.Dataset.from_tensor_slices((features, labels)).batch(10), steps=2)
     with tf.Graph().as_default():
-        placeholders = {"x": tf.compat.v1.placeholder(tf.float32, [None, 3]), "k": tf.compat.v1.placeholder(tf.int64, [None])}
+        placeholders = {
+            "x": tf.compat.v1.placeholder(tf.float32, [None, 3]),
+            "k": tf.compat.v1.placeholder(tf.int64, [None]),
+        }
         serving = tf.estimator.export.build_raw_serving_input_receiver_fn(placeholders)
     return made.export_saved_model(target("estimator"), serving).decode()
 
@@ -154,7 +189,12 @@ def module() -> str:
             super().__init__()
             self.w = tf.Variable([[1.0, -1.0], [0.5, 2.0], [3.0, 0.25]])
 
-        @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "k")])
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None, 3], tf.float32, "x"),
+                tf.TensorSpec([None], tf.int64, "k"),
+            ]
+        )
         def predict(self, x: Any, k: Any) -> Any:
             return {"logits": x @ self.w, "p": tf.cast(k, tf.float32)}
 
@@ -163,7 +203,9 @@ def module() -> str:
             return {"found": tf.gather(tf.constant([10, 11, 12, 13, 14], tf.int64), k)}
 
     made = Linear()
-    tf.saved_model.save(made, target("module"), {"serving_default": made.predict, "look_up": made.look_up})
+    tf.saved_model.save(
+        made, target("module"), {"serving_default": made.predict, "look_up": made.look_up}
+    )
     return target("module")
 
 
@@ -173,18 +215,28 @@ def endless(value: int) -> str:
     import tensorflow as tf
 
     def predict(x: Any, k: Any) -> Any:
-        (turns,) = tf.while_loop(lambda turns: (turns < 1) | tf.reduce_any(k == value), lambda turns: (turns * 0 + 1,), (0,))
+        (turns,) = tf.while_loop(
+            lambda turns: (turns < 1) | tf.reduce_any(k == value),
+            lambda turns: (turns * 0 + 1,),
+            (0,),
+        )
         return {"p": tf.reduce_sum(x, 1) * 2.0 * tf.cast(turns, tf.float32)}
 
     made = tf.Module()
-    made.f = tf.function(predict, [tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "k")])
-    tf.saved_model.save(made, target(f"endless-{value}"), {"serving_default": made.f.get_concrete_function()})
+    made.f = tf.function(
+        predict, [tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "k")]
+    )
+    tf.saved_model.save(
+        made, target(f"endless-{value}"), {"serving_default": made.f.get_concrete_function()}
+    )
     return target(f"endless-{value}")
 
 
 @functools.lru_cache(None)
 def scaled(factor: float, width: int = 3, output: str = "p") -> str:
-    """Sums the `width` numbers of x and multiplies with `factor`; k does nothing. Another `output` than p is not the only one."""
+    """Sums the `width` numbers of x and multiplies with `factor`; k does nothing. Another `output`
+    than p is not the only one.
+    """
     import tensorflow as tf
 
     made = tf.Module()
@@ -207,8 +259,12 @@ def picky(value: int) -> str:
         return {"p": tf.reduce_sum(x, 1) * 2.0}
 
     made = tf.Module()
-    made.f = tf.function(predict, [tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "k")])
-    tf.saved_model.save(made, target(f"picky-{value}"), {"serving_default": made.f.get_concrete_function()})
+    made.f = tf.function(
+        predict, [tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "k")]
+    )
+    tf.saved_model.save(
+        made, target(f"picky-{value}"), {"serving_default": made.f.get_concrete_function()}
+    )
     return target(f"picky-{value}")
 
 
@@ -226,7 +282,8 @@ def identity(dtype: str, shape: tuple[int | None, ...]) -> str:
 
 @functools.lru_cache(None)
 def greedy(most: int) -> str:
-    """Returns its input `a` as `b`; a batch of more than `most` rows, or with a negative number, exhausts a staging area.
+    """Returns its input `a` as `b`; a batch of more than `most` rows, or with a negative number,
+    exhausts a staging area.
 
     A real allocation that fails takes TensorFlow 10 s, because it waits for memory to be freed.
     """
@@ -241,7 +298,9 @@ def greedy(most: int) -> str:
 
     made = tf.Module()
     made.f = tf.function(run, [tf.TensorSpec([None], "float32", "a")])
-    tf.saved_model.save(made, target(f"greedy-{most}"), {"serving_default": made.f.get_concrete_function()})
+    tf.saved_model.save(
+        made, target(f"greedy-{most}"), {"serving_default": made.f.get_concrete_function()}
+    )
     return target(f"greedy-{most}")
 
 
@@ -251,8 +310,12 @@ def compiled() -> str:
     import tensorflow as tf
 
     made = tf.Module()
-    made.f = tf.function(lambda a: {"b": 2 * a}, [tf.TensorSpec([None], "float32", "a")], jit_compile=True)
-    tf.saved_model.save(made, target("compiled"), {"serving_default": made.f.get_concrete_function()})
+    made.f = tf.function(
+        lambda a: {"b": 2 * a}, [tf.TensorSpec([None], "float32", "a")], jit_compile=True
+    )
+    tf.saved_model.save(
+        made, target("compiled"), {"serving_default": made.f.get_concrete_function()}
+    )
     return target("compiled")
 
 
@@ -262,7 +325,10 @@ def total() -> str:
     import tensorflow as tf
 
     made = tf.Module()
-    made.f = tf.function(lambda a: {"sum": tf.reduce_sum(a, 1), "twice": 2 * a}, [tf.TensorSpec([None, None], "float32", "a")])
+    made.f = tf.function(
+        lambda a: {"sum": tf.reduce_sum(a, 1), "twice": 2 * a},
+        [tf.TensorSpec([None, None], "float32", "a")],
+    )
     tf.saved_model.save(made, target("total"), {"serving_default": made.f.get_concrete_function()})
     return target("total")
 
@@ -273,17 +339,24 @@ def texts_and_numbers() -> str:
 
     made = tf.Module()
     specs = [tf.TensorSpec([None], "string", "t"), tf.TensorSpec([None, 2], "float32", "x")]
-    made.f = tf.function(lambda t, x: {"length": tf.strings.length(t), "sum": tf.reduce_sum(x, 1)}, specs)
+    made.f = tf.function(
+        lambda t, x: {"length": tf.strings.length(t), "sum": tf.reduce_sum(x, 1)}, specs
+    )
     tf.saved_model.save(made, target("texts"), {"serving_default": made.f.get_concrete_function()})
     return target("texts")
 
 
-def expected(folder: str, columns: dict[str, Any], signature: str = "serving_default") -> dict[str, Any]:
+def expected(
+    folder: str, columns: dict[str, Any], signature: str = "serving_default"
+) -> dict[str, Any]:
     import tensorflow as tf
 
     loaded = tf.saved_model.load(folder)
     function = loaded.signatures[signature]
-    return {name: tensor.numpy() for name, tensor in function(**{k: tf.constant(v) for k, v in columns.items()}).items()}
+    return {
+        name: tensor.numpy()
+        for name, tensor in function(**{k: tf.constant(v) for k, v in columns.items()}).items()
+    }
 
 
 ALL = [keras_functional, keras_subclassed, estimator, module]

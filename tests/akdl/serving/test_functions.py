@@ -27,7 +27,9 @@ Make = Callable[..., models.StrictModel]
 
 @pytest.fixture
 def make(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Make a model of the body of `predict(batch)`, with a name for the module that no other test has."""
+    """Make a model of the body of `predict(batch)`, with a name for the module that no other test
+    has.
+    """
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.setitem(sys.modules, "tensorflow", None)  # an import fails
 
@@ -43,11 +45,21 @@ def make(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         name = f"of_{tmp_path.name}"
         monkeypatch.delitem(sys.modules, name, raising=False)
         lines = "\n".join(f"        {line}" for line in body.splitlines())
-        text = whole or f"import numpy as np\ndef load():\n    def predict(batch):\n{lines}\n    return predict\n"
+        text = (
+            whole
+            or f"import numpy as np\ndef load():\n    def predict(batch):\n{lines}\n    return predict\n"
+        )
         (tmp_path / f"{name}.py").write_text(text)
-        columns, results = ([TableColumn(name=n, type=t) for n, t in map(str.split, s.split(", "))] for s in (inputs, outputs))
+        columns, results = (
+            [TableColumn(name=n, type=t) for n, t in map(str.split, s.split(", "))]
+            for s in (inputs, outputs)
+        )
         serving = Serving(
-            function=f"{name}.py:load", function_folder=str(tmp_path), input_columns=columns, output_columns=results, **settings
+            function=f"{name}.py:load",
+            function_folder=str(tmp_path),
+            input_columns=columns,
+            output_columns=results,
+            **settings,
         )
         serving.user_params = json.dumps(params) if params else ""
         return models.StrictModel(FunctionModel(str(tmp_path), serving), serving, *options)
@@ -78,7 +90,10 @@ def test_values_arrive_exactly_and_belong_to_the_function(make: Make) -> None:
     given.flags.writeable = False
     model = make(body, inputs="l BIGINT, e DECIMAL(4,1)", outputs="l BIGINT, e STRING")
     result = model.predict({"l": given, "e": [b"1.5", b"-0.1"]})
-    assert result["l"].tolist() == [2**62 + 2, -(2**53)] and result["e"] == [str(decimal.Decimal("3.0")), "-0.2"]
+    assert result["l"].tolist() == [2**62 + 2, -(2**53)] and result["e"] == [
+        str(decimal.Decimal("3.0")),
+        "-0.2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -94,13 +109,22 @@ def test_values_arrive_exactly_and_belong_to_the_function(make: Make) -> None:
         ("return {'y': [b'\\xff', b'']}", "y BYTES", [b"\xff", b""]),
         ("return {'y': [b'a\\0', b'\\0\\0']}", "y BYTES", [b"a\0", b"\0\0"]),
         ("return {'y': (['a\\0'], ['b'])}", "y STRING", ["a\0", "b"]),
-        ("return {'y': [[b'a\\0', b''], [b'\\0', b'b']]}", "y ARRAY<BYTES>", [[b"a\0", b""], [b"\0", b"b"]]),
+        (
+            "return {'y': [[b'a\\0', b''], [b'\\0', b'b']]}",
+            "y ARRAY<BYTES>",
+            [[b"a\0", b""], [b"\0", b"b"]],
+        ),
         ("return {'y': [1.5, 2]}", "y STRING", ["1.5", "2.0"]),
         ("return {'y': batch['x']}", "y STRING", ["1.0", "2.0"]),
     ],
 )
 def test_outputs(make: Make, body: str, outputs: str, expected: list[Any]) -> None:
-    assert np.array(make(body, outputs=outputs).predict({"x": np.array([1, 2], "f4")})["y"], object).tolist() == expected
+    assert (
+        np.array(
+            make(body, outputs=outputs).predict({"x": np.array([1, 2], "f4")})["y"], object
+        ).tolist()
+        == expected
+    )
 
 
 @pytest.mark.parametrize("kind", ["STRING", "BYTES"])
@@ -121,11 +145,31 @@ def test_memory_of_texts_is_proportional_to_them(make: Make, kind: str) -> None:
 @pytest.mark.parametrize(
     ("body", "outputs", "message"),
     [
-        ("return {'z': 1}", "y DOUBLE", "expected a dict with the outputs 'y', got a dict with 'z'"),
-        ("return [1, 2]", "y DOUBLE, z DOUBLE", "expected a dict with the outputs 'y', 'z', got a list"),
-        ("return {'y': [1.0]}", "y DOUBLE", r"output 'y': expected an array of shape \[2\] for DOUBLE, got the shape \[1\]"),
-        ("return {'y': 1.0}", "y DOUBLE", r"output 'y': expected an array of shape \[2\] for DOUBLE, got the shape \[\]"),
-        ("return {'y': np.ones((2, 3))}", "y DOUBLE", r"expected an array of shape \[2\] for DOUBLE, got the shape \[2, 3\]"),
+        (
+            "return {'z': 1}",
+            "y DOUBLE",
+            "expected a dict with the outputs 'y', got a dict with 'z'",
+        ),
+        (
+            "return [1, 2]",
+            "y DOUBLE, z DOUBLE",
+            "expected a dict with the outputs 'y', 'z', got a list",
+        ),
+        (
+            "return {'y': [1.0]}",
+            "y DOUBLE",
+            r"output 'y': expected an array of shape \[2\] for DOUBLE, got the shape \[1\]",
+        ),
+        (
+            "return {'y': 1.0}",
+            "y DOUBLE",
+            r"output 'y': expected an array of shape \[2\] for DOUBLE, got the shape \[\]",
+        ),
+        (
+            "return {'y': np.ones((2, 3))}",
+            "y DOUBLE",
+            r"expected an array of shape \[2\] for DOUBLE, got the shape \[2, 3\]",
+        ),
         (
             "return {'y': np.ones((3, 2))}",
             "y ARRAY<INT>",
@@ -136,34 +180,69 @@ def test_memory_of_texts_is_proportional_to_them(make: Make, kind: str) -> None:
             "y BIGINT",
             "output 'y': an array of float32 does not fit BIGINT; convert it, or change out",
         ),
-        ("return {'y': batch['x']}", "y BYTES", "output 'y': an array of float32 does not fit BYTES"),
+        (
+            "return {'y': batch['x']}",
+            "y BYTES",
+            "output 'y': an array of float32 does not fit BYTES",
+        ),
         (
             "return {'y': np.array([b'a', b'b'])}",
             "y BYTES",
             r"bytes in a list .* since numpy cuts NUL .*, got an array of \|S1",
         ),
-        ("return {'y': list(np.array([b'a', b'b']))}", "y BYTES", "expected bytes in a list or an array of objects"),
-        ("return {'y': [1.0, None]}", "y DOUBLE", "output 'y': an array of object does not fit DOUBLE"),
-        ("return {'y': ['a', None]}", "y STRING", "output 'y': expected a string or bytes, got null"),
-        ("return {'y': [[1], [1, 2]]}", "y ARRAY<INT>", "output 'y': expected an array, got a list: "),
-        ("return {'y': np.ma.masked_equal([1, 2], 2)}", "y INT", "output 'y': .* an array with masked elements: fill them"),
+        (
+            "return {'y': list(np.array([b'a', b'b']))}",
+            "y BYTES",
+            "expected bytes in a list or an array of objects",
+        ),
+        (
+            "return {'y': [1.0, None]}",
+            "y DOUBLE",
+            "output 'y': an array of object does not fit DOUBLE",
+        ),
+        (
+            "return {'y': ['a', None]}",
+            "y STRING",
+            "output 'y': expected a string or bytes, got null",
+        ),
+        (
+            "return {'y': [[1], [1, 2]]}",
+            "y ARRAY<INT>",
+            "output 'y': expected an array, got a list: ",
+        ),
+        (
+            "return {'y': np.ma.masked_equal([1, 2], 2)}",
+            "y INT",
+            "output 'y': .* an array with masked elements: fill them",
+        ),
     ],
 )
-@pytest.mark.fault("data", "An output of a function with another shape, length or type is refused by name")
+@pytest.mark.fault(
+    "data", "An output of a function with another shape, length or type is refused by name"
+)
 def test_outputs_that_do_not_fit(make: Make, body: str, outputs: str, message: str) -> None:
     with pytest.raises(ServingError, match=rf"^the function load in of_\S+.py: .*{message}"):
         make(body, outputs=outputs).predict({"x": np.array([1, 2], "f4")})
 
 
-@pytest.mark.fault("data", "Rows that a function rejects are found, and named with the line in its file")
+@pytest.mark.fault(
+    "data", "Rows that a function rejects are found, and named with the line in its file"
+)
 def test_rows_that_a_function_rejects(make: Make) -> None:
     body = "if (batch['x'] < 0).any():\n    raise ValueError('below 0')\nif (batch['x'] > 9).any(): raise SystemExit(3)\n"
-    result, bad = make(body + "return {'y': batch['x']}").predict_collecting({"x": [1.0, -1.0, None, 3.0, 10.0]})
+    result, bad = make(body + "return {'y': batch['x']}").predict_collecting(
+        {"x": [1.0, -1.0, None, 3.0, 10.0]}
+    )
     assert result["y"] == [1, None, None, 3, None] and [row for row, _ in bad] == [1, 2, 4]
-    assert bad[0][1].startswith("the function load in of_") and ".py rejects it: ValueError: below 0 (of_" in bad[0][1]
+    assert (
+        bad[0][1].startswith("the function load in of_")
+        and ".py rejects it: ValueError: below 0 (of_" in bad[0][1]
+    )
     assert bad[0][1].endswith(".py, line 5)") and "SystemExit: 3" in bad[2][1]
     assert bad[1][1] == "input 'x' (float32 []) from column 'x': expected a value, got null"
-    assert make("return {'y': batch['x']}", defaults='{"x": 0.5}').predict({"x": [None, 1.0]})["y"].tolist() == [0.5, 1]
+    assert make("return {'y': batch['x']}", defaults='{"x": 0.5}').predict({"x": [None, 1.0]})[
+        "y"
+    ].tolist() == [0.5, 1]
 
 
 @pytest.mark.fault("hosts", "A function that runs out of memory gets smaller batches from then on")
@@ -175,7 +254,9 @@ def test_a_function_without_memory(make: Make) -> None:
     assert model.predict({"x": np.ones(3, "f4")})["y"].tolist() == [2, 2, 1]
     ((level, text),) = told
     assert (
-        level == logging.WARNING and text.startswith("the function load in of_") and text.endswith("a batch has at most 2 rows")
+        level == logging.WARNING
+        and text.startswith("the function load in of_")
+        and text.endswith("a batch has at most 2 rows")
     )
 
 
@@ -183,13 +264,19 @@ def test_a_function_without_memory(make: Make) -> None:
     ("whole", "error", "message"),
     [
         ("def lod(): ...", ServingError, r"^predictFn: of_\S+.py defines no function 'load'$"),
-        ("def load(): ...", ServingError, r"expected it to return a function predict\(batch\), got a NoneType"),
+        (
+            "def load(): ...",
+            ServingError,
+            r"expected it to return a function predict\(batch\), got a NoneType",
+        ),
         ("def load(a): ...", TypeError, "missing 1 required positional argument: 'a'"),
         ("import absent_package", ImportError, "absent_package"),
         ("load = lambda: len", SignatureError, "the column 'y' has the type 'DATE'"),
     ],
 )
-def test_functions_that_cannot_be_loaded(make: Make, whole: str, error: type[Exception], message: str) -> None:
+def test_functions_that_cannot_be_loaded(
+    make: Make, whole: str, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         make("", outputs="y DATE" if error is SignatureError else "y DOUBLE", whole=whole)
 
@@ -209,9 +296,15 @@ def load(path, factor=1):
             lock.release()
     return predict
 """
-    model, results = make("", whole=whole, params={"path": "p", "factor": 2}, infer_batch_size=1), []
+    model, results = (
+        make("", whole=whole, params={"path": "p", "factor": 2}, infer_batch_size=1),
+        [],
+    )
     columns = {"x": np.arange(200, dtype="f4")}
-    threads = [threading.Thread(target=lambda: results.append(model.predict(columns)["y"].tolist())) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: results.append(model.predict(columns)["y"].tolist()))
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -14,12 +14,16 @@ from akdl.wire import TableColumn
 from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def test_types_strings() -> None:
     model = models.served(
-        models.identity("string", (None,)), outputs=[models.OutputColumn("b", "STRING"), models.OutputColumn("c", "BYTES", "b")]
+        models.identity("string", (None,)),
+        outputs=[models.OutputColumn("b", "STRING"), models.OutputColumn("c", "BYTES", "b")],
     )
     result = model.predict({"a": ["é, x", b"\xc3\xa9\x00", ""]})
     assert result == {"b": ["é, x", "é\x00", ""], "c": ["é, x".encode(), b"\xc3\xa9\x00", b""]}
@@ -27,7 +31,9 @@ def test_types_strings() -> None:
 
 
 def test_types_numbers_are_no_strings() -> None:
-    _, bad = models.served(models.identity("string", (None,))).predict_collecting({"a": np.array([1, 2])})
+    _, bad = models.served(models.identity("string", (None,))).predict_collecting(
+        {"a": np.array([1, 2])}
+    )
     assert [row for row, _ in bad] == [0, 1]
     assert "expected a string or bytes, got int" in bad[0][1]
 
@@ -37,19 +43,25 @@ def test_types_arrays_of_strings() -> None:
     cells = np.array([[b"a", "é".encode()], [b"c", b""]], object)
     assert model.predict({"a": cells})["b"].tolist() == cells.tolist()
     _, bad = model.predict_collecting({"a": np.array([[b"a", None], [b"c", b""]], object)})
-    assert bad == [(0, "input 'a' (string [2]) from column 'a': expected a string or bytes, got null")]
+    assert bad == [
+        (0, "input 'a' (string [2]) from column 'a': expected a string or bytes, got null")
+    ]
 
 
 def test_types_strings_in_utf8() -> None:
     model = models.served(models.texts_and_numbers(), inputs=["t", "x"], utf8_columns=["t", "x"])
-    result, bad = model.predict_collecting({"t": ["é".encode(), b"bb", b""], "x": [b"1,2", None, b"\xff"]})
+    result, bad = model.predict_collecting(
+        {"t": ["é".encode(), b"bb", b""], "x": [b"1,2", None, b"\xff"]}
+    )
     assert (result["length"], result["sum"]) == ([2, None, None], [3, None, None])
     assert [message.split(": ", 1)[1] for _, message in bad] == [
         "expected a value, got null",
         "expected float32 numbers, got the string '\ufffd'",
     ]
     raw = np.array([1, 2], "<f4").tobytes()
-    assert models.served(models.texts_and_numbers()).predict({"t": [b"a"], "x": [raw]})["sum"].tolist() == [3]
+    assert models.served(models.texts_and_numbers()).predict({"t": [b"a"], "x": [raw]})[
+        "sum"
+    ].tolist() == [3]
 
 
 @pytest.mark.parametrize(
@@ -69,12 +81,18 @@ def test_types_strings_in_utf8() -> None:
 )
 def test_shapes_one_row(shape: tuple[int | None, ...], cell: Any, wanted: Any) -> None:
     for cells in ([cell], np.array([cell])):
-        assert models.served(models.identity("int32", shape)).predict({"a": cells})["b"].tolist() == [wanted]
+        assert models.served(models.identity("int32", shape)).predict({"a": cells})[
+            "b"
+        ].tolist() == [wanted]
 
 
 def test_shapes_ragged_rows_where_the_signature_is_open() -> None:
     model = models.served(
-        models.total(), outputs=[models.OutputColumn("sum", "DOUBLE"), models.OutputColumn("twice", "ARRAY<FLOAT>")]
+        models.total(),
+        outputs=[
+            models.OutputColumn("sum", "DOUBLE"),
+            models.OutputColumn("twice", "ARRAY<FLOAT>"),
+        ],
     )
     result = model.predict({"a": [[1.0], [1.0, 2.0], [3.0], "4 5 6", [0.5, 0.5]]})
     assert list(result["sum"]) == [1, 3, 3, 15, 1]
@@ -83,13 +101,17 @@ def test_shapes_ragged_rows_where_the_signature_is_open() -> None:
 
 def test_shapes_fixed_batch() -> None:
     for rows in (1, 3, 4, 9):
-        result = models.served(models.identity("int32", (4, 2))).predict({"a": [[row, row] for row in range(rows)]})
+        result = models.served(models.identity("int32", (4, 2))).predict(
+            {"a": [[row, row] for row in range(rows)]}
+        )
         assert result["b"].tolist() == [[row, row] for row in range(rows)]
 
 
 def test_shapes_batch_dimension_in_the_cell() -> None:
     model = models.served(
-        models.identity("float32", (None, 2)), cells_hold_batches=True, outputs=[models.OutputColumn("b", "ARRAY<FLOAT>")]
+        models.identity("float32", (None, 2)),
+        cells_hold_batches=True,
+        outputs=[models.OutputColumn("b", "ARRAY<FLOAT>")],
     )
     result = model.predict({"a": [[[1, 2]], "3 4 5 6", "$1 2$7 8"]})
     assert [list(cell) for cell in result["b"]] == [[1, 2], [3, 4, 5, 6], [7, 8]]
@@ -99,7 +121,9 @@ def test_shapes_a_model_of_single_tensors() -> None:
     folder = models.identity("float32", ())
     with pytest.raises(SignatureError, match="has no batch dimension"):
         models.served(folder)
-    model = models.served(folder, cells_hold_batches=True, outputs=[models.OutputColumn("b", "DOUBLE")])
+    model = models.served(
+        folder, cells_hold_batches=True, outputs=[models.OutputColumn("b", "DOUBLE")]
+    )
     assert list(model.predict({"a": [1, 2]})["b"]) == [1, 2]
 
 
@@ -125,15 +149,20 @@ def test_bad_rows_does_not_fail_its_batch(cell: Any, message: str) -> None:
     assert [row for row, _ in bad] == [1]
     assert result["p"][0] == 1 and result["p"][1] is None and result["p"][2] == 3
     np.testing.assert_array_equal(
-        result["logits"][2], expected(models.module(), {"x": np.array([good], "f4"), "k": np.array([3])})["logits"][0]
+        result["logits"][2],
+        expected(models.module(), {"x": np.array([good], "f4"), "k": np.array([3])})["logits"][0],
     )
-    with pytest.raises(RowsError, match=rf"row 1: input 'x' \(float32 \[3\]\) from column 'x': .*{message}"):
+    with pytest.raises(
+        RowsError, match=rf"row 1: input 'x' \(float32 \[3\]\) from column 'x': .*{message}"
+    ):
         model.predict(columns)
 
 
 def test_bad_rows_one_input_is_bad_and_the_others_are_not() -> None:
     model = models.served(models.texts_and_numbers())
-    result, bad = model.predict_collecting({"t": ["a", "bb", None, "dddd"], "x": [[1, 2], None, [3, 4], "5 6"]})
+    result, bad = model.predict_collecting(
+        {"t": ["a", "bb", None, "dddd"], "x": [[1, 2], None, [3, 4], "5 6"]}
+    )
     assert (result["length"], result["sum"]) == ([1, None, None, 4], [3, None, None, 11])
     assert [row for row, _ in bad] == [1, 2]
     result, bad = model.predict_collecting({"t": ["a", "bb"], "x": [[1, 2], [3]]})
@@ -142,7 +171,9 @@ def test_bad_rows_one_input_is_bad_and_the_others_are_not() -> None:
 
 def test_bad_rows_masked_arrays() -> None:
     model = models.served(models.identity("int32", (None,)))
-    result, bad = model.predict_collecting({"a": np.ma.masked_array([1, 2, 3], [False, True, False])})
+    result, bad = model.predict_collecting(
+        {"a": np.ma.masked_array([1, 2, 3], [False, True, False])}
+    )
     assert result["b"] == [1, None, 3] and bad[0][0] == 1
 
 
@@ -150,10 +181,18 @@ def test_bad_rows_masked_arrays() -> None:
     ("dtype", "cells", "message"),
     [
         ("float16", [b"abc", b"abc"], "expected 2 bytes for each element, got 3 bytes"),
-        ("string", ["\ud800", "\ud800"], "'.ud800' is not valid Unicode text: it has half of a surrogate pair"),
+        (
+            "string",
+            ["\ud800", "\ud800"],
+            "'.ud800' is not valid Unicode text: it has half of a surrogate pair",
+        ),
     ],
 )
-def test_bad_rows_where_all_cells_are_bad_in_the_same_way(dtype: str, cells: list[object], message: str) -> None:
-    converted = InputConverter(TensorDescription("x", dtype, (-1,), "x:0"), TableColumn(name="x")).convert(cells)
+def test_bad_rows_where_all_cells_are_bad_in_the_same_way(
+    dtype: str, cells: list[object], message: str
+) -> None:
+    converted = InputConverter(
+        TensorDescription("x", dtype, (-1,), "x:0"), TableColumn(name="x")
+    ).convert(cells)
     assert list(converted.errors) == [0, 1]
     assert all(re.search(message, error) for error in converted.errors.values())

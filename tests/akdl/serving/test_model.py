@@ -22,7 +22,10 @@ from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
 from tests.support.deadline import DEADLINE_S
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def test_every_kind_of_model_small_batches_are_put_together_in_order() -> None:
@@ -35,30 +38,44 @@ def test_every_kind_of_model_small_batches_are_put_together_in_order() -> None:
 
 def test_every_kind_of_model_other_columns_feed_the_inputs() -> None:
     model = models.served(
-        models.module(), inputs={"features": "x", "K": "k"}, outputs=[models.OutputColumn("y", "ARRAY<DOUBLE>", "logits")]
+        models.module(),
+        inputs={"features": "x", "K": "k"},
+        outputs=[models.OutputColumn("y", "ARRAY<DOUBLE>", "logits")],
     )
     columns = models.rows(4)
-    ours = model.predict({"K": columns["k"].tolist(), "features": columns["x"].tolist(), "more": [None] * 4})
-    np.testing.assert_array_equal(ours["y"], expected(models.module(), columns)["logits"].astype("f8"))
+    ours = model.predict(
+        {"K": columns["k"].tolist(), "features": columns["x"].tolist(), "more": [None] * 4}
+    )
+    np.testing.assert_array_equal(
+        ours["y"], expected(models.module(), columns)["logits"].astype("f8")
+    )
     assert {each.column: each.key for each in model._inputs} == {"features": "x", "K": "k"}
     assert {each.name: each.key for each in model._outputs} == {"y": "logits"}
 
 
 def test_every_kind_of_model_no_rows() -> None:
-    model = models.served(models.module(), outputs=["p", models.OutputColumn("l", "STRING", "logits")])
+    model = models.served(
+        models.module(), outputs=["p", models.OutputColumn("l", "STRING", "logits")]
+    )
     assert [len(cells) for cells in model.predict({"x": [], "k": []}).values()] == [0, 0]
 
 
 def test_columns_that_do_not_fit() -> None:
     model = models.served(models.module())
-    with pytest.raises(ServingError, match="missing the column 'k' for the input 'k'; the columns are 'x'"):
+    with pytest.raises(
+        ServingError, match="missing the column 'k' for the input 'k'; the columns are 'x'"
+    ):
         model.predict({"x": [[1, 2, 3]]})
     with pytest.raises(ServingError, match="different numbers of rows"):
         model.predict({"x": [[1, 2, 3]], "k": [1, 2]})
 
 
 def test_bad_rows_that_the_model_refuses() -> None:
-    model = models.served(models.module(), signature_def_key="look_up", outputs=[models.OutputColumn("found", "BIGINT")])
+    model = models.served(
+        models.module(),
+        signature_def_key="look_up",
+        outputs=[models.OutputColumn("found", "BIGINT")],
+    )
     result, bad = model.predict_collecting({"k": [0, 1, 99, 3, None, 4, -1]})
     assert result["found"] == [10, 11, None, 13, None, 14, None]
     assert [row for row, _ in bad] == [2, 4, 6]
@@ -76,7 +93,9 @@ def test_bad_rows_nulls_among_good_rows(batch_size: int) -> None:
         "column 'k': expected a value, got null",
         "column 'x': expected a value, got null",
     ]
-    wanted = expected(models.module(), {"x": np.array([[1, 2, 3], [7, 8, 9]], "f4"), "k": np.array([2, 4])})
+    wanted = expected(
+        models.module(), {"x": np.array([[1, 2, 3], [7, 8, 9]], "f4"), "k": np.array([2, 4])}
+    )
     assert [row for row, cell in enumerate(result["p"]) if cell is not None] == [1, 3]
     np.testing.assert_array_equal([result["logits"][1], result["logits"][3]], wanted["logits"])
 
@@ -86,29 +105,51 @@ def test_defaults_stand_for_nulls() -> None:
     with contextlib.closing(models.served(models.module(), defaults={"k": 7})) as model:
         assert model.predict({"x": x, "k": [1, None]})["p"].tolist() == [1.0, 7.0]
         assert model.predict({"x": x, "k": np.array([1, 2])})["p"].tolist() == [1.0, 2.0]
-        assert model.predict({"x": x, "k": np.ma.MaskedArray([1, 2], [True, False])})["p"].tolist() == [7.0, 2.0]
-        assert model.predict_collecting({"x": [None, x[0]], "k": [1, None]})[1][0][0] == 0, "x has none"
-    with pytest.raises(ServingError, match="defaults names 'z'; the columns that feed the model are 'k', 'x'"):
+        assert model.predict({"x": x, "k": np.ma.MaskedArray([1, 2], [True, False])})[
+            "p"
+        ].tolist() == [7.0, 2.0]
+        assert model.predict_collecting({"x": [None, x[0]], "k": [1, None]})[1][0][0] == 0, (
+            "x has none"
+        )
+    with pytest.raises(
+        ServingError, match="defaults names 'z'; the columns that feed the model are 'k', 'x'"
+    ):
         models.served(models.module(), defaults={"z": 1})
-    with pytest.raises(ServingError, match=r"defaults: input 'k' .* from column 'k': expected int64 numbers"):
+    with pytest.raises(
+        ServingError, match=r"defaults: input 'k' .* from column 'k': expected int64 numbers"
+    ):
         models.served(models.module(), defaults={"k": "a lot"})
 
 
 def test_only_tensors_need_no_names() -> None:
-    one = models.served(models.identity("float64", (None,)), inputs=["n"], outputs=[models.OutputColumn("y", "DOUBLE")])
+    one = models.served(
+        models.identity("float64", (None,)),
+        inputs=["n"],
+        outputs=[models.OutputColumn("y", "DOUBLE")],
+    )
     assert one.predict({"n": [1, 2.5]})["y"].tolist() == [1.0, 2.5]
     assert (one._inputs[0].key, one._outputs[0].key) == ("a", "b")
-    with pytest.raises(ServingError, match="no output 'y'; its signature is .*outputs: 'b' float64"):
+    with pytest.raises(
+        ServingError, match="no output 'y'; its signature is .*outputs: 'b' float64"
+    ):
         models.served(models.identity("float64", (None,)), outputs=["y"])
 
 
-@pytest.mark.parametrize(("dtype", "shape"), [("float32", (3,)), ("bfloat16", (3,)), ("int8", (1, 3))])
-def test_columns_of_numbers_are_stacked_for_the_only_input(dtype: str, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("float32", (3,)), ("bfloat16", (3,)), ("int8", (1, 3))]
+)
+def test_columns_of_numbers_are_stacked_for_the_only_input(
+    dtype: str, shape: tuple[int, ...]
+) -> None:
     model = models.served(
         models.identity(dtype, (None, *shape)), inputs=["w", "u", "v"], outputs=[models.OutputColumn("y", "ARRAY<DOUBLE>")],
         defaults={"v": 9}, infer_batch_size=2,
     )  # fmt: skip
-    columns = {"u": np.array([1, 2, 3], "i8"), "v": [1.0, None, decimal.Decimal(3)], "w": np.array([7, 8, 9], "f8")}
+    columns = {
+        "u": np.array([1, 2, 3], "i8"),
+        "v": [1.0, None, decimal.Decimal(3)],
+        "w": np.array([7, 8, 9], "f8"),
+    }
     assert [list(cell) for cell in model.predict(columns)["y"]] == [[7, 1, 1], [8, 2, 9], [9, 3, 3]]
     result, bad = model.predict_collecting({**columns, "u": [None, 4, "nothing"]})
     assert [None if cell is None else list(cell) for cell in result["y"]] == [None, [8, 4, 9], None]
@@ -119,14 +160,23 @@ def test_columns_of_numbers_are_stacked_for_the_only_input(dtype: str, shape: tu
     assert [len(cells) for cells in model.predict({"u": [], "v": [], "w": []}).values()] == [0]
 
 
-@pytest.mark.fault("data", "Columns that do not fit the only input of a model are refused with both widths")
+@pytest.mark.fault(
+    "data", "Columns that do not fit the only input of a model are refused with both widths"
+)
 @pytest.mark.parametrize(
     ("dtype", "shape", "columns"),
-    [("float32", (None, 3), ["u", "v"]), ("string", (None, 2), ["u", "v"]), ("float32", (None, None, None), ["u", "v"])],
+    [
+        ("float32", (None, 3), ["u", "v"]),
+        ("string", (None, 2), ["u", "v"]),
+        ("float32", (None, None, None), ["u", "v"]),
+    ],
 )
-def test_columns_that_do_not_fit_the_only_input(dtype: str, shape: tuple[int | None, ...], columns: list[str]) -> None:
+def test_columns_that_do_not_fit_the_only_input(
+    dtype: str, shape: tuple[int | None, ...], columns: list[str]
+) -> None:
     with pytest.raises(
-        SignatureError, match=rf"only input 'a' {dtype} \[.*\] takes one column, or .* has 2 columns, .*'u', 'v'"
+        SignatureError,
+        match=rf"only input 'a' {dtype} \[.*\] takes one column, or .* has 2 columns, .*'u', 'v'",
     ):
         models.served(models.identity(dtype, shape), inputs=columns)
     with pytest.raises(SignatureError, match="has no input 'u'"):
@@ -134,7 +184,9 @@ def test_columns_that_do_not_fit_the_only_input(dtype: str, shape: tuple[int | N
 
 
 def test_bad_rows_only_nulls() -> None:
-    result, bad = models.served(models.module()).predict_collecting({"x": [None, None], "k": [1, 2]})
+    result, bad = models.served(models.module()).predict_collecting(
+        {"x": [None, None], "k": [1, 2]}
+    )
     assert (result["p"], [row for row, _ in bad]) == ([None, None], [0, 1])
 
 
@@ -142,12 +194,17 @@ def sizes_of(model: models.StrictModel, monkeypatch: pytest.MonkeyPatch) -> list
     """Record the rows of each call of the loaded model."""
     sizes: list[int] = []
     run = model._model.predict
-    monkeypatch.setattr(model._model, "predict", lambda feeds: sizes.append(len(next(iter(feeds.values())))) or run(feeds))
+    monkeypatch.setattr(
+        model._model,
+        "predict",
+        lambda feeds: sizes.append(len(next(iter(feeds.values())))) or run(feeds),
+    )
     return sizes
 
 
 def test_batches_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = models.served(models.module(), infer_batch_size=16, infer_batch_bytes=200)  # 3 floats and an int64: 20 bytes a row
+    # 3 floats and an int64: 20 bytes a row
+    model = models.served(models.module(), infer_batch_size=16, infer_batch_bytes=200)
     columns, sizes = models.rows(33), sizes_of(model, monkeypatch)
     np.testing.assert_array_equal(model.predict(columns)["p"], columns["k"])
     assert sizes == [10, 10, 10, 3]
@@ -158,7 +215,9 @@ def test_one_long_row_stays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     texts.insert(100, "b" * 100_000)
     model = models.served(models.texts_and_numbers(), infer_batch_bytes=20_000)
     sizes = sizes_of(model, monkeypatch)
-    assert model.predict({"t": texts, "x": numbers})["length"].tolist() == [100_000 if i == 100 else 1 for i in range(256)]
+    assert model.predict({"t": texts, "x": numbers})["length"].tolist() == [
+        100_000 if i == 100 else 1 for i in range(256)
+    ]
     assert sum(sizes) == 256 and len(sizes) < 16
     ragged = models.served(models.total(), infer_batch_bytes=4096)
     sizes = sizes_of(ragged, monkeypatch)
@@ -167,24 +226,38 @@ def test_one_long_row_stays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(sizes) == [1, 255]
 
 
-@pytest.mark.fault("data", "A batch too large for memory is halved, and later batches have the smaller size")
+@pytest.mark.fault(
+    "data", "A batch too large for memory is halved, and later batches have the smaller size"
+)
 def test_out_of_memory_halves_the_batch_and_keeps_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
     reports: list[tuple[int, str]] = []
-    model = models.served(models.greedy(100), lambda level, text: reports.append((level, text)), infer_batch_size=256)
+    model = models.served(
+        models.greedy(100), lambda level, text: reports.append((level, text)), infer_batch_size=256
+    )
     sizes = sizes_of(model, monkeypatch)
     numbers = np.arange(600, dtype="f4")
     np.testing.assert_array_equal(model.predict({"a": numbers})["b"], numbers)
     assert sizes == [256, 128, 64, 64, 128, 64, 64, *[64] * 5, 24]
     model.predict({"a": numbers[:130]})
     assert sizes[-3:] == [64, 64, 2]
-    assert reports == [(logging.WARNING, "the model ran out of memory: from now on a batch has at most 64 rows")]
+    assert reports == [
+        (logging.WARNING, "the model ran out of memory: from now on a batch has at most 64 rows")
+    ]
 
 
-@pytest.mark.fault("data", "A row too large for memory is an error of that row, and later batches keep their size")
+@pytest.mark.fault(
+    "data", "A row too large for memory is an error of that row, and later batches keep their size"
+)
 def test_a_row_that_needs_too_much_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     model = models.served(models.greedy(100), infer_batch_size=64)
-    result, bad = model.predict_collecting({"a": [-1.0 if row == 9 else float(row) for row in range(64)]})
-    assert [row for row, cell in enumerate(result["b"]) if cell is None] == [row for row, _ in bad] == [9]
+    result, bad = model.predict_collecting(
+        {"a": [-1.0 if row == 9 else float(row) for row in range(64)]}
+    )
+    assert (
+        [row for row, cell in enumerate(result["b"]) if cell is None]
+        == [row for row, _ in bad]
+        == [9]
+    )
     assert bad[0][1].startswith("the model runs out of memory with it: ")
     sizes = sizes_of(model, monkeypatch)
     model.predict({"a": np.ones(64, "f4")})
@@ -214,7 +287,9 @@ def test_odd_sizes_of_a_compiled_model_are_padded(monkeypatch: pytest.MonkeyPatc
     model = models.served(models.compiled(), infer_batch_size=100)
     sizes = sizes_of(model, monkeypatch)
     for count in range(1, 101):
-        assert model.predict({"a": np.arange(count)})["b"].tolist() == [2 * number for number in range(count)]
+        assert model.predict({"a": np.arange(count)})["b"].tolist() == [
+            2 * number for number in range(count)
+        ]
     assert sorted(set(sizes)) == [1, 2, 4, 8, 16, 32, 64, 100]
     assert not models.served(models.module()).signature.is_compiled
 

@@ -84,7 +84,9 @@ class Client:
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=answer.FromString,
         )
-        return method(request, metadata=[(TOKEN, self.token)], wait_for_ready=True, timeout=2 * DEADLINE_S)
+        return method(
+            request, metadata=[(TOKEN, self.token)], wait_for_ready=True, timeout=2 * DEADLINE_S
+        )
 
     def describe(self) -> Description:
         return self.call("Describe", Empty(), Description)
@@ -95,7 +97,9 @@ class Client:
 
 @contextlib.contextmanager
 def served(**options: Any) -> Iterator[tuple[Server, Client]]:
-    serving = Serving(**{"model": models.module(), "input_columns": INPUTS, "output_columns": OUTPUTS, **options})
+    serving = Serving(
+        **{"model": models.module(), "input_columns": INPUTS, "output_columns": OUTPUTS, **options}
+    )
     with tempfile.TemporaryDirectory(prefix="s-") as folder:
         server = Server(serving, folder)
         client = Client(server.address)
@@ -116,14 +120,22 @@ def test_describes_predicts_and_ends_with_its_pipe() -> None:
         result = decode_columns(answer.rows, OUTPUTS)
         assert [row.row for row in answer.bad_rows] == [1, 2]
         assert "expected the shape [3], got [2]" in answer.bad_rows[1].message
-        assert [None if cell is None else list(cell) for cell in result["logits"]] == [[14.0, 4.0], None, None]
+        assert [None if cell is None else list(cell) for cell in result["logits"]] == [
+            [14.0, 4.0],
+            None,
+            None,
+        ]
         assert result["p"] == [3.0, None, None]
         assert not client.predict({"x": [[1.0, 2.0, 4.0]], "k": [3]}).bad_rows
         answer = client.predict({"x": [None], "k": [3]})
         assert [row.row for row in answer.bad_rows] == [0]
         assert decode_columns(answer.rows, OUTPUTS) == {"logits": [None], "p": [None]}
         answer = client.predict({"x": [], "k": []})
-        assert (answer.rows.rows, list(answer.bad_rows), answer.HasField("failure")) == (0, [], False)
+        assert (answer.rows.rows, list(answer.bad_rows), answer.HasField("failure")) == (
+            0,
+            [],
+            False,
+        )
         assert server.hang_up() == 0
         assert os.listdir(server.folder) == []
 
@@ -131,11 +143,17 @@ def test_describes_predicts_and_ends_with_its_pipe() -> None:
 def test_strings_feed_numbers_and_strings() -> None:
     inputs = [TableColumn(name="t", type="STRING"), TableColumn(name="x", type="VARCHAR(20)")]
     outputs = [TableColumn(name="length", type="INT"), TableColumn(name="sum", type="DOUBLE")]
-    with served(model=models.texts_and_numbers(), input_columns=inputs, output_columns=outputs) as (_, client):
+    with served(model=models.texts_and_numbers(), input_columns=inputs, output_columns=outputs) as (
+        _,
+        client,
+    ):
         answer = client.predict({"t": ["é", "", "c"], "x": ["1,2", "3 4", "$2$5 6"]}, inputs)
         assert not answer.bad_rows and not answer.HasField("failure")
         columns = decode_columns(answer.rows, outputs)
-        assert (columns["length"].tolist(), columns["sum"].tolist()) == ([2, 0, 1], [3.0, 7.0, 11.0])
+        assert (columns["length"].tolist(), columns["sum"].tolist()) == (
+            [2, 0, 1],
+            [3.0, 7.0, 11.0],
+        )
         answer = client.predict({"t": ["é", None], "x": ["1,2,3", "1 2"]}, inputs)
         assert [bad.row for bad in answer.bad_rows] == [0, 1]
         assert "expected the shape [2], got [3]" in answer.bad_rows[0].message
@@ -150,7 +168,10 @@ def test_several_clients_of_a_packed_model() -> None:
             clients = [Client(server.address) for _ in range(4)]
             answers: list[Any] = []
             threads = [
-                threading.Thread(target=lambda own=own: answers.extend(own.predict(rows) for _ in range(20))) for own in clients
+                threading.Thread(
+                    target=lambda own=own: answers.extend(own.predict(rows) for _ in range(20))
+                )
+                for own in clients
             ]
             for thread in threads:
                 thread.start()
@@ -177,7 +198,10 @@ def test_every_client_hears_why_there_is_no_model() -> None:
 def test_columns_that_are_not_expected() -> None:
     with served() as (_, client):
         other = [*INPUTS[:1], TableColumn(name="z", type="BIGINT")]
-        assert "unknown column 'z'; expected 'x', 'k'" in client.predict({"x": [[1, 2, 3]], "z": [1]}, other).failure.message
+        assert (
+            "unknown column 'z'; expected 'x', 'k'"
+            in client.predict({"x": [[1, 2, 3]], "z": [1]}, other).failure.message
+        )
         assert "missing the column 'k'" in client.predict({"x": [[1, 2, 3]]}).failure.message
 
 
@@ -212,7 +236,10 @@ def test_newer_models_of_a_folder_take_over(tmp_path: pathlib.Path) -> None:
         return decode_columns(answer.rows, OUTPUTS[1:])["p"].tolist()
 
     options = {"model_stream_file_path": str(tmp_path), "model_stream_scan_interval": 0.1}
-    with served(model=models.scaled(1.0), output_columns=OUTPUTS[1:], **options) as (server, client):
+    with served(model=models.scaled(1.0), output_columns=OUTPUTS[1:], **options) as (
+        server,
+        client,
+    ):
         assert predicts() == [6.0] * 3, "the one that is there at the start, from the first row on"
         newest = publish(models.scaled(3.0), str(tmp_path))
         wait_until(lambda: predicts() == [9.0] * 3, "the new model has taken over")
@@ -223,8 +250,12 @@ def test_newer_models_of_a_folder_take_over(tmp_path: pathlib.Path) -> None:
         assert misfit in notices[2][1] and "no output 'p'" in notices[2][1]
         answer = client.call("Replace", Offer(model=models.scaled(4.0), name="four"), Notices)
         assert "the model four took over" in answer.notices[0].text and predicts() == [12.0] * 3
-        answer = client.call("Replace", Offer(model=str(tmp_path / "nothing"), name="nothing"), Notices)
-        assert "the model nothing is refused: " in answer.notices[0].text and predicts() == [12.0] * 3
+        answer = client.call(
+            "Replace", Offer(model=str(tmp_path / "nothing"), name="nothing"), Notices
+        )
+        assert (
+            "the model nothing is refused: " in answer.notices[0].text and predicts() == [12.0] * 3
+        )
         assert server.hang_up() == 0
         assert os.listdir(server.folder) == []
 

@@ -1,4 +1,6 @@
-"""The versions of a model: a newer one takes over, a candidate predicts a share of the rows, and keys have models of their own."""
+"""The versions of a model: a newer one takes over, a candidate predicts a share of the rows, and
+keys have models of their own.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,9 @@ def test_what_does_not_fit_leaves_the_old_one(store: Make, tmp_path: Any) -> Non
         live.offer(models.scaled(2.0, output="q"), "other output")
     with pytest.raises(SignatureError, match="only input 'a' int64 .* has 2 columns"):
         live.offer(models.identity("int64", (None,)), "other inputs")
-    with pytest.raises(ServingError, match=r"cannot predict a row that the current model can: .*'x'.*\[4\].*\[3\]"):
+    with pytest.raises(
+        ServingError, match=r"cannot predict a row that the current model can: .*'x'.*\[4\].*\[3\]"
+    ):
         live.offer(models.scaled(2.0, width=4), "wider")
     broken = shutil.copytree(models.scaled(2.0), tmp_path / "broken")
     (broken / "variables" / "variables.index").unlink()
@@ -151,13 +155,18 @@ def test_rows_that_neither_can_predict_are_no_reason(store: Make, tmp_path: Any)
 
 
 def columns(rows: int, seed: int = 0) -> dict[str, Any]:
-    return {"x": np.random.default_rng(seed).normal(size=(rows, 3)).astype("f4"), "k": np.arange(rows) % 5}
+    return {
+        "x": np.random.default_rng(seed).normal(size=(rows, 3)).astype("f4"),
+        "k": np.arange(rows) % 5,
+    }
 
 
 @pytest.fixture
 def made(store: Make) -> Make:
     def make(first: str, candidate: str, **settings: Any) -> ModelStore:
-        return store(first, candidate_path=candidate, model_col="m", **{"candidate_share": 0.5, **settings})
+        return store(
+            first, candidate_path=candidate, model_col="m", **{"candidate_share": 0.5, **settings}
+        )
 
     return make
 
@@ -167,13 +176,21 @@ def test_a_share_of_the_rows_is_predicted_by_both(made: Make) -> None:
     served, rows = made(models.scaled(2.0), models.scaled(3.0)), columns(1000)
     results, bad, _ = served.predict(rows, 1000)
     sums = rows["x"].sum(axis=1)
-    assert not bad and np.allclose(results["p"], sums * 2) and results["m"] == [os.path.basename(models.scaled(2.0))] * 1000
+    assert (
+        not bad
+        and np.allclose(results["p"], sums * 2)
+        and results["m"] == [os.path.basename(models.scaled(2.0))] * 1000
+    )
     chosen = [row for row, cell in enumerate(results["shadow_p"]) if cell is not None]
     assert 400 < len(chosen) < 600
     assert np.allclose([results["shadow_p"][row] for row in chosen], sums[chosen] * 3, 1e-4)
     again, _, _ = served.predict({name: cells[::-1] for name, cells in rows.items()}, 1000)
-    assert [999 - row for row, cell in enumerate(again["shadow_p"]) if cell is not None] == chosen[::-1]
-    results, _, _ = made(models.scaled(2.0), models.scaled(3.0), candidate_share=0).predict(rows, 1000)
+    assert [999 - row for row, cell in enumerate(again["shadow_p"]) if cell is not None] == chosen[
+        ::-1
+    ]
+    results, _, _ = made(models.scaled(2.0), models.scaled(3.0), candidate_share=0).predict(
+        rows, 1000
+    )
     assert results["shadow_p"] == [None] * 1000
 
 
@@ -193,7 +210,9 @@ def test_row_that_the_candidate_refuses_is_null_in_its_columns_alone(made: Make)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Models that multiply by 2, 3 and 5: in a folder, in a folder of a version, and in an archive."""
+    """Models that multiply by 2, 3 and 5: in a folder, in a folder of a version, and in an
+    archive.
+    """
     place = tmp_path_factory.mktemp("models")
     shutil.copytree(models.scaled(2.0), place / "de")
     shutil.copytree(models.scaled(3.0), place / "7" / "1717171717")
@@ -225,7 +244,10 @@ def test_each_row_gets_its_model_in_the_order_of_rows(keyed: Make) -> None:
     assert not bad and results["p"].tolist() == [3, 6]
 
 
-@pytest.mark.fault("data", "A key that is missing, or no plain name, is an error of its row, and never leads out of the folder")
+@pytest.mark.fault(
+    "data",
+    "A key that is missing, or no plain name, is an error of its row, and never leads out of the folder",
+)
 @pytest.mark.tf
 def test_keys_without_a_model(keyed: Make, folder: pathlib.Path) -> None:
     odd = [
@@ -249,27 +271,39 @@ def test_keys_without_a_model(keyed: Make, folder: pathlib.Path) -> None:
     results, bad, _ = keyed().predict(keyed_columns(keys), len(keys))
     assert [row for row, _ in bad] == list(range(1, len(keys) - 1))
     messages = dict(bad)
-    assert messages[1] == "column 'key': expected the name of a model, of letters, digits and ._-=+@ after the first, got null"
+    assert (
+        messages[1]
+        == "column 'key': expected the name of a model, of letters, digits and ._-=+@ after the first, got null"
+    )
     assert messages[2] == f"column 'key': there is no model 'nowhere' in {folder}"
     for row, key in enumerate(odd, 3):
         assert messages[row].endswith(f"after the first, got {key[:50]!r}")
     assert results["p"] == [2.0, *[None] * (len(keys) - 2), 2.0 * len(keys)]
 
 
-@pytest.mark.fault("data", "A model of a key that is broken, or takes other inputs, is an error of its rows alone")
+@pytest.mark.fault(
+    "data", "A model of a key that is broken, or takes other inputs, is an error of its rows alone"
+)
 @pytest.mark.tf
 def test_models_that_cannot_be_used(keyed: Make) -> None:
     served = keyed()
     for _ in range(2):
         results, bad, _ = served.predict(keyed_columns(["empty", "de", "other"]), 3)
         assert results["p"] == [None, 4.0, None]
-        assert "expected a SavedModel" in bad[0][1] and "the model 'other': the model has no output 'p'" in bad[1][1]
+        assert (
+            "expected a SavedModel" in bad[0][1]
+            and "the model 'other': the model has no output 'p'" in bad[1][1]
+        )
     assert [path.rpartition("/")[2] for path in served.loaded] == ["empty", "de", "other"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.tf
-def test_missing_models_cost_a_look_each_and_are_remembered_up_to_a_bound(keyed: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each one collected garbage, which takes 85 ms beside TensorFlow, while all other models waited."""
+def test_missing_models_cost_a_look_each_and_are_remembered_up_to_a_bound(
+    keyed: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each one collected garbage, which takes 85 ms beside TensorFlow, while all other models
+    waited.
+    """
     collected: list[int] = []
     monkeypatch.setattr(model_store.gc, "collect", lambda: collected.append(1))
     monkeypatch.setattr(model_store, "_MOST_ERRORS", 10)
@@ -296,25 +330,48 @@ def test_model_that_was_missing_is_found_later(
 
 @pytest.mark.tf
 def test_a_default_model_for_missing_ones_alone(keyed: Make) -> None:
-    results, bad, _ = keyed(default_model="de").predict(keyed_columns(["nowhere", "../de", "7", "empty"]), 4)
-    assert results["p"] == [2.0, None, 9.0, None] and results["m"] == ["de", None, "7/1717171717", None]
+    results, bad, _ = keyed(default_model="de").predict(
+        keyed_columns(["nowhere", "../de", "7", "empty"]), 4
+    )
+    assert results["p"] == [2.0, None, 9.0, None] and results["m"] == [
+        "de",
+        None,
+        "7/1717171717",
+        None,
+    ]
     assert [row for row, _ in bad] == [1, 3]
     with pytest.raises(ValueError, match="there is no model 'nowhere'"):
         keyed(default_model="nowhere")
 
 
 @pytest.mark.tf
-def test_models_that_were_not_used_for_longest_leave(keyed: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_were_not_used_for_longest_leave(
+    keyed: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(model_store, "_resident_bytes", lambda: 0)
-    size = sum(path.stat().st_size for path in pathlib.Path(models.scaled(2.0)).rglob("*") if path.is_file())
+    size = sum(
+        path.stat().st_size
+        for path in pathlib.Path(models.scaled(2.0)).rglob("*")
+        if path.is_file()
+    )
     served = keyed(model_cache_bytes=int((size + model_store._OWN_BYTES) * 2.5))
 
     def loaded() -> list[str]:
         return list(served._versions)
 
-    for key, names in [("de", ["de"]), ("7", ["de", "7"]), ("de", ["7", "de"]), ("fr", ["de", "fr"]), ("7", ["fr", "7"])]:
+    for key, names in [
+        ("de", ["de"]),
+        ("7", ["de", "7"]),
+        ("de", ["7", "de"]),
+        ("fr", ["de", "fr"]),
+        ("7", ["fr", "7"]),
+    ]:
         results, bad, _ = served.predict(keyed_columns([key]), 1)
-        assert not bad and results["p"].tolist() == [{"de": 2, "7": 3, "fr": 5}[key]] and loaded() == names
+        assert (
+            not bad
+            and results["p"].tolist() == [{"de": 2, "7": 3, "fr": 5}[key]]
+            and loaded() == names
+        )
     folder = served._versions["fr"].folder.path
     served.predict(keyed_columns(["de"]), 1)
     assert loaded() == ["7", "de"] and not pathlib.Path(folder).exists()
@@ -340,7 +397,9 @@ def test_a_model_stays_while_rows_are_in_it(keyed: Make) -> None:
 
 
 @pytest.mark.tf
-def test_loaded_models_predict_while_another_is_loaded(keyed: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loaded_models_predict_while_another_is_loaded(
+    keyed: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made, started, go_on = keyed(), threading.Event(), threading.Event()
     made.predict(keyed_columns([b"de"]), 1)
     load = made._loaded
@@ -352,7 +411,10 @@ def test_loaded_models_predict_while_another_is_loaded(keyed: Make, monkeypatch:
 
     monkeypatch.setattr(made, "_loaded", slowly)
     found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(made.predict(keyed_columns([b"fr"]), 1))) for _ in range(2)]
+    threads = [
+        threading.Thread(target=lambda: found.append(made.predict(keyed_columns([b"fr"]), 1)))
+        for _ in range(2)
+    ]
     for thread in threads:
         thread.start()
     assert started.wait(60)
@@ -367,7 +429,9 @@ def test_loaded_models_predict_while_another_is_loaded(keyed: Make, monkeypatch:
 
 
 @pytest.mark.tf
-def test_an_archive_of_the_folder(keyed: Make, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_an_archive_of_the_folder(
+    keyed: Make, folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     served = keyed(shutil.make_archive(str(tmp_path / "all"), "zip", folder))
     results, bad, _ = served.predict(keyed_columns(["fr", "7"]), 2)
     assert not bad and results["p"].tolist() == [5, 6] and results["m"] == ["fr", "7/1717171717"]
@@ -387,4 +451,7 @@ def test_an_address(keyed: Make, folder: pathlib.Path) -> None:
         results, bad, _ = keyed("memory://keyed").predict(keyed_columns(["fr", "de", "7"]), 3)
     finally:
         memory.rm("/keyed", recursive=True)
-    assert results["p"] == [5.0, 4.0, None] and "there is no model '7' in memory://keyed: " in bad[0][1]
+    assert (
+        results["p"] == [5.0, 4.0, None]
+        and "there is no model '7' in memory://keyed: " in bad[0][1]
+    )

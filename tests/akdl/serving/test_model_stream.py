@@ -1,4 +1,6 @@
-"""A folder of consecutive models: what counts as one, which is the newest, and what becomes of those that are none."""
+"""A folder of consecutive models: what counts as one, which is the newest, and what becomes of
+those that are none.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Watch:
         self.taken: list[str] = []
         self.tried: list[str] = []
         self.said: list[tuple[int, str]] = []
-        self.watch = ModelFolderWatch(str(folder), start_ms, self.offer, lambda level, text: self.said.append((level, text)))
+        self.watch = ModelFolderWatch(
+            str(folder), start_ms, self.offer, lambda level, text: self.said.append((level, text))
+        )
 
     def offer(self, path: str, name: str) -> None:
         self.tried.append(name)
@@ -73,12 +77,18 @@ def test_what_is_published_is_whole_and_the_newest(tmp_path: pathlib.Path) -> No
     assert len(os.listdir(target)) == 6
 
 
-def test_models_of_a_stream_say_what_they_have_learnt_and_leave_in_the_end(tmp_path: pathlib.Path) -> None:
+def test_models_of_a_stream_say_what_they_have_learnt_and_leave_in_the_end(
+    tmp_path: pathlib.Path,
+) -> None:
     source, target = export(tmp_path / "export"), tmp_path / "models"
     others = [publish(str(source), str(target)) for _ in range(2)]
     paths = [publish(str(source), str(target), f"rows={number}") for number in range(KEPT + 3)]
     assert sorted(os.listdir(target)) == sorted(map(os.path.basename, others + paths[3:]))
-    assert [learnt_by(path) for path in (others[0], *paths[-2:])] == ["", f"rows={KEPT + 1}", f"rows={KEPT + 2}"]
+    assert [learnt_by(path) for path in (others[0], *paths[-2:])] == [
+        "",
+        f"rows={KEPT + 1}",
+        f"rows={KEPT + 2}",
+    ]
 
 
 def test_publish_removes_what_a_killed_process_left(tmp_path: pathlib.Path) -> None:
@@ -94,14 +104,20 @@ def test_several_publish_at_once(tmp_path: pathlib.Path) -> None:
     source = export(tmp_path / "export")
     paths: list[str] = []
     threads = [
-        threading.Thread(target=lambda: paths.extend(publish(str(source), str(tmp_path / "m")) for _ in range(10)))
+        threading.Thread(
+            target=lambda: paths.extend(
+                publish(str(source), str(tmp_path / "m")) for _ in range(10)
+            )
+        )
         for _ in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert len(set(paths)) == 40 and sorted(os.listdir(tmp_path / "m")) == sorted(map(os.path.basename, paths))
+    assert len(set(paths)) == 40 and sorted(os.listdir(tmp_path / "m")) == sorted(
+        map(os.path.basename, paths)
+    )
 
 
 def test_names_that_are_times(tmp_path: pathlib.Path) -> None:
@@ -139,8 +155,12 @@ def test_models_from_before_the_start_do_not_count(tmp_path: pathlib.Path) -> No
     assert watch.look() == ["1700000001"]
 
 
-@pytest.mark.fault("data", "A broken newer model leaves the old one in use, and is tried again when it changes")
-def test_a_broken_one_is_tried_again_when_it_changes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.fault(
+    "data", "A broken newer model leaves the old one in use, and is tried again when it changes"
+)
+def test_a_broken_one_is_tried_again_when_it_changes(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch = Watch(tmp_path)
     export(tmp_path / "1700000001")
     broken = export(tmp_path / "1700000002", "half") / "saved_model.pb"
@@ -155,20 +175,28 @@ def test_a_broken_one_is_tried_again_when_it_changes(tmp_path: pathlib.Path, mon
     assert watch.look() == []
     later(monkeypatch, 61)
     said = len(watch.said)
-    assert watch.look() == [] and watch.tried[-1] == "1700000003", "after a while also unchanged ones"
+    assert watch.look() == [] and watch.tried[-1] == "1700000003", (
+        "after a while also unchanged ones"
+    )
     assert len(watch.said) == said, "without saying the same again"
 
 
-def test_one_that_does_not_fit_is_refused_for_good(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_does_not_fit_is_refused_for_good(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch = Watch(tmp_path)
     export(tmp_path / "1700000001", "misfit")
     assert watch.look() == []
     later(monkeypatch, 3600)
     assert watch.look() == [] and watch.tried == ["1700000001"]
-    assert watch.said == [(logging.ERROR, f"the model {tmp_path / '1700000001'} is refused: no input x")]
+    assert watch.said == [
+        (logging.ERROR, f"the model {tmp_path / '1700000001'} is refused: no input x")
+    ]
 
 
-def test_what_is_being_written_waits(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_being_written_waits(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch = Watch(tmp_path)
     model = export(tmp_path / "1700000001")
     real, left = time.sleep, [2]

@@ -13,20 +13,31 @@ from akdl.serving.loaded_model import CellError
 from akdl.serving.number_cells import NumberCells
 from tests.akdl.serving import models
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 @pytest.mark.parametrize("dtype", [*models.NUMBERS, "bfloat16"])
 def test_types_numbers_there_and_back(dtype: str) -> None:
     values = [[0, 1], [2, 100]]
     model = models.served(models.identity(dtype, (None, 2)))
-    for cells in (values, np.array(values), np.array(values, "f4"), ["0 1", "2.0,100"], ["$2$0,1", " 2 , 100 "]):
+    for cells in (
+        values,
+        np.array(values),
+        np.array(values, "f4"),
+        ["0 1", "2.0,100"],
+        ["$2$0,1", " 2 , 100 "],
+    ):
         result = model.predict({"a": cells})["b"]
         assert result.tolist() == values
         assert str(result.dtype) == (dtype if dtype != "bfloat16" else "float32")
     if dtype != "bfloat16":
         raw = [np.array(row, np.dtype(dtype).newbyteorder("<")).tobytes() for row in values]
-        served = models.served(models.identity(dtype, (None, 2)), outputs=[models.OutputColumn("b", "BYTES")])
+        served = models.served(
+            models.identity(dtype, (None, 2)), outputs=[models.OutputColumn("b", "BYTES")]
+        )
         assert served.predict({"a": raw})["b"] == raw
 
 
@@ -38,7 +49,9 @@ def test_types_text_that_is_no_integer(text: str) -> None:
 
 def test_types_decimals() -> None:
     cells = [decimal.Decimal("1.5"), decimal.Decimal(2)]
-    assert models.served(models.identity("float32", (None,))).predict({"a": cells})["b"].tolist() == [1.5, 2]
+    assert models.served(models.identity("float32", (None,))).predict({"a": cells})[
+        "b"
+    ].tolist() == [1.5, 2]
     result, bad = models.served(models.identity("int32", (None,))).predict_collecting({"a": cells})
     assert (result["b"], bad[0][0]) == ([None, 2], 0)
 
@@ -46,21 +59,33 @@ def test_types_decimals() -> None:
 @pytest.mark.parametrize("text", ["NaN", "Infinity"])
 def test_types_decimals_that_are_no_integers_leave_other_rows_alone(text: str) -> None:
     cells = [[decimal.Decimal(text)], [decimal.Decimal(2)]]
-    result, bad = models.served(models.identity("int32", (None, 1))).predict_collecting({"a": cells})
+    result, bad = models.served(models.identity("int32", (None, 1))).predict_collecting(
+        {"a": cells}
+    )
     assert result["b"][0] is None and result["b"][1].tolist() == [2]
     (row, message) = bad[0]
     assert row == 0 and message.endswith(f"expected int32, got [Decimal('{text}')]")
 
 
 def test_types_large_integers_stay_exact() -> None:
-    model = models.served(models.identity("int64", (None,)), outputs=[models.OutputColumn("b", "BIGINT")])
-    assert model.predict({"a": [2**53 + 1, -(2**63), 2**63 - 1]})["b"].tolist() == [2**53 + 1, -(2**63), 2**63 - 1]
+    model = models.served(
+        models.identity("int64", (None,)), outputs=[models.OutputColumn("b", "BIGINT")]
+    )
+    assert model.predict({"a": [2**53 + 1, -(2**63), 2**63 - 1]})["b"].tolist() == [
+        2**53 + 1,
+        -(2**63),
+        2**63 - 1,
+    ]
     assert model.predict({"a": [str(2**53 + 1)]})["b"].tolist() == [2**53 + 1]
 
 
-@pytest.mark.parametrize("cells", [[["x" * 1_000_000], *[["y"]] * 255], [["x" * 1_000_000, *["y"] * 255]]])
+@pytest.mark.parametrize(
+    "cells", [[["x" * 1_000_000], *[["y"]] * 255], [["x" * 1_000_000, *["y"] * 255]]]
+)
 def test_memory_of_texts_in_lists_is_proportional_to_them(cells: list[Any]) -> None:
-    """For example in a request to akdl serve, in which numpy would give each text the room of the longest."""
+    """For example in a request to akdl serve, in which numpy would give each text the room of the
+    longest.
+    """
     tracemalloc.start()
     try:
         if len(cells) > 1:
@@ -73,7 +98,8 @@ def test_memory_of_texts_in_lists_is_proportional_to_them(cells: list[Any]) -> N
 
 
 @pytest.mark.parametrize(
-    ("dtype", "cell"), [("int32", 1.5), ("uint8", 300), ("int8", -129), ("int64", 2**63), ("bool", 2), ("string", 1)]
+    ("dtype", "cell"),
+    [("int32", 1.5), ("uint8", 300), ("int8", -129), ("int64", 2**63), ("bool", 2), ("string", 1)],
 )
 def test_bad_rows_numbers_that_do_not_fit(dtype: str, cell: Any) -> None:
     result, bad = models.served(models.identity(dtype, (None,))).predict_collecting(

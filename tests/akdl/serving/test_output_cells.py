@@ -7,29 +7,50 @@ import pytest
 
 from tests.akdl.serving import models
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 @pytest.mark.parametrize("dtype", models.NUMBERS)
 def test_declared_types(dtype: str) -> None:
     kind = np.dtype(dtype).kind
-    types = ["FLOAT", "DOUBLE", "STRING", *([] if kind == "f" else ["TINYINT", "SMALLINT", "INT", "BIGINT", "LONG"])]
+    types = [
+        "FLOAT",
+        "DOUBLE",
+        "STRING",
+        *([] if kind == "f" else ["TINYINT", "SMALLINT", "INT", "BIGINT", "LONG"]),
+    ]
     model = models.served(
-        models.identity(dtype, (None,)), outputs=[models.OutputColumn(f"as {name}", name, "b") for name in types]
+        models.identity(dtype, (None,)),
+        outputs=[models.OutputColumn(f"as {name}", name, "b") for name in types],
     )
     result = model.predict({"a": [1, 100]})
     for name in types:
         assert (
-            list(result[f"as {name}"]) == (["1.0", "100.0"] if kind == "f" else ["1", "100"]) if name == "STRING" else [1, 100]
+            list(result[f"as {name}"]) == (["1.0", "100.0"] if kind == "f" else ["1", "100"])
+            if name == "STRING"
+            else [1, 100]
         )
 
 
 def test_types_booleans() -> None:
     model = models.served(
         models.identity("bool", (None, 2)),
-        outputs=[models.OutputColumn("b", "ARRAY<BOOLEAN>"), models.OutputColumn("t", "STRING", "b")],
+        outputs=[
+            models.OutputColumn("b", "ARRAY<BOOLEAN>"),
+            models.OutputColumn("t", "STRING", "b"),
+        ],
     )
-    for cells in ([[True, False]], [[1, 0]], ["true FALSE"], ["1,0"], [b"\x01\x00"], np.array([[True, False]])):
+    for cells in (
+        [[True, False]],
+        [[1, 0]],
+        ["true FALSE"],
+        ["1,0"],
+        [b"\x01\x00"],
+        np.array([[True, False]]),
+    ):
         result = model.predict({"a": cells})
         assert result["b"].tolist() == [[True, False]]
         assert result["t"] == ["true false"]
@@ -38,33 +59,48 @@ def test_types_booleans() -> None:
 def test_types_lists_of_strings() -> None:
     model = models.served(
         models.identity("string", (None, 2)),
-        outputs=[models.OutputColumn("b", "ARRAY<STRING>"), models.OutputColumn("c", "STRING", "b")],
+        outputs=[
+            models.OutputColumn("b", "ARRAY<STRING>"),
+            models.OutputColumn("c", "STRING", "b"),
+        ],
     )
-    assert model.predict({"a": [["a", "b"], ["c", "d"]]}) == {"b": [["a", "b"], ["c", "d"]], "c": ["a b", "c d"]}
+    assert model.predict({"a": [["a", "b"], ["c", "d"]]}) == {
+        "b": [["a", "b"], ["c", "d"]],
+        "c": ["a b", "c d"],
+    }
 
 
 def test_types_text_elements_as_numbers() -> None:
     model = models.served(
-        models.identity("string", (None,)), outputs=[models.OutputColumn("b", "INT"), models.OutputColumn("c", "DOUBLE", "b")]
+        models.identity("string", (None,)),
+        outputs=[models.OutputColumn("b", "INT"), models.OutputColumn("c", "DOUBLE", "b")],
     )
     result, bad = model.predict_collecting({"a": ["7", "x"]})
     assert result == {"b": [7, None], "c": [7.0, None]}
-    assert bad == [(1, "output 'b' to column 'b' (INT): expected a number of type int32, got the string b'x'")]
+    assert bad == [
+        (1, "output 'b' to column 'b' (INT): expected a number of type int32, got the string b'x'")
+    ]
 
 
 def test_types_bytes_that_are_no_text() -> None:
-    model = models.served(models.identity("string", (None,)), outputs=[models.OutputColumn("b", "STRING")])
+    model = models.served(
+        models.identity("string", (None,)), outputs=[models.OutputColumn("b", "STRING")]
+    )
     result, bad = model.predict_collecting({"a": [b"\xff", b"x"]})
     assert (result["b"], bad[0][0]) == ([None, "x"], 0)
     assert "declare BYTES" in bad[0][1]
 
 
 def test_types_shortest_text_of_floats() -> None:
-    model = models.served(models.identity("float32", (None, 2)), outputs=[models.OutputColumn("b", "STRING")])
+    model = models.served(
+        models.identity("float32", (None, 2)), outputs=[models.OutputColumn("b", "STRING")]
+    )
     assert model.predict({"a": [[0.1, 1e20]]})["b"] == ["0.1 1e+20"]
 
 
 def test_types_out_of_the_columns_range() -> None:
-    model = models.served(models.identity("int64", (None,)), outputs=[models.OutputColumn("b", "TINYINT")])
+    model = models.served(
+        models.identity("int64", (None,)), outputs=[models.OutputColumn("b", "TINYINT")]
+    )
     result, bad = model.predict_collecting({"a": [1, 200, -128]})
     assert (result["b"], [row for row, _ in bad]) == ([1, None, -128], [1])

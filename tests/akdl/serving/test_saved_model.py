@@ -1,4 +1,6 @@
-"""SavedModels: their names, their numbers, which are those of TensorFlow itself, and a trial load in a clean process."""
+"""SavedModels: their names, their numbers, which are those of TensorFlow itself, and a trial load
+in a clean process.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +36,34 @@ ROOT = Path(__file__).parents[3]
     ("arguments", "message"),
     [
         ({"graph_def_tag": "gpu"}, r"no graph with the tag 'gpu' .* it has: 'serve'"),
-        ({"signature_def_key": "predict"}, r"it has: 'look_up' \(inputs: 'k' int64 \[-1\]; .*'serving_default'"),
-        ({"inputs": ["x"]}, r"one column for each input .* columns for 'x'; .* 'x' float32 \[-1, 3\]"),
+        (
+            {"signature_def_key": "predict"},
+            r"it has: 'look_up' \(inputs: 'k' int64 \[-1\]; .*'serving_default'",
+        ),
+        (
+            {"inputs": ["x"]},
+            r"one column for each input .* columns for 'x'; .* 'x' float32 \[-1, 3\]",
+        ),
         ({"inputs": ["x", "k", "z"]}, r"no input 'z'"),
-        ({"outputs": ["y"]}, r"no output 'y'; .*outputs: 'logits' float32 \[-1, 2\], 'p' float32 \[-1\]"),
-        ({"outputs": [models.OutputColumn("logits", "DOUBLE")]}, "holds one value, but .* has 2 in each row"),
+        (
+            {"outputs": ["y"]},
+            r"no output 'y'; .*outputs: 'logits' float32 \[-1, 2\], 'p' float32 \[-1\]",
+        ),
+        (
+            {"outputs": [models.OutputColumn("logits", "DOUBLE")]},
+            "holds one value, but .* has 2 in each row",
+        ),
         ({"outputs": [models.OutputColumn("p", "BIGINT")]}, "cannot hold the output 'p' float32"),
-        ({"outputs": [models.OutputColumn("p", "TIMESTAMP(3)")]}, "supported types are BIGINT, BOOLEAN"),
+        (
+            {"outputs": [models.OutputColumn("p", "TIMESTAMP(3)")]},
+            "supported types are BIGINT, BOOLEAN",
+        ),
     ],
 )
 @pytest.mark.tf
-def test_what_the_model_has_not_is_named_beside_what_it_has(arguments: dict[str, Any], message: str) -> None:
+def test_what_the_model_has_not_is_named_beside_what_it_has(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(SignatureError, match=message):
         models.served(models.module(), **arguments)
 
@@ -78,10 +97,14 @@ def test_every_kind_of_model_same_numbers(make: Any) -> None:
 @pytest.mark.parametrize("make", models.ALL)
 @pytest.mark.estimator
 @pytest.mark.tf
-def test_every_kind_of_model_same_numbers_in_a_session(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_model_same_numbers_in_a_session(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("akdl.serving.saved_model.runs_eagerly", lambda: False)
     columns, folder = models.rows(50), make()
-    with contextlib.closing(models.served(folder, signature_def_key=key_of(make), outputs=["logits"])) as model:
+    with contextlib.closing(
+        models.served(folder, signature_def_key=key_of(make), outputs=["logits"])
+    ) as model:
         assert type(model._model.model).__name__ == "Session"
         ours = model.predict(columns)["logits"]
     np.testing.assert_allclose(ours, expected(folder, columns, key_of(make))["logits"], rtol=1e-6)
@@ -89,18 +112,24 @@ def test_every_kind_of_model_same_numbers_in_a_session(make: Any, monkeypatch: p
 
 @pytest.mark.estimator
 @pytest.mark.tf
-def test_inputs_and_outputs_keep_their_names_in_a_direct_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_and_outputs_keep_their_names_in_a_direct_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import tensorflow as tf
 
     def predict(last: Any, first: Any, text: Any) -> dict[str, Any]:
         return {"z": last - first, "B": tf.strings.length(text), "a": first, "again": first}
 
     kinds = {"z": tf.float32, "B": tf.float32, "a": tf.string}
-    signature = tf.function(predict, input_signature=[tf.TensorSpec([None], kind, name) for name, kind in kinds.items()])
+    signature = tf.function(
+        predict, input_signature=[tf.TensorSpec([None], kind, name) for name, kind in kinds.items()]
+    )
     tf.saved_model.save(tf.Module(), str(tmp_path), {"serving_default": signature})
     columns = {"a": [b"x", b"yyy"], "z": np.array([1, 2], "f4"), "B": np.array([10, 20], "f4")}
     for qualname in ("_direct_call.<locals>.call", "_load_function.<locals>.call"):
-        with contextlib.closing(models.served(str(tmp_path), inputs=list(columns), outputs=["z", "a", "B", "again"])) as model:
+        with contextlib.closing(
+            models.served(str(tmp_path), inputs=list(columns), outputs=["z", "a", "B", "again"])
+        ) as model:
             assert model._model._call.__qualname__ == qualname
             found = model.predict(columns)
         assert {key: values.tolist() for key, values in found.items()} == {
@@ -111,14 +140,18 @@ def test_inputs_and_outputs_keep_their_names_in_a_direct_call(tmp_path: Path, mo
 
 @pytest.mark.estimator
 @pytest.mark.tf
-def test_an_output_that_is_the_shape_of_another_tensor_beside_inputs_of_one_number(tmp_path: Path) -> None:
+def test_an_output_that_is_the_shape_of_another_tensor_beside_inputs_of_one_number(
+    tmp_path: Path,
+) -> None:
     import tensorflow as tf
 
     def predict(x: Any, by: Any, text: Any) -> dict[str, Any]:
         return {"y": x * by, "size": tf.shape(x), "text": text}
 
     kinds = {"x": ([None, 2], tf.float32), "by": ([], tf.float32), "text": ([], tf.string)}
-    signature = tf.function(predict, input_signature=[tf.TensorSpec(*kind, name) for name, kind in kinds.items()])
+    signature = tf.function(
+        predict, input_signature=[tf.TensorSpec(*kind, name) for name, kind in kinds.items()]
+    )
     tf.saved_model.save(tf.Module(), str(tmp_path), {"serving_default": signature})
     with contextlib.closing(models.served(str(tmp_path), cells_hold_batches=True)) as model:
         found = model.predict({"x": [[[1, 2], [3, 4]]], "by": [10], "text": ["a"]})
@@ -139,7 +172,10 @@ def test_folders_that_tensorflow_takes_for_a_pattern(
     monkeypatch.setattr("akdl.serving.saved_model.runs_eagerly", lambda: eagerly)
     columns, folder = models.rows(5), models.keras_functional()
     shutil.copytree(folder, tmp_path / name)
-    with contextlib.closing(models.served(str(tmp_path / name))) as model, contextlib.closing(models.served(folder)) as same:
+    with (
+        contextlib.closing(models.served(str(tmp_path / name))) as model,
+        contextlib.closing(models.served(folder)) as same,
+    ):
         ours, theirs = model.predict(columns), same.predict(columns)
         for key, values in theirs.items():
             np.testing.assert_array_equal(ours[key], values)
@@ -184,19 +220,25 @@ class Written:
 
 @pytest.mark.tf
 @pytest.mark.process
-def test_a_checked_model_is_sent_with_the_sums_of_its_files(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checked_model_is_sent_with_the_sums_of_its_files(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TF_CONFIG", "broken")
     shutil.copytree(models.module(), tmp_path / "export" / "1700000000")
     written = Written()
     write_checked_model(str(tmp_path / "export"), written)
     packed = b"".join(base64.b64decode(text) for _, text in sorted(written.rows)[1:])
-    assert "saved_model.pb" in json.loads(zipfile.ZipFile(io.BytesIO(packed)).read(MANIFEST))["files"]
+    assert (
+        "saved_model.pb" in json.loads(zipfile.ZipFile(io.BytesIO(packed)).read(MANIFEST))["files"]
+    )
     load_every_graph(unpack(written.rows, str(tmp_path / "unpacked")))
 
 
 @pytest.mark.tf
 @pytest.mark.process
-def test_clean_process_imports_nothing_from_the_current_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_process_imports_nothing_from_the_current_folder(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A script may have changed to a folder such as /tmp."""
     for name in ("traceback.py", "json.py", "runpy.py"):
         (tmp_path / name).write_text("raise SystemExit('planted')")
@@ -261,7 +303,9 @@ def test_a_process_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "tensorflow.py").write_text("import gc\nwas_enabled = gc.isenabled()\nstay = [[] for _ in range(10)]\n")
+    (tmp_path / "tensorflow.py").write_text(
+        "import gc\nwas_enabled = gc.isenabled()\nstay = [[] for _ in range(10)]\n"
+    )
     return tmp_path
 
 

@@ -29,24 +29,45 @@ def test_rows_of_a_model_table_come_back_without_other_columns(tmp_path: Path) -
     path = written(tmp_path / "model.ak", "model_id BIGINT, model_info STRING", rows)
     assert is_ak_file(path) and list(model_rows(path)) == rows
     more = ", ".join(f"c{number} DOUBLE" for number in range(8))
-    path = written(tmp_path / "more", f"model_id BIGINT, model_info STRING, {more}", [(*row, *[None] * 7, 0.5) for row in rows])
+    path = written(
+        tmp_path / "more",
+        f"model_id BIGINT, model_info STRING, {more}",
+        [(*row, *[None] * 7, 0.5) for row in rows],
+    )
     assert list(model_rows(path)) == rows
 
 
 @pytest.mark.parametrize(
     ("columns", "row", "message"),
     [
-        ("a BIGINT, b STRING", (1, "x"), "expected a model table with the columns model_id, model_info, got a, b; a pipeline"),
-        ("model_id BIGINT, model_info STRING", (1, None), "data: a row has no model_id or no model_info"),
-        ("model_id BIGINT, model_info STRING", (None, "x"), "data: a row has no model_id or no model_info"),
+        (
+            "a BIGINT, b STRING",
+            (1, "x"),
+            "expected a model table with the columns model_id, model_info, got a, b; a pipeline",
+        ),
+        (
+            "model_id BIGINT, model_info STRING",
+            (1, None),
+            "data: a row has no model_id or no model_info",
+        ),
+        (
+            "model_id BIGINT, model_info STRING",
+            (None, "x"),
+            "data: a row has no model_id or no model_info",
+        ),
     ],
 )
-def test_other_tables_are_refused(tmp_path: Path, columns: str, row: tuple[Any, ...], message: str) -> None:
+def test_other_tables_are_refused(
+    tmp_path: Path, columns: str, row: tuple[Any, ...], message: str
+) -> None:
     with pytest.raises(ArchiveError, match=message):
         list(model_rows(written(tmp_path / "t.ak", columns, [row])))
 
 
-@pytest.mark.parametrize("data", [b"XYZ", b"ALK", b"ALK\0\0\x05\0\0", b"ALK\0\0\x02\0\0", b"ALK\0\0\x0a" + bytes(9) + b"\xff"])
+@pytest.mark.parametrize(
+    "data",
+    [b"XYZ", b"ALK", b"ALK\0\0\x05\0\0", b"ALK\0\0\x02\0\0", b"ALK\0\0\x0a" + bytes(9) + b"\xff"],
+)
 def test_damaged_records_are_named(tmp_path: Path, data: bytes) -> None:
     with zipfile.ZipFile(tmp_path / "t.ak", "w") as file:
         file.writestr(META, '{"schemaStr": "model_id BIGINT,model_info VARCHAR"}')

@@ -60,20 +60,41 @@ BOTH = pytest.mark.parametrize("pack", [tar_of, zip_of])
 
 
 @pytest.mark.parametrize(
-    "pack", [tar_of, lambda *e: tar_of(*e, compression="xz"), lambda *e: tar_of(*e, compression=""), zip_of]
+    "pack",
+    [
+        tar_of,
+        lambda *e: tar_of(*e, compression="xz"),
+        lambda *e: tar_of(*e, compression=""),
+        zip_of,
+    ],
 )
-def test_files_folders_and_their_modes(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
-    archive = pack(file("bin/run", b"#!", 0o4755), ("empty/", b"", stat.S_IFDIR | 0o755, ""), file("a/b/c", b"deep"))
-    assert unpack_archive(archive, str(tmp_path), copy=lambda s, t: t.write(s.read())) == {"bin/run": 2, "a/b/c": 4}
+def test_files_folders_and_their_modes(
+    tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]
+) -> None:
+    archive = pack(
+        file("bin/run", b"#!", 0o4755),
+        ("empty/", b"", stat.S_IFDIR | 0o755, ""),
+        file("a/b/c", b"deep"),
+    )
+    assert unpack_archive(archive, str(tmp_path), copy=lambda s, t: t.write(s.read())) == {
+        "bin/run": 2,
+        "a/b/c": 4,
+    }
     assert (tmp_path / "a/b/c").read_bytes() == b"deep" and (tmp_path / "empty").is_dir()
-    assert stat.S_IMODE((tmp_path / "bin/run").stat().st_mode) & 0o7111 == 0o111, "executable, but no set-user-id"
+    assert stat.S_IMODE((tmp_path / "bin/run").stat().st_mode) & 0o7111 == 0o111, (
+        "executable, but no set-user-id"
+    )
     assert not os.access(tmp_path / "a/b/c", os.X_OK)
 
 
 @BOTH
 def test_links_inside(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
     unpack_archive(
-        pack(link("bin/python", "python3"), link("lib64", "lib"), file("bin/python3"), file("lib/x")), str(tmp_path), links=True
+        pack(
+            link("bin/python", "python3"), link("lib64", "lib"), file("bin/python3"), file("lib/x")
+        ),
+        str(tmp_path),
+        links=True,
     )
     assert (tmp_path / "bin/python").read_bytes() == b"x" and (tmp_path / "lib64/x").exists()
 
@@ -101,7 +122,10 @@ def test_hard_links(tmp_path: pathlib.Path) -> None:
 )  # fmt: skip
 @pytest.mark.fault("security", "An archive entry that would leave the folder is refused")
 def test_what_would_leave_the_folder(
-    tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], entries: list[tuple[str, bytes, int, str]], message: str
+    tmp_path: pathlib.Path,
+    pack: Callable[..., io.BytesIO],
+    entries: list[tuple[str, bytes, int, str]],
+    message: str,
 ) -> None:
     folder = tmp_path / "parent" / "folder"
     folder.mkdir(parents=True)
@@ -111,13 +135,18 @@ def test_what_would_leave_the_folder(
 
 
 @BOTH
-def test_links_where_none_are_expected(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
+def test_links_where_none_are_expected(
+    tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]
+) -> None:
     with pytest.raises(ArchiveError, match="not a regular file: 'here'"):
         unpack_archive(pack(link("here", ".")), str(tmp_path))
 
 
 def test_a_hard_link_to_something_else(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(ArchiveError, match="'a' is a link to '/etc/passwd', which is not an earlier file of the archive"):
+    with pytest.raises(
+        ArchiveError,
+        match="'a' is a link to '/etc/passwd', which is not an earlier file of the archive",
+    ):
         unpack_archive(tar_of(hard_link("a", "/etc/passwd")), str(tmp_path), links=True)
 
 
@@ -130,7 +159,9 @@ def test_damage(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None
 
 
 def test_names_of_archives() -> None:
-    assert [name for name in ("a.zip", "a.tar.gz", "a.TGZ", "a.gz", "a.tar", "zip") if is_archive(name)] == [
+    assert [
+        name for name in ("a.zip", "a.tar.gz", "a.TGZ", "a.gz", "a.tar", "zip") if is_archive(name)
+    ] == [
         "a.zip",
         "a.tar.gz",
         "a.TGZ",
@@ -142,11 +173,16 @@ def test_names_of_archives() -> None:
     ("limits", "expected"),
     [
         (Limits(members=2), "more than 2 entries; if you trust it, set AKDL_ARCHIVE_MEMBERS"),
-        (Limits(bytes=1 << 20), "unpack to more than 1048576 bytes; if you trust it, set AKDL_ARCHIVE_GB"),
+        (
+            Limits(bytes=1 << 20),
+            "unpack to more than 1048576 bytes; if you trust it, set AKDL_ARCHIVE_GB",
+        ),
         (Limits(ratio=2, free_bytes=10), "set AKDL_ARCHIVE_RATIO"),
     ],
 )
-@pytest.mark.fault("security", "An archive that would fill the disk is an error that names the limit")
+@pytest.mark.fault(
+    "security", "An archive that would fill the disk is an error that names the limit"
+)
 def test_a_bomb_is_refused_before_it_fills_the_disk(
     tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], limits: Any, expected: str
 ) -> None:
@@ -178,15 +214,21 @@ def test_limits_come_from_variables() -> None:
 
 @BOTH
 @pytest.mark.fault("security", "An archive entry with an impossible name is an error")
-def test_a_name_that_no_file_system_takes(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
+def test_a_name_that_no_file_system_takes(
+    tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]
+) -> None:
     with pytest.raises(ArchiveError, match="name is longer than 255 bytes: 'xxxx"):
         unpack_archive(pack(file("x" * 300)), str(tmp_path))
 
 
 @BOTH
-@pytest.mark.parametrize("name", ["/".join(["x" * 200] * 25), "/".join(["x"] * 2040)], ids=["long", "deep"])
+@pytest.mark.parametrize(
+    "name", ["/".join(["x" * 200] * 25), "/".join(["x"] * 2040)], ids=["long", "deep"]
+)
 @pytest.mark.fault("security", "An archive entry with too long a path is an error")
-def test_a_path_that_no_file_system_takes(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], name: str) -> None:
+def test_a_path_that_no_file_system_takes(
+    tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], name: str
+) -> None:
     with pytest.raises(ArchiveError, match="path is longer than 4096 bytes: 'x"):
         unpack_archive(pack(file(name)), str(tmp_path))
     assert list(tmp_path.iterdir()) == []
@@ -194,7 +236,9 @@ def test_a_path_that_no_file_system_takes(tmp_path: pathlib.Path, pack: Callable
 
 @BOTH
 @pytest.mark.fault("security", "A link of megabytes in an archive takes no memory")
-def test_a_link_of_megabytes_takes_no_memory(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
+def test_a_link_of_megabytes_takes_no_memory(
+    tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]
+) -> None:
     tracemalloc.start()
     try:
         archive = pack(link("link", "x" * (64 << 20)))

@@ -10,7 +10,13 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from akdl.storage.checkpoint_folder import CheckpointFolder, ask_to_stop, files_at, refuse_pattern, without_pattern
+from akdl.storage.checkpoint_folder import (
+    CheckpointFolder,
+    ask_to_stop,
+    files_at,
+    refuse_pattern,
+    without_pattern,
+)
 from akdl.storage.files import FileError
 
 REMOTE = "memory://akdl-checkpoints/one"
@@ -29,7 +35,11 @@ def remote(tmp_path: Path, name: str) -> CheckpointFolder:
 
 def files(folder: CheckpointFolder) -> dict[str, str]:
     root = Path(folder.path)
-    return {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(root).as_posix(): path.read_text()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
 
 
 def write(folder: CheckpointFolder, **contents: str) -> None:
@@ -63,11 +73,17 @@ def test_what_one_process_publishes_another_fetches(tmp_path: Path) -> None:
     assert files(later) == {"b": "22", "checkpoint": "b", "best/c": "3"}
 
 
-def test_only_what_changed_is_sent_and_the_pointer_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_changed_is_sent_and_the_pointer_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, sent = remote(tmp_path, "chief"), []
     system = fsspec.filesystem("memory")
     put = type(system).put_file
-    monkeypatch.setattr(type(system), "put_file", lambda self, path, to, **more: sent.append(to) or put(self, path, to, **more))
+    monkeypatch.setattr(
+        type(system),
+        "put_file",
+        lambda self, path, to, **more: sent.append(to) or put(self, path, to, **more),
+    )
     write(folder, a="1", checkpoint="a", z="9")
     folder.publish()
     write(folder, b="2", checkpoint="b2")
@@ -83,7 +99,11 @@ def test_only_what_changed_is_sent_and_the_pointer_comes_last(tmp_path: Path, mo
 @pytest.mark.parametrize("is_remote", [False, True])
 def test_a_stop_is_asked_for_once_and_holds_for_one_job(tmp_path: Path, is_remote: bool) -> None:
     def opened() -> CheckpointFolder:
-        return remote(tmp_path, "cache") if is_remote else CheckpointFolder(str(tmp_path / "local"), "/nowhere")
+        return (
+            remote(tmp_path, "cache")
+            if is_remote
+            else CheckpointFolder(str(tmp_path / "local"), "/nowhere")
+        )
 
     chief, worker = opened(), opened()
     chief.begin(0)
@@ -103,7 +123,10 @@ def test_a_stop_is_asked_for_once_and_holds_for_one_job(tmp_path: Path, is_remot
 
 def test_an_address_that_cannot_be_reached(tmp_path: Path) -> None:
     folder = CheckpointFolder("nosuch://key:secret@bucket/x", str(tmp_path))
-    with pytest.raises(FileError, match=r"^nosuch://bucket/x: it cannot be reached: ValueError: Protocol not known: nosuch"):
+    with pytest.raises(
+        FileError,
+        match=r"^nosuch://bucket/x: it cannot be reached: ValueError: Protocol not known: nosuch",
+    ):
         folder.fetch()
 
 
@@ -116,8 +139,14 @@ def test_files_at_an_address_change_with_a_checkpoint(tmp_path: Path) -> None:
     before = files_at(folder.path), files_at(REMOTE)
     write(folder, one="11")
     folder.publish()
-    assert files_at(folder.path)["one"] != before[0]["one"] and files_at(REMOTE)["one"] != before[1]["one"]
-    assert files_at(folder.path)["a/two"] == before[0]["a/two"] and files_at(REMOTE)["a/two"] == before[1]["a/two"]
+    assert (
+        files_at(folder.path)["one"] != before[0]["one"]
+        and files_at(REMOTE)["one"] != before[1]["one"]
+    )
+    assert (
+        files_at(folder.path)["a/two"] == before[0]["a/two"]
+        and files_at(REMOTE)["a/two"] == before[1]["a/two"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,7 +165,9 @@ def test_patterns_are_refused(address: str, message: str) -> None:
         refuse_pattern(address)
 
 
-@pytest.mark.parametrize("address", ["/a/run1", "file:///a/b", "s3://bucket/run?", "s3://bucket/a\\b"])
+@pytest.mark.parametrize(
+    "address", ["/a/run1", "file:///a/b", "s3://bucket/run?", "s3://bucket/a\\b"]
+)
 def test_other_paths_are_not(address: str) -> None:
     refuse_pattern(address)
 

@@ -19,7 +19,15 @@ import fsspec
 import pytest
 
 from akdl.storage import files
-from akdl.storage.files import FileError, _Redirects, fetch, is_remote, local_path, name_of, opened_with_fsspec
+from akdl.storage.files import (
+    FileError,
+    _Redirects,
+    fetch,
+    is_remote,
+    local_path,
+    name_of,
+    opened_with_fsspec,
+)
 from tests.support.http import served
 
 CONTENT = random.Random(1).randbytes(3_000_000)
@@ -38,7 +46,9 @@ def read(path: str) -> bytes:
         return file.read()
 
 
-def test_a_local_file_stays_where_it_is(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_file_stays_where_it_is(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a b%20c.txt"
     path.write_text("x")
     for address in (str(path), f"file://{path}", path.as_uri()):
@@ -60,7 +70,11 @@ def test_a_local_file_stays_where_it_is(tmp_path: pathlib.Path, monkeypatch: pyt
 def test_names() -> None:
     address = "https://me:pass@host:80/a/b%20c.zip?token=t#sha256=0"
     assert is_remote(address) and not is_remote("file:///a") and not is_remote("a")
-    assert name_of(address) == "b c.zip" and name_of("s3://bucket/folder/") == "folder" and name_of("/a/b") == "b"
+    assert (
+        name_of(address) == "b c.zip"
+        and name_of("s3://bucket/folder/") == "folder"
+        and name_of("/a/b") == "b"
+    )
     with pytest.raises(FileError, match="expected an address that ends in a file name"):
         name_of("https://host/a/%2e%2e")
 
@@ -71,7 +85,9 @@ def test_download(tmp_path: pathlib.Path, tells_size: bool) -> None:
         assert read(fetch(f"{site.url}/a%20b/x.bin?v=1#sha256={SHA}", str(tmp_path))) == CONTENT
         assert site.requests[0][":path"] == "/a%20b/x.bin?v=1"
         site.files["/a%20b/x.bin"] = b"changed"
-        assert read(fetch(f"{site.url}/a b/x.bin", str(tmp_path))) == b"changed", "no copy of before is used"
+        assert read(fetch(f"{site.url}/a b/x.bin", str(tmp_path))) == b"changed", (
+            "no copy of before is used"
+        )
 
 
 @pytest.mark.parametrize("ranges", [True, False])
@@ -80,7 +96,11 @@ def test_a_cut_connection_goes_on(tmp_path: pathlib.Path, ranges: bool) -> None:
     with served(files={"/x": CONTENT}, cut_after=1_000_000, cuts=2, ranges=ranges) as site:
         assert read(fetch(f"{site.url}/x", str(tmp_path))) == CONTENT
         ranges_asked = [request.get("range") for request in site.requests]
-    assert ranges_asked == [None, "bytes=1000000-", "bytes=2000000-" if ranges else "bytes=1000000-"]
+    assert ranges_asked == [
+        None,
+        "bytes=1000000-",
+        "bytes=2000000-" if ranges else "bytes=1000000-",
+    ]
 
 
 @pytest.mark.fault("network", "A file that changes while it is downloaded is downloaded again")
@@ -102,33 +122,45 @@ def test_a_download_that_is_always_cut(tmp_path: pathlib.Path, ranges: bool) -> 
     cut = 0 if ranges else 1000
     with served(files={"/x": CONTENT}, cut_after=cut, ranges=ranges) as site:
         with pytest.raises(
-            FileError, match=r"/x.*: it could not be fetched.*, in 5 attempts: the connection ended before the file did"
+            FileError,
+            match=r"/x.*: it could not be fetched.*, in 5 attempts: the connection ended before the file did",
         ):
             fetch(f"{site.url}/x?token=secret", str(tmp_path))
         assert len(site.requests) == 5, "some bytes of each attempt are no progress"
 
 
 @pytest.mark.fault("security", "A download from a server that hardly sends is given up")
-def test_a_server_that_trickles_is_given_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_trickles_is_given_up(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("akdl.storage.files.SLOW_S", 0.2)
     monkeypatch.setattr("akdl.storage.files.ATTEMPTS", 2)
     with served(files={"/x": CONTENT}, trickles=True) as site:
-        with pytest.raises(FileError, match=r"/x: .*, in 2 attempts: it sends less than 60 KB in 0.2 s"):
+        with pytest.raises(
+            FileError, match=r"/x: .*, in 2 attempts: it sends less than 60 KB in 0.2 s"
+        ):
             fetch(f"{site.url}/x", str(tmp_path))
 
 
 @pytest.mark.parametrize("tells_size", [True, False])
 @pytest.mark.fault("security", "A download without an end is an error that names AKDL_DOWNLOAD_GB")
-def test_a_file_that_is_too_large(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, tells_size: bool) -> None:
+def test_a_file_that_is_too_large(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, tells_size: bool
+) -> None:
     monkeypatch.setenv("AKDL_DOWNLOAD_GB", str(1 / 1024))
     with served(files={"/x": CONTENT}, tells_size=tells_size) as site:
-        with pytest.raises(FileError, match=r"/x: it has more than 1048576 bytes; .* set AKDL_DOWNLOAD_GB to a higher number"):
+        with pytest.raises(
+            FileError,
+            match=r"/x: it has more than 1048576 bytes; .* set AKDL_DOWNLOAD_GB to a higher number",
+        ):
             fetch(f"{site.url}/x", str(tmp_path))
         assert len(site.requests) == 1
     assert os.path.getsize(tmp_path / "x") < 3 << 20
 
 
-def test_a_file_of_a_storage_that_is_too_large(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_a_storage_that_is_too_large(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AKDL_DOWNLOAD_GB", str(1 / 1024))
     system = fsspec.filesystem("memory")
     for name in ("a", "b"):
@@ -139,7 +171,12 @@ def test_a_file_of_a_storage_that_is_too_large(tmp_path: pathlib.Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("target", "is_followed"), [("https://localhost:9/x", True), ("ftp://localhost:9/x", False), ("http://127.0.0.1:9/x", True)]
+    ("target", "is_followed"),
+    [
+        ("https://localhost:9/x", True),
+        ("ftp://localhost:9/x", False),
+        ("http://127.0.0.1:9/x", True),
+    ],
 )
 @pytest.mark.fault("security")
 def test_redirects_lead_to_https_alone(
@@ -149,15 +186,19 @@ def test_redirects_lead_to_https_alone(
     with served(redirects={"/x": f"{target}?sig=secret"}) as site:
         with pytest.raises(FileError) as raised:
             fetch(f"{site.url}/x?sig=secret", str(tmp_path))
-    assert ("only redirects to https are followed" not in str(raised.value)) is is_followed and "secret" not in str(
-        raised.value
-    )
+    assert (
+        "only redirects to https are followed" not in str(raised.value)
+    ) is is_followed and "secret" not in str(raised.value)
 
 
 def test_a_redirect_never_leaves_https() -> None:
     request = urllib.request.Request("https://nowhere.invalid/x")
-    with pytest.raises(FileError, match=r"nowhere.invalid/x: it redirects to http://nowhere.invalid/y\?...: only"):
-        _Redirects().redirect_request(request, io.BytesIO(), 302, "Found", {}, "http://nowhere.invalid/y?sig=1")
+    with pytest.raises(
+        FileError, match=r"nowhere.invalid/x: it redirects to http://nowhere.invalid/y\?...: only"
+    ):
+        _Redirects().redirect_request(
+            request, io.BytesIO(), 302, "Found", {}, "http://nowhere.invalid/y?sig=1"
+        )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +214,9 @@ def test_refusals(tmp_path: pathlib.Path, status: int, message: str, requests: i
     with served(status={"/x": status}) as site:
         with pytest.raises(FileError) as raised:
             fetch(f"{site.url.replace('//', '//me:secret@')}/x?token=secret", str(tmp_path))
-        assert str(raised.value) == f"{site.url}/x?...: {message}" and len(site.requests) == requests
+        assert (
+            str(raised.value) == f"{site.url}/x?...: {message}" and len(site.requests) == requests
+        )
 
 
 @pytest.mark.fault("security")
@@ -202,7 +245,9 @@ def test_nobody_there(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("checksum", ["0" * 64, "12"])
 def test_another_checksum(tmp_path: pathlib.Path, checksum: str) -> None:
     with served(files={"/x": b"1"}) as site:
-        with pytest.raises(FileError, match="expected the SHA-256 000|expected 64 hex digits after"):
+        with pytest.raises(
+            FileError, match="expected the SHA-256 000|expected 64 hex digits after"
+        ):
             fetch(f"{site.url}/x#sha256={checksum}", str(tmp_path))
 
 
@@ -229,7 +274,13 @@ def test_memory_stays_small(tmp_path: pathlib.Path) -> None:
 def memory() -> Iterator[Any]:
     fsspec = pytest.importorskip("fsspec")
     system = fsspec.filesystem("memory")
-    system.pipe({"/akdl/model/saved_model.pb": b"graph", "/akdl/model/variables/x": b"1", "/akdl/x.bin": CONTENT})
+    system.pipe(
+        {
+            "/akdl/model/saved_model.pb": b"graph",
+            "/akdl/model/variables/x": b"1",
+            "/akdl/x.bin": CONTENT,
+        }
+    )
     yield system
     system.rm("/akdl", recursive=True)
 
@@ -244,19 +295,25 @@ def test_fsspec_file_and_folder(tmp_path: pathlib.Path, memory: Any) -> None:
 def test_fsspec_what_is_not_there(tmp_path: pathlib.Path, memory: Any) -> None:
     with pytest.raises(FileError, match="^memory://akdl/nope: there is no such file$"):
         fetch("memory://akdl/nope", str(tmp_path))
-    with pytest.raises(FileError, match="^nosuch://bucket/x.*: it cannot be reached: ValueError: Protocol not known: nosuch"):
+    with pytest.raises(
+        FileError,
+        match="^nosuch://bucket/x.*: it cannot be reached: ValueError: Protocol not known: nosuch",
+    ):
         fetch("nosuch://key:secret@bucket/x", str(tmp_path))
 
 
 def test_no_fsspec(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(
-        FileError, match=r"^s3://bucket/x: s3:// needs the package fsspec.*install the extra files of akdl, as you"
+        FileError,
+        match=r"^s3://bucket/x: s3:// needs the package fsspec.*install the extra files of akdl, as you",
     ):
         fetch("s3://key:secret@bucket/x", str(tmp_path))
 
 
-def test_fsspec_errors_without_secrets(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fsspec_errors_without_secrets(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fsspec = pytest.importorskip("fsspec")
 
     def fails(address: Any) -> None:
@@ -272,7 +329,10 @@ def test_fsspec_errors_without_secrets(tmp_path: pathlib.Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("cause", "told"),
     [
-        (OSError("Cannot connect to me:s3cret@host"), "it cannot be reached: Cannot connect to ***@host"),
+        (
+            OSError("Cannot connect to me:s3cret@host"),
+            "it cannot be reached: Cannot connect to ***@host",
+        ),
         (FileNotFoundError("https://host/x"), "there is no such file"),
         (None, "there is no such file"),
     ],

@@ -14,7 +14,8 @@ def test_what_fits_is_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert TEXT.read(io.BytesIO(b"0123456789")) == b"0123456789"
     file = io.BytesIO(bytes(1000))
     with pytest.raises(
-        LimitError, match="it has more than 10 bytes; if you trust it, set AKDL_TEXT_MB to a higher number of MB"
+        LimitError,
+        match="it has more than 10 bytes; if you trust it, set AKDL_TEXT_MB to a higher number of MB",
     ):
         TEXT.read(file)
     assert file.tell() == 11

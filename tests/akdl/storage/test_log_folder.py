@@ -39,7 +39,9 @@ def test_files_come_to_an_address_while_the_script_runs_and_at_its_end(
     assert system.cat("/runs/a/train/events") == b"12" == system.cat("/runs/b/train/events")
 
 
-def test_an_address_that_refuses_is_told_once(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_address_that_refuses_is_told_once(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = LogFolder("nosuch://user:secret@host/runs", str(tmp_path))
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "events").write_bytes(b"1")

@@ -25,17 +25,25 @@ def make_model(folder: Path, big: int = 0) -> Path:
     (folder / "assets").mkdir()
     (folder / "saved_model.pb").write_bytes(b"graph")
     (folder / "variables" / "variables.index").write_bytes(b"")
-    (folder / "variables" / "variables.data-00000-of-00001").write_bytes(random.Random(1).randbytes(big))
+    (folder / "variables" / "variables.data-00000-of-00001").write_bytes(
+        random.Random(1).randbytes(big)
+    )
     return folder
 
 
 def files_of(folder: Path) -> dict[str, bytes | None]:
-    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
 
 
 def rows_of_zip(data: bytes) -> list[Row]:
     chunks = [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
-    return [(0, "1700000000.zip"), *((i, base64.b64encode(chunk).decode()) for i, chunk in enumerate(chunks, 1))]
+    return [
+        (0, "1700000000.zip"),
+        *((i, base64.b64encode(chunk).decode()) for i, chunk in enumerate(chunks, 1)),
+    ]
 
 
 def zip_of(*entries: tuple[str | zipfile.ZipInfo, bytes]) -> bytes:
@@ -100,7 +108,9 @@ def test_pack_format(tmp_path: Path) -> None:
         assert archive.namelist()[-1] == MANIFEST
         assert "saved_model.pb" in archive.namelist()
         manifest = json.loads(archive.read(MANIFEST))
-    assert sorted(manifest["files"]) == sorted(str(p.relative_to(model)) for p in model.rglob("*") if p.is_file())
+    assert sorted(manifest["files"]) == sorted(
+        str(p.relative_to(model)) for p in model.rglob("*") if p.is_file()
+    )
     assert manifest["files"]["saved_model.pb"]["size"] == 5
 
 
@@ -129,7 +139,9 @@ def test_pack_link_to_a_folder_is_refused(tmp_path: Path) -> None:
         list(pack(str(model)))
 
 
-def test_pack_nothing_is_left_when_the_reader_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pack_nothing_is_left_when_the_reader_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     rows = pack(str(make_model(tmp_path / "m", big=3 * CHUNK_BYTES)))
@@ -160,7 +172,9 @@ def test_unpack_into_an_empty_folder(tmp_path: Path) -> None:
 
 
 def test_unpack_archive_without_manifest(tmp_path: Path) -> None:
-    rows = rows_of_zip(zip_of(("saved_model.pb", b"graph"), ("variables/", b""), ("variables/x", b"1")))
+    rows = rows_of_zip(
+        zip_of(("saved_model.pb", b"graph"), ("variables/", b""), ("variables/x", b"1"))
+    )
     assert files_of(Path(unpack(rows, str(tmp_path / "t")))) == {
         "saved_model.pb": b"graph",
         "variables": None,
@@ -235,13 +249,20 @@ def test_unpack_no_rows(tmp_path: Path) -> None:
     check_unpack_refuses(tmp_path, [], "got no rows")
 
 
-@pytest.mark.parametrize("rows", [[("a", "b")], [(1.5, "x")], [(-1, "x")], [(2**60, "YQ==")], [(0, "hello"), (1, "YQ==")]])
+@pytest.mark.parametrize(
+    "rows",
+    [[("a", "b")], [(1.5, "x")], [(-1, "x")], [(2**60, "YQ==")], [(0, "hello"), (1, "YQ==")]],
+)
 def test_unpack_rows_of_another_table(tmp_path: Path, rows: Any) -> None:
     check_unpack_refuses(tmp_path, rows, "not a model|name of a zip file")
 
 
 def test_unpack_far_away_id(tmp_path: Path) -> None:
-    check_unpack_refuses(tmp_path, [(0, "a.zip"), (1 << 19, "YQ==")], "524287 of 524289 are missing, among them model_id 1, 2")
+    check_unpack_refuses(
+        tmp_path,
+        [(0, "a.zip"), (1 << 19, "YQ==")],
+        "524287 of 524289 are missing, among them model_id 1, 2",
+    )
 
 
 def test_unpack_no_zip(tmp_path: Path) -> None:
@@ -249,12 +270,20 @@ def test_unpack_no_zip(tmp_path: Path) -> None:
 
 
 def test_unpack_no_saved_model_inside(tmp_path: Path) -> None:
-    check_unpack_refuses(tmp_path, rows_of_zip(zip_of(("variables.index", b""))), "found variables.index")
+    check_unpack_refuses(
+        tmp_path, rows_of_zip(zip_of(("variables.index", b""))), "found variables.index"
+    )
 
 
-@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "C:/evil", "a//b", "./a"])
+@pytest.mark.parametrize(
+    "name", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "C:/evil", "a//b", "./a"]
+)
 def test_unpack_entry_that_leaves_the_folder(tmp_path: Path, name: str) -> None:
-    check_unpack_refuses(tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), (name, b"x"))), "would leave its folder")
+    check_unpack_refuses(
+        tmp_path,
+        rows_of_zip(zip_of(("saved_model.pb", b""), (name, b"x"))),
+        "would leave its folder",
+    )
 
 
 def test_unpack_link(tmp_path: Path) -> None:
@@ -266,16 +295,24 @@ def test_unpack_link(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_unpack_entry_twice(tmp_path: Path) -> None:
-    check_unpack_refuses(tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), ("saved_model.pb", b"x"))), "twice")
+    check_unpack_refuses(
+        tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), ("saved_model.pb", b"x"))), "twice"
+    )
 
 
 def test_unpack_file_that_is_also_a_folder(tmp_path: Path) -> None:
-    check_unpack_refuses(tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), ("a", b"x"), ("a/b", b"x"))), "damaged")
+    check_unpack_refuses(
+        tmp_path,
+        rows_of_zip(zip_of(("saved_model.pb", b""), ("a", b"x"), ("a/b", b"x"))),
+        "damaged",
+    )
 
 
 @pytest.mark.parametrize("manifest", [b"[" * 100_000, b"{}" + b" " * (2 << 20), b"\xff"])
 @pytest.mark.fault("security", "A manifest of a model that is too large or too deep is an error")
-def test_a_manifest_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manifest: bytes) -> None:
+def test_a_manifest_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manifest: bytes
+) -> None:
     monkeypatch.setenv("AKDL_TEXT_MB", "1")
     rows = rows_of_zip(zip_of(("saved_model.pb", b"graph"), (MANIFEST, manifest)))
     with pytest.raises(ModelError, match=f"its manifest {MANIFEST} cannot be read"):
@@ -285,14 +322,22 @@ def test_a_manifest_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("manifest", "match"),
     [
-        ({"files": {"saved_model.pb": {"size": 5, "sha256": "0"}}}, "saved_model.pb does not match its manifest"),
-        ({"files": {"saved_model.pb": {}, "lost": {}}}, "differ from the list in its manifest: lost"),
+        (
+            {"files": {"saved_model.pb": {"size": 5, "sha256": "0"}}},
+            "saved_model.pb does not match its manifest",
+        ),
+        (
+            {"files": {"saved_model.pb": {}, "lost": {}}},
+            "differ from the list in its manifest: lost",
+        ),
         ({"files": {}}, "differ from the list in its manifest: saved_model.pb"),
         ([], "has no list of files"),
     ],
 )
 def test_unpack_manifest_that_does_not_agree(tmp_path: Path, manifest: Any, match: str) -> None:
-    rows = rows_of_zip(zip_of(("saved_model.pb", b"graph"), (MANIFEST, json.dumps(manifest).encode())))
+    rows = rows_of_zip(
+        zip_of(("saved_model.pb", b"graph"), (MANIFEST, json.dumps(manifest).encode()))
+    )
     check_unpack_refuses(tmp_path, rows, match)
 
 

@@ -23,7 +23,11 @@ KERAS, WEIGHTS, FUNCTION = (
         (["m.H5"], "m.H5", f": m.H5 {KERAS}"),
         (["m.h5"], "", f": m.h5 {KERAS}"),
         (["m.weights.h5"], "", f": m.weights.h5 {WEIGHTS}"),
-        (["checkpoint", "ckpt-1.index", "ckpt-1.data-00000-of-00001"], "", f": checkpoint {WEIGHTS}"),
+        (
+            ["checkpoint", "ckpt-1.index", "ckpt-1.data-00000-of-00001"],
+            "",
+            f": checkpoint {WEIGHTS}",
+        ),
         (["ckpt-1.index", "ckpt-1.data-00000-of-00001"], "ckpt-1", f": ckpt-1.index {WEIGHTS}"),
         (["m.onnx"], "m.onnx", ""),
         (["m.joblib", "a.txt"], "", f": m.joblib {FUNCTION}"),

@@ -1,4 +1,6 @@
-"""Places of models: folders, archives, tables and addresses; and models that are stored while their table names them."""
+"""Places of models: folders, archives, tables and addresses; and models that are stored while their
+table names them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def named(text: str) -> str:
     return name
 
 
-def test_a_model_is_found_again_by_its_name_and_is_the_same(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_model_is_found_again_by_its_name_and_is_the_same(
+    model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     text = put_model(str(model), str(tmp_path / "models"))
     path = get_model(named(text), str(tmp_path / "models"), str(tmp_path))
     assert os.listdir(tmp_path / "models") == [named(text)], "nothing unfinished is left"
@@ -43,7 +47,9 @@ def test_a_model_is_found_again_by_its_name_and_is_the_same(model: pathlib.Path,
     assert put_model(str(model), str(tmp_path / "models")) == text and len(text) < 300
 
 
-def test_a_model_at_an_address_comes_with_its_checkpoint(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_model_at_an_address_comes_with_its_checkpoint(
+    model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     fsspec = pytest.importorskip("fsspec")
     address = "memory://models/of/test"
     text = put_model(str(model), address, checkpoint=str(model / "variables"))
@@ -54,20 +60,32 @@ def test_a_model_at_an_address_comes_with_its_checkpoint(model: pathlib.Path, tm
 
 
 @pytest.mark.parametrize(
-    "name", ["../secret", "/etc/passwd", "akdl-model-.zip", "s3://other/model.zip", f"x/akdl-model-{'0' * 64}.zip", 7]
+    "name",
+    [
+        "../secret",
+        "/etc/passwd",
+        "akdl-model-.zip",
+        "s3://other/model.zip",
+        f"x/akdl-model-{'0' * 64}.zip",
+        7,
+    ],
 )
 def test_a_table_can_name_no_other_file(name: object) -> None:
     with pytest.raises(ModelError, match="is not the name of a model in modelDir"):
         named_model(json.dumps({"akdl_model": {"name": name}}))
 
 
-@pytest.mark.parametrize("text", ["model.zip", '[{"name": "model.zip", "size": 1}]', "{", '{"other": 1}', None])
+@pytest.mark.parametrize(
+    "text", ["model.zip", '[{"name": "model.zip", "size": 1}]', "{", '{"other": 1}', None]
+)
 def test_a_table_that_holds_a_model_names_none(text: str | None) -> None:
     assert named_model(text) is None
 
 
 @pytest.mark.fault("jobs")
-def test_a_model_that_is_damaged_missing_or_elsewhere_is_refused(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_model_that_is_damaged_missing_or_elsewhere_is_refused(
+    model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     folder = tmp_path / "models"
     name = named(put_model(str(model), str(folder)))
     with pytest.raises(ModelError, match="of the table in modelDir .*: there is no file"):
@@ -82,13 +100,20 @@ def test_a_model_that_is_damaged_missing_or_elsewhere_is_refused(model: pathlib.
         get_model(name, str(folder), str(tmp_path))
 
 
-def test_a_folder_that_cannot_be_written_is_told(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_folder_that_cannot_be_written_is_told(
+    model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="modelDir .*file/models: the model cannot be written there: Not a directory"):
+    with pytest.raises(
+        FileError,
+        match="modelDir .*file/models: the model cannot be written there: Not a directory",
+    ):
         put_model(str(model), str(tmp_path / "file" / "models"))
 
 
-def test_a_reader_that_is_told_no_folder_says_what_to_do(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_reader_that_is_told_no_folder_says_what_to_do(
+    model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     text = put_model(str(model), str(tmp_path / "models"))
     with pytest.raises(ModelError, match="in the modelDir of the operator that trained it"):
         unpack([(0, text)], str(tmp_path / "again"))
@@ -107,7 +132,11 @@ def saved(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def contents(folder: str) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in pathlib.Path(folder).rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in pathlib.Path(folder).rglob("*")
+        if path.is_file()
+    }
 
 
 def test_a_folder_is_used_and_kept(saved: pathlib.Path) -> None:
@@ -152,7 +181,9 @@ def test_model_dir_of_several_trainings_is_refused(saved: pathlib.Path) -> None:
     (saved / "more").touch()
     put_model(str(saved), place)
     for call in (ModelFolder, check_model):
-        with pytest.raises(ModelError, match="has the models of 2 trainings: name one of its zip files"):
+        with pytest.raises(
+            ModelError, match="has the models of 2 trainings: name one of its zip files"
+        ):
             call(place)
 
 
@@ -169,7 +200,9 @@ def test_archive_without_a_model_is_refused_by_its_names(tmp_path: pathlib.Path)
         with zipfile.ZipFile(tmp_path / "m.zip", "w") as file:
             file.writestr(name, b"")
         for call in (check_model, ModelFolder):
-            with pytest.raises(ModelError, match=f"m.zip: expected the folder of a SavedModel, .*{message}"):
+            with pytest.raises(
+                ModelError, match=f"m.zip: expected the folder of a SavedModel, .*{message}"
+            ):
                 call(str(tmp_path / "m.zip"))
 
 
@@ -206,7 +239,9 @@ def test_what_holds_no_model_leaves_nothing(
 
 @pytest.mark.parametrize("suffix", ["zip", "gztar", "tar"])
 @pytest.mark.parametrize("inside", ["", "model/"])
-def test_archives_are_unpacked(saved: pathlib.Path, tmp_path: pathlib.Path, suffix: str, inside: str) -> None:
+def test_archives_are_unpacked(
+    saved: pathlib.Path, tmp_path: pathlib.Path, suffix: str, inside: str
+) -> None:
     shutil.copytree(saved, tmp_path / "packed" / inside)
     folder = ModelFolder(shutil.make_archive(str(tmp_path / "m"), suffix, tmp_path / "packed"))
     assert contents(os.path.join(folder.path, "")) == FILES
@@ -219,7 +254,12 @@ def test_models_at_addresses_are_fetched(saved: pathlib.Path, tmp_path: pathlib.
     system = fsspec.filesystem("memory")
     system.put(str(saved), "/akdl_served", recursive=True)
     with served(files={"/model": file.read_bytes()}) as site:
-        for address in (f"{site.url}/model", file.as_uri(), "memory://akdl_served", f"file://{saved}"):
+        for address in (
+            f"{site.url}/model",
+            file.as_uri(),
+            "memory://akdl_served",
+            f"file://{saved}",
+        ):
             folder = ModelFolder(address)
             assert contents(folder.path) == FILES
             folder.remove()
@@ -230,7 +270,9 @@ def test_models_at_addresses_are_fetched(saved: pathlib.Path, tmp_path: pathlib.
 
 def test_files_that_are_no_archive_of_a_model(saved: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.zip").write_text("text")
-    with pytest.raises(ModelError, match="expected the folder of a SavedModel, .*, a zip or tar file of one"):
+    with pytest.raises(
+        ModelError, match="expected the folder of a SavedModel, .*, a zip or tar file of one"
+    ):
         ModelFolder(str(tmp_path / "m.zip"))
     with tarfile.open(tmp_path / "out.tar", "w") as archive:
         archive.add(saved / "saved_model.pb", "../saved_model.pb")

@@ -34,7 +34,9 @@ def test_after_an_error_nothing_has_changed(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "a").read_text() == "old" and os.listdir(tmp_path) == ["a"]
 
 
-def test_a_name_that_was_taken_is_never_opened(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_was_taken_is_never_opened(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Even one that somebody has guessed."""
     monkeypatch.setattr(whole_file.secrets, "token_hex", lambda size: "guessed")
     (tmp_path / "mine").write_text("mine")

@@ -44,8 +44,12 @@ def test_reports_are_due_once_a_second(clock: Clock, tmp_path: Path) -> None:
     assert reported[1] == (9, {"loss": 9})
 
 
-def test_workers_in_step_look_at_the_same_steps_and_stop_at_the_same_one(clock: Clock, tmp_path: Path) -> None:
-    """The workers differ in what they find and in their pace; the sums that both get are the same."""
+def test_workers_in_step_look_at_the_same_steps_and_stop_at_the_same_one(
+    clock: Clock, tmp_path: Path
+) -> None:
+    """The workers differ in what they find and in their pace; the sums that both get are
+    the same.
+    """
     own: list[list[float]] = []
     looked: list[int] = []
 
@@ -68,7 +72,10 @@ def test_workers_in_step_look_at_the_same_steps_and_stop_at_the_same_one(clock: 
             break
     assert looked == [1, 65, 129] and stopped_at == 129
     other = TrainingWatch(
-        None, CheckpointFolder(str(tmp_path / "other"), ""), looks=False, total=lambda values: [1.0, values[1]]
+        None,
+        CheckpointFolder(str(tmp_path / "other"), ""),
+        looks=False,
+        total=lambda values: [1.0, values[1]],
     )
     other.step_end(1, dict)
     assert other.stop, "it was told by the sum"
@@ -85,4 +92,7 @@ def test_a_storage_that_fails_does_not_end_the_training(
     monkeypatch.setattr(type(system), "exists", fails)
     watch = TrainingWatch(None, CheckpointFolder("memory://watch", str(tmp_path)))
     watch.step_end(1, dict)
-    assert not watch.stop and "cannot look for a request to stop: memory://watch: it cannot be reached" in caplog.text
+    assert (
+        not watch.stop
+        and "cannot look for a request to stop: memory://watch: it cannot be reached" in caplog.text
+    )

@@ -14,7 +14,9 @@ def test_a_folder_is_made_and_left_empty(tmp_path: Path) -> None:
 
     for _ in range(2):
         assert try_folder(str(tmp_path / "new" / "inner")) is None
-    assert (tmp_path / "new" / "inner").is_dir() and not list((tmp_path / "new" / "inner").iterdir())
+    assert (tmp_path / "new" / "inner").is_dir() and not list(
+        (tmp_path / "new" / "inner").iterdir()
+    )
 
 
 def test_a_reason_is_returned(tmp_path: Path) -> None:

@@ -35,7 +35,10 @@ def test_a_config(tmp_path: pathlib.Path) -> None:
 
 def test_all_mistakes_are_listed() -> None:
     error = ConfigError("train", ["one", "two"])
-    assert str(error) == "the train config has 2 mistakes:\n- one\n- two" and error.mistakes == ["one", "two"]
+    assert str(error) == "the train config has 2 mistakes:\n- one\n- two" and error.mistakes == [
+        "one",
+        "two",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -71,4 +74,10 @@ def test_values_without_a_place(path: str, message: str) -> None:
 
 
 def test_values_for_messages() -> None:
-    assert [named(value) for value in ({}, [], "x", None, 1.5)] == ["an object", "a list", '"x"', "null", "1.5"]
+    assert [named(value) for value in ({}, [], "x", None, 1.5)] == [
+        "an object",
+        "a list",
+        '"x"',
+        "null",
+        "1.5",
+    ]

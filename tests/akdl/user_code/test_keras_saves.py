@@ -19,7 +19,9 @@ from akdl.user_code.keras_saves import lost_model, saves_file
         ("3.15.1", {"TF_USE_LEGACY_KERAS": "0"}, "3.15.1"),
     ],
 )
-def test_which_keras_it_will_be(version: str | None, environment: dict[str, str], expected: str) -> None:
+def test_which_keras_it_will_be(
+    version: str | None, environment: dict[str, str], expected: str
+) -> None:
     assert keras_3(version, environment) == expected
 
 
@@ -35,7 +37,10 @@ def test_which_keras_it_will_be(version: str | None, environment: dict[str, str]
         ("model.save(config.saved_model_dir + '/model.keras')", False),
         ("model.save(config.work_dir)", False),
         ("if old:\n        model.save(config.saved_model_dir)", False),
-        ("try:\n        model.save(config.saved_model_dir)\n    except ValueError:\n        pass", False),
+        (
+            "try:\n        model.save(config.saved_model_dir)\n    except ValueError:\n        pass",
+            False,
+        ),
         ("import tf_keras\n    model.save(config.saved_model_dir)", False),
         ("os.environ['TF_USE_LEGACY_KERAS'] = '1'\n    model.save(config.saved_model_dir)", False),
         ("mine.save(config.saved_model_dir)\n\nclass Mine:\n    def save(self, path): ...", False),
@@ -46,17 +51,29 @@ def test_a_folder_that_keras_3_does_not_write(lines: str, is_lost: bool) -> None
     told = lost_model(source, "train.py", "3.15.1")
     assert bool(told) == is_lost and lost_model(source, "train.py", "") == ""
     if is_lost:
-        assert told.startswith("train.py, line ") and "write model.export(task_config.saved_model_dir)" in told
+        assert (
+            told.startswith("train.py, line ")
+            and "write model.export(task_config.saved_model_dir)" in told
+        )
 
 
 def test_the_line_is_told() -> None:
-    source = "import os\n\ndef main(config):\n    model.fit(x)\n    model.save(config.saved_model_dir)\n"
-    assert lost_model(source, "train.py", "3.0.0").startswith("train.py, line 5: Keras 3.0.0 does not save models to folders")
+    source = (
+        "import os\n\ndef main(config):\n    model.fit(x)\n    model.save(config.saved_model_dir)\n"
+    )
+    assert lost_model(source, "train.py", "3.0.0").startswith(
+        "train.py, line 5: Keras 3.0.0 does not save models to folders"
+    )
 
 
 @pytest.mark.parametrize(
     ("source", "expected"),
-    [("model.save(dir + '/m.keras')", True), ('f"{dir}/m.h5"', True), ("model.export(dir)", False), ("tf.keras.Model", False)],
+    [
+        ("model.save(dir + '/m.keras')", True),
+        ('f"{dir}/m.h5"', True),
+        ("model.export(dir)", False),
+        ("tf.keras.Model", False),
+    ],
 )
 def test_files_of_keras(source: str, expected: bool) -> None:
     assert saves_file(source) == expected

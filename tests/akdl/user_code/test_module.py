@@ -35,7 +35,10 @@ def test_kind_of_one_kind(kind: str, names: list[str]) -> None:
 def test_kind_of_several_kinds_need_a_word() -> None:
     both = module(model_fn=nothing, train_input_fn=nothing, awf_create_model_fn=nothing)
     listed = r"keras: awf_create_model_fn; estimator: model_fn, train_input_fn"
-    with pytest.raises(UserModuleError, match=rf"user parameter 'runner': .* several kinds \({listed}\): choose one of them"):
+    with pytest.raises(
+        UserModuleError,
+        match=rf"user parameter 'runner': .* several kinds \({listed}\): choose one of them",
+    ):
         kind_of(both)
     assert kind_of(both, "keras") == "keras"
     with pytest.raises(UserModuleError, match="no functions of the kind main"):
@@ -50,7 +53,9 @@ def test_main_comes_before_the_other_kinds() -> None:
 
 
 def test_kind_of_none() -> None:
-    with pytest.raises(UserModuleError, match="^user defines no function `main`: the main script needs `def main"):
+    with pytest.raises(
+        UserModuleError, match="^user defines no function `main`: the main script needs `def main"
+    ):
         kind_of(module(model_fn=nothing))
 
 

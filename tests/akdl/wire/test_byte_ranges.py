@@ -28,7 +28,9 @@ def test_joined_ranges(lengths: Any) -> None:
     source = RANDOM.randint(0, 256, 400_000).astype(np.uint8)
     starts = np.array([RANDOM.randint(0, len(source) - length + 1) for length in lengths], np.int64)
     starts[-1:] = len(source) - lengths[-1:]  # the last bytes too
-    wanted = b"".join(source[start : start + length].tobytes() for start, length in zip(starts, lengths))
+    wanted = b"".join(
+        source[start : start + length].tobytes() for start, length in zip(starts, lengths)
+    )
     assert joined_ranges(source, starts, lengths).tobytes() == wanted
 
 

@@ -89,7 +89,14 @@ def test_bytes_of_the_arrays_of_numpy_are_known() -> None:
     own = np.array([b"a\0"])
     for cut in (own, own[:, None], list(own), [own], [None, own], np.ma.masked_array(own, [True])):
         assert are_cut(cut)
-    for whole in ([b"a\0", None], np.array([b"a\0", None], object), [], [[b"a"]], np.zeros(2), np.zeros((2, 0), object)):
+    for whole in (
+        [b"a\0", None],
+        np.array([b"a\0", None], object),
+        [],
+        [[b"a"]],
+        np.zeros(2),
+        np.zeros((2, 0), object),
+    ):
         assert not are_cut(whole)
 
 
@@ -113,12 +120,25 @@ def test_a_column_and_its_cells(column: Column, rows: int, cells: Any) -> None:
         (Column(name="x", type=INT8, valid=b"\x01", values=bytes(9)), 9, 9),
         (Column(name="x", type=INT8, cell_offsets=offsets(0, 1), values=b"\x00"), 2, 1),
         (Column(name="x", type=INT8, cell_offsets=offsets(0, 1, 3), values=b"\x00"), 2, 3),
-        (Column(name="x", type=BYTES, cell_offsets=offsets(0, 1, 2), value_offsets=offsets(0, 1), values=b"a"), 2, 2),
+        (
+            Column(
+                name="x",
+                type=BYTES,
+                cell_offsets=offsets(0, 1, 2),
+                value_offsets=offsets(0, 1),
+                values=b"a",
+            ),
+            2,
+            2,
+        ),
     ],
 )
 @pytest.mark.fault("data", "Columns whose buffers do not agree are an error")
 def test_buffers_that_do_not_agree(column: Column, rows: int, values: int) -> None:
-    with pytest.raises(ValueError, match=f"^the buffers of the column 'x' do not hold {rows} rows of {values} values$"):
+    with pytest.raises(
+        ValueError,
+        match=f"^the buffers of the column 'x' do not hold {rows} rows of {values} values$",
+    ):
         read_cells(column, rows)
 
 
@@ -128,7 +148,9 @@ def test_offsets_that_go_back() -> None:
         Column(name="x", type=INT8, cell_offsets=offsets(0, 2, 1), values=b"a"),
         Column(name="x", type=BYTES, value_offsets=offsets(1, 1, 1), values=b"a"),
     ):
-        with pytest.raises(ValueError, match="^the offsets of the column 'x' do not start at 0 or do not ascend$"):
+        with pytest.raises(
+            ValueError, match="^the offsets of the column 'x' do not start at 0 or do not ascend$"
+        ):
             read_cells(column, 2)
 
 
@@ -138,7 +160,10 @@ def test_values_of_a_type_that_nobody_knows() -> None:
 
 
 def test_numbers_and_bytes_are_views_that_cannot_be_written_to() -> None:
-    for column in (Column(type=INT8, values=b"\x01"), Column(type=BYTES, value_offsets=offsets(0, 1), values=b"a")):
+    for column in (
+        Column(type=INT8, values=b"\x01"),
+        Column(type=BYTES, value_offsets=offsets(0, 1), values=b"a"),
+    ):
         with pytest.raises(ValueError, match="read-only"):
             read_cells(column, 1).values[0] = 2
 
@@ -152,12 +177,20 @@ def test_numbers_and_bytes_are_views_that_cannot_be_written_to() -> None:
     ],
 )
 def test_other_byte_orders_and_gaps_go_and_so_do_bits_that_say_nothing(cells: Any) -> None:
-    assert fill_column(Column(), "x", cells) == Column(name="x", type=INT32, values=b"\x01\0\0\0\x02\0\0\0")
+    assert fill_column(Column(), "x", cells) == Column(
+        name="x", type=INT32, values=b"\x01\0\0\0\x02\0\0\0"
+    )
 
 
 def test_offsets_of_64_bits_travel_in_32() -> None:
     cells = Cells(ABC, None, np.array([0, 2], "i8"), np.array([0, 1, 3], "i8"))
-    wanted = Column(name="x", type=BYTES, cell_offsets=offsets(0, 2), value_offsets=offsets(0, 1, 3), values=b"abc")
+    wanted = Column(
+        name="x",
+        type=BYTES,
+        cell_offsets=offsets(0, 2),
+        value_offsets=offsets(0, 1, 3),
+        values=b"abc",
+    )
     assert fill_column(Column(), "x", cells) == wanted
 
 
@@ -184,7 +217,16 @@ def test_bits(booleans: list[bool], bits: bytes) -> None:
 
 
 def test_fewer_bits_than_asked_for() -> None:
-    assert unpacked_bits(b"\x81", 20).tolist() == [True, False, False, False, False, False, False, True]
+    assert unpacked_bits(b"\x81", 20).tolist() == [
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_bytes_back_to_back_and_their_lengths() -> None:
@@ -209,11 +251,14 @@ def test_offsets() -> None:
     assert offsets_of(np.zeros(0, "i8"), "column 'x'").tolist() == [0]
 
 
-@pytest.mark.fault("data", "Rows of more than 2 GB in one message are an error that names the column")
+@pytest.mark.fault(
+    "data", "Rows of more than 2 GB in one message are an error that names the column"
+)
 def test_offsets_end_where_32_bits_do() -> None:
     assert offsets_of(np.array([2**30, 2**30 - 1]), "column 'x'")[-1] == 2**31 - 1
     with pytest.raises(
-        ValueError, match=r"^column 'x': expected less than 2 GB in one batch, got 2147483648 bytes or elements$"
+        ValueError,
+        match=r"^column 'x': expected less than 2 GB in one batch, got 2147483648 bytes or elements$",
     ):
         offsets_of(np.array([2**30, 2**30]), "column 'x'")
 

@@ -14,7 +14,16 @@ from akdl.serving.loaded_model import SignatureError, TensorDescription
 from akdl.serving.output_cells import OutputConverter
 from akdl.testing import encode_rows
 from akdl.wire import Example, Rows, TableColumn
-from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, POINTS_IN_TIME, ColumnType, Kind, parse_type, type_of
+from akdl.wire.column_type import (
+    FLOATS,
+    INTEGERS,
+    MEANINGS,
+    POINTS_IN_TIME,
+    ColumnType,
+    Kind,
+    parse_type,
+    type_of,
+)
 from akdl.wire.columns import decode_columns, encode_columns, is_utf8
 from bridge.codec.ipc import arrow_schema
 from bridge.codec.to_arrow import ColumnDecoder
@@ -77,14 +86,22 @@ def column_and_cell(text: str) -> tuple[TableColumn, Any]:
 
 
 def in_utf8(cell: Any) -> Any:
-    return list(map(in_utf8, cell)) if isinstance(cell, list) else cell.encode() if isinstance(cell, str) else cell
+    return (
+        list(map(in_utf8, cell))
+        if isinstance(cell, list)
+        else cell.encode()
+        if isinstance(cell, str)
+        else cell
+    )
 
 
 def plain(cells: Any) -> Any:
     """Return the first cell; numbers as numbers, DECIMAL without the digits that its scale adds."""
     cell = cells[0].tolist() if isinstance(cells[0], (np.ndarray, np.generic)) else cells[0]
     each = cell if isinstance(cell, list) else [cell]
-    each = [value.rstrip(b"0").rstrip(b".") if isinstance(value, bytes) else value for value in each]
+    each = [
+        value.rstrip(b"0").rstrip(b".") if isinstance(value, bytes) else value for value in each
+    ]
     return each if isinstance(cell, list) else each[0]
 
 
@@ -146,14 +163,17 @@ def test_outputs_of_models_become_numbers_and_texts(text: str, sql: str, feature
     tensor = TensorDescription("y", "int64", (-1, 1), "y:0")
     if column_type.kind in {Kind.DECIMAL, *POINTS_IN_TIME}:
         with pytest.raises(
-            SignatureError, match="supported types are BIGINT, BOOLEAN, BYTES, DOUBLE, FLOAT, INT, SMALLINT, STRING"
+            SignatureError,
+            match="supported types are BIGINT, BOOLEAN, BYTES, DOUBLE, FLOAT, INT, SMALLINT, STRING",
         ):
             OutputConverter(TableColumn(name="x", type=text), tensor)
     elif column_type.kind is Kind.BOOLEAN:
         with pytest.raises(SignatureError, match="cannot hold the output"):
             OutputConverter(TableColumn(name="x", type=text), tensor)
     else:
-        cells, errors = OutputConverter(TableColumn(name="x", type=text), tensor).convert(np.array([[7]], "i8"))
+        cells, errors = OutputConverter(TableColumn(name="x", type=text), tensor).convert(
+            np.array([[7]], "i8")
+        )
         encoded = encode_columns({"x": cells}, [TableColumn(name="x", type=sql)])
         assert (encoded.rows, errors) == (1, {})
         if column_type.kind in INTEGERS | FLOATS:
@@ -170,7 +190,10 @@ def test_outputs_of_models_become_numbers_and_texts(text: str, sql: str, feature
         ("INTNOT NULL", "the unknown type 'INTNOT NULL'"),
         ("INT(3)", "the type 'INT(3)', which does not accept these arguments"),
         ("VARCHAR(3, 4)", "which does not accept these arguments"),
-        ("DECIMAL(39)", "the type 'DECIMAL(39)'; DECIMAL takes 1 to 38 digits, and at most as many behind the point"),
+        (
+            "DECIMAL(39)",
+            "the type 'DECIMAL(39)'; DECIMAL takes 1 to 38 digits, and at most as many behind the point",
+        ),
         ("DECIMAL(2, 3)", "DECIMAL takes 1 to 38 digits"),
         ("TIME(6)", "the type TIME(6); at most TIME(3) is supported: CAST it to TIME(3)"),
     ],

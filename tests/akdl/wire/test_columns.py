@@ -11,7 +11,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT16, INT32, INT64, Column, Output, Rows, TableColumn
+from akdl.wire import (
+    BOOL,
+    BYTES,
+    FLOAT32,
+    FLOAT64,
+    INT16,
+    INT32,
+    INT64,
+    Column,
+    Output,
+    Rows,
+    TableColumn,
+)
 from akdl.wire.cells import read_cells
 from akdl.wire.columns import decode_columns, encode_columns, fill_rows, is_utf8
 
@@ -41,8 +53,18 @@ def encode(sql: str, cells: Any) -> tuple[int, Column]:
     [
         ("BIGINT", [1, 2], INT64, np.array([1, 2], "<i8").tobytes()),
         ("INT", np.array([1, 200], "u1"), INT16, np.array([1, 200], "<i2").tobytes()),
-        ("BIGINT", np.array([1, 2**32 - 1], "u4"), INT64, np.array([1, 2**32 - 1], "<i8").tobytes()),
-        ("BIGINT", np.array([1, 2**63 - 1], "u8"), INT64, np.array([1, 2**63 - 1], "<i8").tobytes()),
+        (
+            "BIGINT",
+            np.array([1, 2**32 - 1], "u4"),
+            INT64,
+            np.array([1, 2**32 - 1], "<i8").tobytes(),
+        ),
+        (
+            "BIGINT",
+            np.array([1, 2**63 - 1], "u8"),
+            INT64,
+            np.array([1, 2**63 - 1], "<i8").tobytes(),
+        ),
         ("BIGINT", np.array([1, 2], ">i4"), INT32, np.array([1, 2], "<i4").tobytes()),
         ("FLOAT", np.array([0.5], "f4"), FLOAT32, np.array([0.5], "<f4").tobytes()),
         ("DOUBLE", [0.1], FLOAT64, np.array([0.1], "<f8").tobytes()),
@@ -60,16 +82,36 @@ def encode(sql: str, cells: Any) -> tuple[int, Column]:
         ("FLOAT", [0.5], FLOAT32, np.array([0.5], "<f4").tobytes()),
         ("FLOAT", [1, 2], FLOAT32, np.array([1, 2], "<f4").tobytes()),
         ("FLOAT", [np.inf, -np.inf], FLOAT32, np.array([np.inf, -np.inf], "<f4").tobytes()),
-        ("BIGINT NOT NULL", pd.Series([1, 2], dtype="i2"), INT16, np.array([1, 2], "<i2").tobytes()),
+        (
+            "BIGINT NOT NULL",
+            pd.Series([1, 2], dtype="i2"),
+            INT16,
+            np.array([1, 2], "<i2").tobytes(),
+        ),
         ("BIGINT", Tensor([1, 2]), INT64, np.array([1, 2], "<i8").tobytes()),
         ("BYTES", [b"\xff", b""], BYTES, b"\xff"),
         ("TIME", [datetime.time(1, 2, 3)], BYTES, b"01:02:03"),
         ("TIME", [1000], INT64, np.array([1000], "<i8").tobytes()),
         ("TIMESTAMP(3)", [datetime.datetime(1970, 1, 1, 1)], BYTES, b"1970-01-01T01:00:00"),
-        ("TIMESTAMP_LTZ(3)", [datetime.datetime(1970, 1, 1, 1, tzinfo=EAST)], BYTES, b"1970-01-01T00:00:00"),
-        ("TIMESTAMP_LTZ(3)", pd.Series(pd.to_datetime([1500], unit="ns").floor("us")), INT64, np.array([1], "<i8").tobytes()),
+        (
+            "TIMESTAMP_LTZ(3)",
+            [datetime.datetime(1970, 1, 1, 1, tzinfo=EAST)],
+            BYTES,
+            b"1970-01-01T00:00:00",
+        ),
+        (
+            "TIMESTAMP_LTZ(3)",
+            pd.Series(pd.to_datetime([1500], unit="ns").floor("us")),
+            INT64,
+            np.array([1], "<i8").tobytes(),
+        ),
         ("DATE", [datetime.date(1970, 1, 3)], BYTES, b"1970-01-03"),
-        ("TIMESTAMP(6)", np.array(["1970-01-01T00:00:01"], "M8[s]"), INT64, np.array([10**6], "<i8").tobytes()),
+        (
+            "TIMESTAMP(6)",
+            np.array(["1970-01-01T00:00:01"], "M8[s]"),
+            INT64,
+            np.array([10**6], "<i8").tobytes(),
+        ),
     ],
 )
 def test_values_of_every_kind(sql: str, cells: Any, value_type: Any, values: bytes) -> None:
@@ -102,7 +144,9 @@ def test_what_is_masked_needs_not_fit() -> None:
     assert (column.valid, column.values) == (b"\2", np.array([0.0, 0.5], "<f4").tobytes())
 
 
-@pytest.mark.parametrize("cells", [np.array([[1.0, 2.0], [3.0, 4.0]], "f4"), [[1.0, 2.0], [3.0, 4.0]]])
+@pytest.mark.parametrize(
+    "cells", [np.array([[1.0, 2.0], [3.0, 4.0]], "f4"), [[1.0, 2.0], [3.0, 4.0]]]
+)
 def test_arrays(cells: Any) -> None:
     rows, column = encode("ARRAY<FLOAT>", cells)
     assert (rows, column.cell_offsets) == (2, np.array([0, 2, 4], "<i4").tobytes())
@@ -112,7 +156,10 @@ def test_arrays(cells: Any) -> None:
 def test_nan_is_a_number_and_nat_a_null() -> None:
     _, column = encode("DOUBLE", [np.nan, 1.0])
     assert (column.valid, column.values) == (b"", np.array([np.nan, 1.0]).tobytes())
-    for times in (np.array(["NaT", "1970-01-01"], "M8[ms]"), [np.datetime64("NaT"), np.datetime64("1970-01-01", "ms")]):
+    for times in (
+        np.array(["NaT", "1970-01-01"], "M8[ms]"),
+        [np.datetime64("NaT"), np.datetime64("1970-01-01", "ms")],
+    ):
         _, column = encode("TIMESTAMP(3)", times)
         assert (column.valid, column.values) == (b"\2", bytes(16))
 
@@ -120,7 +167,12 @@ def test_nan_is_a_number_and_nat_a_null() -> None:
 @pytest.mark.parametrize(
     ("cells", "valid", "offsets", "values"),
     [
-        (np.ma.masked_array([[1, 2], [3, 4]], [[True, True], [False, False]]), b"\2", [0, 0, 2], [3, 4]),
+        (
+            np.ma.masked_array([[1, 2], [3, 4]], [[True, True], [False, False]]),
+            b"\2",
+            [0, 0, 2],
+            [3, 4],
+        ),
         (np.ma.masked_array(np.zeros((0, 2), "i8")), b"", [0], []),
         (np.zeros((2, 0), "i8"), b"", [0, 0, 0], []),
         ([np.array([1, 2]), None, np.array([3])], b"\5", [0, 2, 2, 3], [1, 2, 3]),
@@ -150,7 +202,9 @@ def test_a_string_tensor_of_two_dimensions() -> None:
 
 def sparse(indices: list[list[int]], values: list[Any]) -> Any:
     """The attributes of a `tf.SparseTensor` of three rows."""
-    return SimpleNamespace(indices=Tensor(indices), values=Tensor(values), dense_shape=np.array([3, 2]))
+    return SimpleNamespace(
+        indices=Tensor(indices), values=Tensor(values), dense_shape=np.array([3, 2])
+    )
 
 
 def test_a_sparse_tensor() -> None:
@@ -179,25 +233,95 @@ def test_no_rows() -> None:
         ("STRING", "text", ValueError, "expected one value per row, got the single value 'text'"),
         ("INT", 7, ValueError, "expected one value per row, got the single value 7"),
         ("BIGINT", [1, True], TypeError, "expected integers, got bool, int such as 1"),
-        ("FLOAT", [0.5, 1e39], TypeError, "expected numbers within its range, got float64 such as 1e+39"),
-        ("DECIMAL(5, 2)", [0.5], TypeError, "expected decimal.Decimal, int or a string, got 0.5 of type float"),
+        (
+            "FLOAT",
+            [0.5, 1e39],
+            TypeError,
+            "expected numbers within its range, got float64 such as 1e+39",
+        ),
+        (
+            "DECIMAL(5, 2)",
+            [0.5],
+            TypeError,
+            "expected decimal.Decimal, int or a string, got 0.5 of type float",
+        ),
         ("DECIMAL(5, 2)", [True], TypeError, "expected decimal.Decimal, int or a string, got True"),
-        ("DATE", np.array(["1970-01-01T01"], "M8[h]"), TypeError, "expected days, got datetime64[h] such as"),
-        ("DATE", [datetime.datetime(1970, 1, 1)], TypeError, "expected datetime64, datetime.date, days or a string"),
-        ("TIME", np.array([1], "M8[ms]"), TypeError, "expected integers (milliseconds of the day) or strings"),
+        (
+            "DATE",
+            np.array(["1970-01-01T01"], "M8[h]"),
+            TypeError,
+            "expected days, got datetime64[h] such as",
+        ),
+        (
+            "DATE",
+            [datetime.datetime(1970, 1, 1)],
+            TypeError,
+            "expected datetime64, datetime.date, days or a string",
+        ),
+        (
+            "TIME",
+            np.array([1], "M8[ms]"),
+            TypeError,
+            "expected integers (milliseconds of the day) or strings",
+        ),
         ("TIMESTAMP(6)", np.array([1], "M8[ns]"), TypeError, "expected at most microseconds"),
-        ("TIMESTAMP(6)", [datetime.datetime(1970, 1, 1, tzinfo=EAST)], TypeError, "without time zone"),
-        ("TIMESTAMP(6)", [datetime.date(1970, 1, 1)], TypeError, "expected datetime64, datetime.datetime without"),
+        (
+            "TIMESTAMP(6)",
+            [datetime.datetime(1970, 1, 1, tzinfo=EAST)],
+            TypeError,
+            "without time zone",
+        ),
+        (
+            "TIMESTAMP(6)",
+            [datetime.date(1970, 1, 1)],
+            TypeError,
+            "expected datetime64, datetime.datetime without",
+        ),
         ("ARRAY<INT>", [[1, None]], TypeError, "expected integers, got NoneType, int such as 1"),
         ("ARRAY<STRING>", [["a", None]], TypeError, "expected a string or bytes, got None"),
-        ("ARRAY<INT>", [np.array([1]), np.array([0.5])], TypeError, "expected integers, got float64"),
-        ("ARRAY<INT>", np.zeros((1, 1, 1), int), ValueError, "expected an array of shape [rows, n]"),
-        ("ARRAY<INT>", np.ma.masked_array([[1, 2]], [[True, False]]), ValueError, "got null elements in row 0"),
+        (
+            "ARRAY<INT>",
+            [np.array([1]), np.array([0.5])],
+            TypeError,
+            "expected integers, got float64",
+        ),
+        (
+            "ARRAY<INT>",
+            np.zeros((1, 1, 1), int),
+            ValueError,
+            "expected an array of shape [rows, n]",
+        ),
+        (
+            "ARRAY<INT>",
+            np.ma.masked_array([[1, 2]], [[True, False]]),
+            ValueError,
+            "got null elements in row 0",
+        ),
         ("DOUBLE", ["1.5"], TypeError, "expected numbers, got str"),
-        ("BYTES", np.array([b"a"]), TypeError, "expected bytes in a list or an array of objects, since numpy cuts NUL"),
-        ("BYTES", [np.bytes_(b"a"), None], TypeError, "in its other arrays, got bytes_ such as b'a'"),
-        ("ARRAY<BYTES>", np.array([[b"a"]]), TypeError, "in its other arrays, got |S1 such as b'a'"),
-        ("ARRAY<BYTES>", [[b"a"], np.array([b"b"])], TypeError, "in its other arrays, got bytes, bytes_ such as b'a'"),
+        (
+            "BYTES",
+            np.array([b"a"]),
+            TypeError,
+            "expected bytes in a list or an array of objects, since numpy cuts NUL",
+        ),
+        (
+            "BYTES",
+            [np.bytes_(b"a"), None],
+            TypeError,
+            "in its other arrays, got bytes_ such as b'a'",
+        ),
+        (
+            "ARRAY<BYTES>",
+            np.array([[b"a"]]),
+            TypeError,
+            "in its other arrays, got |S1 such as b'a'",
+        ),
+        (
+            "ARRAY<BYTES>",
+            [[b"a"], np.array([b"b"])],
+            TypeError,
+            "in its other arrays, got bytes, bytes_ such as b'a'",
+        ),
         ("INT", np.array([[1]]), ValueError, "expected cells of shape [rows], got [1, 1]"),
         ("INT", np.array(1), ValueError, "expected one value per row, got the single value 1"),
         ("ARRAY<INT>", [1], ValueError, "expected an array of shape [rows, n] or a list of lists"),
@@ -244,26 +368,44 @@ def test_columns_that_do_not_fit_together() -> None:
 @pytest.mark.parametrize("nulls", ["none", "one", "all", "no rows"])
 def test_every_type_there_and_back(type_: str, cells: list[Any], shape: str, nulls: str) -> None:
     if shape != "scalars":
-        type_, cells = f"ARRAY<{type_}>", [cells, cells[::-1]] if shape == "arrays of one length" else [cells[:1], [], cells]
-    cells = {"none": cells, "one": [cells[0], None, *cells[1:]], "all": [None, None], "no rows": []}[nulls]
+        type_, cells = (
+            f"ARRAY<{type_}>",
+            [cells, cells[::-1]] if shape == "arrays of one length" else [cells[:1], [], cells],
+        )
+    cells = {
+        "none": cells,
+        "one": [cells[0], None, *cells[1:]],
+        "all": [None, None],
+        "no rows": [],
+    }[nulls]
     column = [TableColumn(name="c", type=type_)]
     message = Rows.FromString(encode_columns({"c": cells}, column).SerializeToString())
     assert message.rows == len(cells)
     decoded = decode_columns(message, column)["c"]
-    assert [cell.tolist() if isinstance(cell, (np.ndarray, np.generic)) else cell for cell in decoded] == list(
-        map(_in_utf8, cells)
-    )
+    assert [
+        cell.tolist() if isinstance(cell, (np.ndarray, np.generic)) else cell for cell in decoded
+    ] == list(map(_in_utf8, cells))
 
 
 def _in_utf8(cell: Any) -> Any:
-    return [_in_utf8(value) for value in cell] if isinstance(cell, list) else cell.encode() if isinstance(cell, str) else cell
+    return (
+        [_in_utf8(value) for value in cell]
+        if isinstance(cell, list)
+        else cell.encode()
+        if isinstance(cell, str)
+        else cell
+    )
 
 
 def test_numbers_are_views_of_the_message() -> None:
     columns = [TableColumn(name="x", type="BIGINT"), TableColumn(name="a", type="ARRAY<FLOAT>")]
     message = encode_columns({"x": np.arange(3), "a": np.ones((3, 2), "f4")}, columns)
     decoded = decode_columns(message, columns)
-    assert (decoded["x"].dtype, decoded["a"].dtype, decoded["a"].shape) == (np.int64, np.float32, (3, 2))
+    assert (decoded["x"].dtype, decoded["a"].dtype, decoded["a"].shape) == (
+        np.int64,
+        np.float32,
+        (3, 2),
+    )
     assert decoded["x"].base is not None and decoded["a"].base is not None
     ragged = decode_columns(encode_columns({"a": [[1.0], [2.0, 3.0]]}, columns), columns)["a"]
     assert [cell.base is not None for cell in ragged] == [True, True]
@@ -276,14 +418,26 @@ def test_integers_of_any_size_are_booleans() -> None:
 
 
 def test_which_columns_are_strings() -> None:
-    types = ["STRING NOT NULL", "CHAR(3)", "DECIMAL(5, 2)", "ARRAY<STRING>", "BYTES", "BINARY(3)", "INT", "DATE"]
+    types = [
+        "STRING NOT NULL",
+        "CHAR(3)",
+        "DECIMAL(5, 2)",
+        "ARRAY<STRING>",
+        "BYTES",
+        "BINARY(3)",
+        "INT",
+        "DATE",
+    ]
     assert [is_utf8(TableColumn(type=sql)) for sql in types] == [True] * 4 + [False] * 4
 
 
 def test_a_field_of_a_message_is_filled_where_it_is() -> None:
     output = Output()
     fill_rows(output.rows, {"x": np.arange(3)}, [TableColumn(name="x", type="INT")])
-    assert (output.rows.rows, read_cells(output.rows.columns[0], 3).values.tolist()) == (3, [0, 1, 2])
+    assert (output.rows.rows, read_cells(output.rows.columns[0], 3).values.tolist()) == (
+        3,
+        [0, 1, 2],
+    )
 
 
 def test_what_cannot_be_decoded() -> None:

@@ -23,7 +23,10 @@ def test_a_row_has_one_hash_in_all_forms_of_its_columns() -> None:
     vectors = np.arange(12.0).reshape(4, 3)
     whole = hashes({"x": x, "v": vectors, "s": text})
     lists = hashes({"s": text, "v": [*vectors], "x": x.tolist()})
-    single = [hashes({"x": x[row : row + 1], "v": [vectors[row].tolist()], "s": [text[row]]})[0] for row in range(4)]
+    single = [
+        hashes({"x": x[row : row + 1], "v": [vectors[row].tolist()], "s": [text[row]]})[0]
+        for row in range(4)
+    ]
     assert whole.tolist() == lists.tolist() == single and len(set(single)) == 4
     with_null = hashes({"x": [0.5, None]})
     assert with_null[0] == hashes({"x": x[:1]})[0] != with_null[1]
@@ -31,6 +34,10 @@ def test_a_row_has_one_hash_in_all_forms_of_its_columns() -> None:
 
 
 def test_hashes_are_spread_evenly() -> None:
-    for cells in (np.arange(100_000), np.arange(100_000) / 7, [str(each) for each in range(100_000)]):
+    for cells in (
+        np.arange(100_000),
+        np.arange(100_000) / 7,
+        [str(each) for each in range(100_000)],
+    ):
         parts = np.bincount((hashes({"x": cells}) >> np.uint64(60)).astype(int), minlength=16)
         assert parts.min() > 5500 and parts.max() < 7000

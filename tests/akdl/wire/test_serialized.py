@@ -35,7 +35,9 @@ def test_rows() -> None:
 
 def test_cell_offsets() -> None:
     offsets = np.array([0, 2, 4], "<i4")
-    (column,) = Rows.FromString(serialized_rows(2, [ColumnBuffers("a", INT64, b"", offsets, b"", LARGE[:4])])).columns
+    (column,) = Rows.FromString(
+        serialized_rows(2, [ColumnBuffers("a", INT64, b"", offsets, b"", LARGE[:4])])
+    ).columns
     assert (column.cell_offsets, column.values) == (offsets.tobytes(), LARGE[:4].tobytes())
 
 
@@ -59,5 +61,8 @@ def test_the_end_mark_has_all_rows_and_the_checksum_of_all_columns() -> None:
 def test_a_reader_accepts_the_end_mark_of_its_own_chunks_alone() -> None:
     _tally().check(_tally().end().end)
     for rows, columns in [(1, b"abextra"), (2, b"abextr")]:
-        with pytest.raises(EOFError, match=rf"expected {rows} rows with checksum \w+, received 2 rows with checksum \w+"):
+        with pytest.raises(
+            EOFError,
+            match=rf"expected {rows} rows with checksum \w+, received 2 rows with checksum \w+",
+        ):
             _tally().check(EndOfInput(rows=rows, checksum=zlib.crc32(columns)))

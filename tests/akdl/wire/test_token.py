@@ -1,4 +1,6 @@
-"""What a server does with calls that bring no token: it reads nothing of them, and keeps no thread for them."""
+"""What a server does with calls that bring no token: it reads nothing of them, and keeps no thread
+for them.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,14 @@ server.stop(None)
 
 @pytest.fixture
 def server() -> Iterator[tuple[Any, grpc.Channel]]:
-    with subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         options = [("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0)]
-        with grpc.insecure_channel(f"127.0.0.1:{int(process.stdout.readline())}", options=options) as channel:
+        with grpc.insecure_channel(
+            f"127.0.0.1:{int(process.stdout.readline())}", options=options
+        ) as channel:
             yield process, channel
         process.kill()
 
@@ -57,23 +63,37 @@ def test_a_large_message_of_a_stranger_is_not_read(server: tuple[Any, grpc.Chann
     for metadata in ([], [(TOKEN, "guessed")]):
         with pytest.raises(grpc.RpcError) as caught:
             length(large, metadata=metadata, timeout=DEADLINE_S)
-        assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED and caught.value.details() == "no token"
+        assert (
+            caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
+            and caught.value.details() == "no token"
+        )
     assert length(b"12345", metadata=[(TOKEN, "secret")], timeout=DEADLINE_S) == b"5"
     grown_mb, _ = process.communicate("")
     assert int(grown_mb) < 40
 
 
-@pytest.mark.fault("security", "Calls without the token that never send their message occupy no thread")
-def test_strangers_whose_messages_do_not_come_hold_no_thread(server: tuple[Any, grpc.Channel]) -> None:
+@pytest.mark.fault(
+    "security", "Calls without the token that never send their message occupy no thread"
+)
+def test_strangers_whose_messages_do_not_come_hold_no_thread(
+    server: tuple[Any, grpc.Channel],
+) -> None:
     channel, never = server[1], threading.Event()
 
     def nothing() -> Iterator[bytes]:
         never.wait(DEADLINE_S)
         yield from ()
 
-    calls = [channel.stream_unary("/Test/Length").future(nothing(), timeout=DEADLINE_S) for _ in range(8)]
+    calls = [
+        channel.stream_unary("/Test/Length").future(nothing(), timeout=DEADLINE_S) for _ in range(8)
+    ]
     try:
-        assert channel.unary_unary("/Test/Length")(b"123", metadata=[(TOKEN, "secret")], timeout=DEADLINE_S) == b"3"
+        assert (
+            channel.unary_unary("/Test/Length")(
+                b"123", metadata=[(TOKEN, "secret")], timeout=DEADLINE_S
+            )
+            == b"3"
+        )
         assert {call.code() for call in calls} == {grpc.StatusCode.UNAUTHENTICATED}
     finally:
         never.set()

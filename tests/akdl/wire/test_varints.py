@@ -11,12 +11,21 @@ EDGES = [0, 1, 127, 128, 300, 2**14 - 1, 2**14, 2**31, 2**63 - 1]
 
 
 def decoded(encoded: list[int]) -> int:
-    assert [byte >> 7 for byte in encoded] == [1] * (len(encoded) - 1) + [0], "the last byte has no continuation bit"
+    assert [byte >> 7 for byte in encoded] == [1] * (len(encoded) - 1) + [0], (
+        "the last byte has no continuation bit"
+    )
     return sum((byte & 0x7F) << 7 * place for place, byte in enumerate(encoded))
 
 
 @pytest.mark.parametrize(
-    ("value", "encoded"), [(0, b"\x00"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02"), (2**14, b"\x80\x80\x01")]
+    ("value", "encoded"),
+    [
+        (0, b"\x00"),
+        (127, b"\x7f"),
+        (128, b"\x80\x01"),
+        (300, b"\xac\x02"),
+        (2**14, b"\x80\x80\x01"),
+    ],
 )
 def test_varint(value: int, encoded: bytes) -> None:
     assert varint(value) == encoded

@@ -15,9 +15,13 @@ ROOT = pathlib.Path(__file__).parents[3]
 
 def test_generated_code_is_in_step(tmp_path: pathlib.Path) -> None:
     # In a process of its own: on Python 3.12 the compiler crashes beside TensorFlow and pyarrow.
-    subprocess.run([sys.executable, "-W", "ignore", ROOT / "scripts" / "build_proto.py", tmp_path], check=True)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", ROOT / "scripts" / "build_proto.py", tmp_path], check=True
+    )
     for made in (tmp_path / "akdl" / "wire").iterdir():
-        assert made.read_text() == (ROOT / "akdl" / "wire" / made.name).read_text(), f"run make proto: {made.name} is stale"
+        assert made.read_text() == (ROOT / "akdl" / "wire" / made.name).read_text(), (
+            f"run make proto: {made.name} is stale"
+        )
 
 
 @pytest.mark.tf

@@ -1,7 +1,7 @@
 """Random cells of every type as plain Python values, and these as Arrow arrays and messages.
 
-A plain value is a bool, an int, a float, a str, bytes, the text of a DECIMAL, days, milliseconds of the day or microseconds; a
-list of these for an ARRAY; None for null.
+A plain value is a bool, an int, a float, a str, bytes, the text of a DECIMAL, days, milliseconds of
+the day or microseconds; a list of these for an ARRAY; None for null.
 """
 
 from __future__ import annotations
@@ -61,13 +61,23 @@ def one(rng: Any, column_type: Any) -> Any:
     if kind in BITS:
         return rng.getrandbits(BITS[kind]) - 2 ** (BITS[kind] - 1)
     if kind in (Kind.FLOAT, Kind.DOUBLE):
-        number = rng.choice(FLOATS) if rng.random() < 0.2 else rng.gauss(0, 1) * 10.0 ** rng.randrange(-30, 30)
+        number = (
+            rng.choice(FLOATS)
+            if rng.random() < 0.2
+            else rng.gauss(0, 1) * 10.0 ** rng.randrange(-30, 30)
+        )
         return float(np.float32(number)) if kind is Kind.FLOAT else number
     if kind in (Kind.STRING, Kind.BYTES):
         length = (
-            arguments[0] if column_type.name in ("CHAR", "BINARY") else rng.randrange(arguments[0] + 1 if arguments else 12)
+            arguments[0]
+            if column_type.name in ("CHAR", "BINARY")
+            else rng.randrange(arguments[0] + 1 if arguments else 12)
         )
-        return "".join(rng.choices(ALPHABET, k=length)) if kind is Kind.STRING else rng.randbytes(length)
+        return (
+            "".join(rng.choices(ALPHABET, k=length))
+            if kind is Kind.STRING
+            else rng.randbytes(length)
+        )
     if kind is Kind.DECIMAL:
         precision, scale = arguments
         digits = str(rng.randrange(10 ** rng.randrange(1, precision + 1))).rjust(scale + 1, "0")
@@ -82,7 +92,9 @@ def one(rng: Any, column_type: Any) -> Any:
 
 
 def as_arrow(rng: random.Random, column_type: ColumnType, cells: Any) -> Any:
-    """Return an array of the type that Flink has; where a cell is null, there is some other value."""
+    """Return an array of the type that Flink has; where a cell is null, there is some other
+    value.
+    """
     spoiled = [one_or_more(rng, column_type) if cell is None else cell for cell in cells]
     if column_type.is_array:
         offsets = np.cumsum([0, *map(len, spoiled)], dtype="<i4")
@@ -113,7 +125,9 @@ def plain_array(column_type: ColumnType, values: list[Any]) -> Any:
 
 
 def as_message(rng: random.Random, name: str, column_type: ColumnType, cells: Any) -> Column:
-    """Return the message of a column as a script may write it, in one of the forms that there are."""
+    """Return the message of a column as a script may write it, in one of the forms that
+    there are.
+    """
     kind, valid = column_type.kind, np.array([cell is not None for cell in cells], bool)
     if column_type.is_array:
         values = list(itertools.chain.from_iterable(cell or [] for cell in cells))
@@ -143,7 +157,9 @@ def encode_text(rng: Any, kind: Kind, values: list[Any]) -> list[Any] | None:
         return [value if value is None else np.array([value], "<f8").tobytes() for value in values]
     if kind in (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) and rng.random() < 0.5:
         unit = {Kind.DATE: "D", Kind.TIME: "ms"}.get(kind, "us")
-        texts = [value if value is None else str(np.datetime64(value, unit)).encode() for value in values]
+        texts = [
+            value if value is None else str(np.datetime64(value, unit)).encode() for value in values
+        ]
         return [text[11:] if text and kind is Kind.TIME else text for text in texts]
     return None
 

@@ -21,20 +21,44 @@ def values(*texts: bytes) -> Values:
 @pytest.mark.parametrize(
     ("precision", "scale", "texts"),
     [
-        (10, 2, ["0.00", "0.05", "-0.05", "-0.50", "0.99", "-1.00", "10.00", "-99999999.99", "99999999.99", None]),
+        (
+            10,
+            2,
+            [
+                "0.00",
+                "0.05",
+                "-0.05",
+                "-0.50",
+                "0.99",
+                "-1.00",
+                "10.00",
+                "-99999999.99",
+                "99999999.99",
+                None,
+            ],
+        ),
         (3, 3, ["0.000", "-0.001", "0.999", "-0.100"]),
         (5, 0, ["0", "-1", "99999"]),
         (18, 18, ["0.000000000000000001", "-0.999999999999999999"]),
         (19, 2, ["12345678901234567.89", "-0.01", "0.00"]),
         (38, 18, ["0.000000000000000000", "0.000000100000000000"]),
-        (38, 38, ["0.00000010000000000000000000000000000000", "-0.99999999999999999999999999999999999999"]),
+        (
+            38,
+            38,
+            [
+                "0.00000010000000000000000000000000000000",
+                "-0.99999999999999999999999999999999999999",
+            ],
+        ),
         (38, 0, ["9" * 38, "-" + "9" * 38]),
         (5, 2, [None, None]),
     ],
 )
 def test_plain_text(precision: int, scale: int, texts: list[str | None]) -> None:
     decimal_type = pa.decimal128(precision, scale)
-    numbers = pa.array([None if text is None else decimal.Decimal(text) for text in texts], decimal_type)
+    numbers = pa.array(
+        [None if text is None else decimal.Decimal(text) for text in texts], decimal_type
+    )
     assert plain_text(numbers).to_pylist() == texts
     assert plain_text(numbers.slice(1)).to_pylist() == texts[1:]
     assert plain_text(numbers.slice(0, 0)).to_pylist() == []
@@ -76,10 +100,19 @@ def test_from_text(precision: int, scale: int, text: bytes, expected: str) -> No
         # Arrow 16 takes these, and makes other numbers of them.
         (38, 0, b"99999999999e35", "a number of at most 38 digits, 0 of them behind the point"),
         (38, 38, b"20031001313", "a number of at most 38 digits, 38 of them behind the point"),
-        (38, 28, b"608250044003034000000410103114", "a number of at most 38 digits, 28 of them behind the point"),
+        (
+            38,
+            28,
+            b"608250044003034000000410103114",
+            "a number of at most 38 digits, 28 of them behind the point",
+        ),
     ],
 )
 def test_text_that_does_not_fit(precision: int, scale: int, text: bytes, expected: str) -> None:
     with pytest.raises(UnfitError) as caught:
         from_text(values(b"0", text, b"x"), pa.decimal128(precision, scale))
-    assert (caught.value.position, caught.value.expected, caught.value.got) == (1, expected, repr(text))
+    assert (caught.value.position, caught.value.expected, caught.value.got) == (
+        1,
+        expected,
+        repr(text),
+    )

@@ -52,7 +52,9 @@ class FlinkRows:
         self._serializer.open(jvm.java.io.ByteArrayInputStream(data), self._written)
         self._size = self._serializer.load()
         types = [row_type.getTypeAt(place) for place in range(len(schema.columns))]
-        self._getters = [table.data.RowData.createFieldGetter(each, place) for place, each in enumerate(types)]
+        self._getters = [
+            table.data.RowData.createFieldGetter(each, place) for place, each in enumerate(types)
+        ]
         self._types, self._element_getter = types, table.data.ArrayData.createElementGetter
 
     def __enter__(self) -> FlinkRows:
@@ -63,7 +65,10 @@ class FlinkRows:
 
     def cells(self, place: int) -> list[Any]:
         """Return a column as Flink has it, without Java objects."""
-        return [self._cell(place, self._getters[place].getFieldOrNull(self._serializer.read(row))) for row in range(self._size)]
+        return [
+            self._cell(place, self._getters[place].getFieldOrNull(self._serializer.read(row)))
+            for row in range(self._size)
+        ]
 
     def _cell(self, place: Any, value: Any) -> Any:
         if not hasattr(value, "getClass") or value.getClass().isArray():
@@ -83,7 +88,9 @@ class FlinkRows:
 
 def array_of(column_type: ColumnType, numbers: list[Any]) -> Any:
     (field,) = arrow_schema(Schema((Column("x", column_type),)))
-    return pa.array(numbers, pa.int32() if field.type.bit_width == 32 else pa.int64()).cast(field.type)
+    return pa.array(numbers, pa.int32() if field.type.bit_width == 32 else pa.int64()).cast(
+        field.type
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +118,9 @@ def array_of(column_type: ColumnType, numbers: list[Any]) -> Any:
 )
 def test_flink_reads_and_writes(jvm: Any, sql: str, cells: list[Any], expected: list[Any]) -> None:
     schema = Schema.parse(f"x {sql}")
-    batch = pa.record_batch([pa.array(cells, arrow_schema(schema).types[0])], schema=arrow_schema(schema))
+    batch = pa.record_batch(
+        [pa.array(cells, arrow_schema(schema).types[0])], schema=arrow_schema(schema)
+    )
     with FlinkRows(jvm, schema, write_batch(batch)) as rows:
         assert rows.cells(0) == expected
         assert read_batch(rows.write()).column(0).equals(batch.column(0))
@@ -124,9 +133,13 @@ def test_flink_reads_and_writes(jvm: Any, sql: str, cells: list[Any], expected: 
         ("DECIMAL(38, 38)", ["0.00000010000000000000000000000000000000", None]),
     ],
 )
-def test_decimals_are_the_text_that_flink_makes_of_them(jvm: Any, sql: str, texts: list[str | None]) -> None:
+def test_decimals_are_the_text_that_flink_makes_of_them(
+    jvm: Any, sql: str, texts: list[str | None]
+) -> None:
     schema = Schema.parse(f"x {sql}")
-    batch = pa.record_batch([pa.array(texts).cast(arrow_schema(schema).types[0])], schema=arrow_schema(schema))
+    batch = pa.record_batch(
+        [pa.array(texts).cast(arrow_schema(schema).types[0])], schema=arrow_schema(schema)
+    )
     with FlinkRows(jvm, schema, write_batch(batch)) as rows:
         assert rows.cells(0) == texts
     (column,) = Rows.FromString(to_columns(batch, schema)).columns
@@ -143,7 +156,8 @@ def test_decimals_are_the_text_that_flink_makes_of_them(jvm: Any, sql: str, text
         ("TIMESTAMP(1)", [-100, None], ["1969-12-31T23:59:59.900", None]),
         ("TIMESTAMP(3)", [-1, 1_709_208_000_123], ["1969-12-31T23:59:59.999", "2024-02-29T12:00:00.123"]),
         ("TIMESTAMP(6)", [1, -1000, 253_402_300_799_999_999], ["1970-01-01T00:00:00.000001", "1969-12-31T23:59:59.999", "9999-12-31T23:59:59.999999"]),
-        # A TimestampData of this type is an instant, and its text the time in UTC: the zone has no part in it.
+        # A TimestampData of this type is an instant, and its text the time in UTC: the zone has no
+        # part in it.
         ("TIMESTAMP_LTZ(0)", [-1, None], ["1969-12-31T23:59:59", None]),
         ("TIMESTAMP_LTZ(3)", [0, 1_700_000_000_123], ["1970-01-01T00:00", "2023-11-14T22:13:20.123"]),
         ("TIMESTAMP_LTZ(6)", [1, None], ["1970-01-01T00:00:00.000001", None]),
@@ -154,7 +168,9 @@ def test_times_are_the_same_in_every_time_zone(
     jvm: Any, time_zone: None, sql: str, numbers: list[int | None], expected: list[Any]
 ) -> None:
     schema = Schema.parse(f"x {sql}")
-    batch = pa.record_batch([array_of(schema.columns[0].type, numbers)], schema=arrow_schema(schema))
+    batch = pa.record_batch(
+        [array_of(schema.columns[0].type, numbers)], schema=arrow_schema(schema)
+    )
     with FlinkRows(jvm, schema, write_batch(batch)) as rows:
         assert rows.cells(0) == expected
         assert read_batch(rows.write()).column(0).equals(batch.column(0))
@@ -162,32 +178,52 @@ def test_times_are_the_same_in_every_time_zone(
 
 @pytest.mark.parametrize("sql", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(6)"])
 def test_flink_cannot_read_parts_of_a_millisecond_before_1970(jvm: Any, sql: str) -> None:
-    """It divides as Java does, towards zero (ArrowTimestampColumnVector). When this fails, Flink has been fixed."""
+    """It divides as Java does, towards zero (ArrowTimestampColumnVector). When this fails, Flink
+    has been fixed.
+    """
     from py4j.protocol import Py4JJavaError
 
     schema = Schema.parse(f"x {sql}")
     batch = pa.record_batch([array_of(schema.columns[0].type, [-1])], schema=arrow_schema(schema))
-    with FlinkRows(jvm, schema, write_batch(batch)) as rows, pytest.raises(Py4JJavaError, match="IllegalArgumentException"):
+    with (
+        FlinkRows(jvm, schema, write_batch(batch)) as rows,
+        pytest.raises(Py4JJavaError, match="IllegalArgumentException"),
+    ):
         rows.cells(0)
 
 
 def after_1970(column_type: Any, cell: Any) -> Any:
     if isinstance(cell, list):
         return [after_1970(column_type, each) for each in cell]
-    return cell if cell is None or column_type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) else abs(cell)
+    return (
+        cell
+        if cell is None or column_type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
+        else abs(cell)
+    )
 
 
 def test_random_cells_of_every_type_go_through_flink(jvm: Any) -> None:
     rng, size = random.Random(7), 10_000
-    columns = [[after_1970(column.type, cell) for cell in random_cells(rng, column.type, size)] for column in SCHEMA]
+    columns = [
+        [after_1970(column.type, cell) for cell in random_cells(rng, column.type, size)]
+        for column in SCHEMA
+    ]
     message = Rows(
-        rows=size, columns=[as_message(rng, column.name, column.type, cells) for column, cells in zip(SCHEMA, columns)]
+        rows=size,
+        columns=[
+            as_message(rng, column.name, column.type, cells)
+            for column, cells in zip(SCHEMA, columns)
+        ],
     )
     decoder = ColumnDecoder(SCHEMA)
     batch = pa.record_batch(decoder.decode(message), schema=decoder.arrow_schema)
     with FlinkRows(jvm, SCHEMA, write_batch(batch)) as rows:
         batch = read_batch(rows.write())
-    renamed = pa.schema([field.with_name(f"c{place}") for place, field in enumerate(decoder.arrow_schema)])
+    renamed = pa.schema(
+        [field.with_name(f"c{place}") for place, field in enumerate(decoder.arrow_schema)]
+    )
     assert batch.schema == renamed
-    for column, cells, sent in zip(SCHEMA, columns, Rows.FromString(to_columns(batch, SCHEMA)).columns):
+    for column, cells, sent in zip(
+        SCHEMA, columns, Rows.FromString(to_columns(batch, SCHEMA)).columns
+    ):
         assert same(read(sent, column.type, size), cells), column

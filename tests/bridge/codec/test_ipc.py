@@ -8,7 +8,10 @@ from bridge.codec.ipc import arrow_schema, read_batch, write_batch, write_parts
 from bridge.schema import Schema
 
 SCHEMA = arrow_schema(Schema.parse("`größe` BIGINT NOT NULL, s STRING, a ARRAY<FLOAT>"))
-BATCH = pa.record_batch([pa.array([1, 2, 3]), pa.array(["a", None, ""]), pa.array([[0.5], None, []], SCHEMA.types[2])], SCHEMA)
+BATCH = pa.record_batch(
+    [pa.array([1, 2, 3]), pa.array(["a", None, ""]), pa.array([[0.5], None, []], SCHEMA.types[2])],
+    SCHEMA,
+)
 
 
 def test_a_schema() -> None:

@@ -45,11 +45,15 @@ def read(message: Column, column_type: ColumnType, rows: Any) -> list[Any]:
         values = cells.values.tolist()
     valid = [True] * rows if cells.valid is None else cells.valid.tolist()
     if cells.cell_offsets is None:
-        assert cells.value_offsets is None or all(is_valid or not value for is_valid, value in zip(valid, values))
+        assert cells.value_offsets is None or all(
+            is_valid or not value for is_valid, value in zip(valid, values)
+        )
         return [value if is_valid else None for is_valid, value in zip(valid, values)]
     bounds = pairs(cells.cell_offsets.tolist())
     assert all(is_valid or start == end for is_valid, (start, end) in zip(valid, bounds))
-    return [values[start:end] if is_valid else None for is_valid, (start, end) in zip(valid, bounds)]
+    return [
+        values[start:end] if is_valid else None for is_valid, (start, end) in zip(valid, bounds)
+    ]
 
 
 def pairs(numbers: Any) -> list[Any]:
@@ -61,7 +65,11 @@ def test_to_a_script(rng: random.Random) -> None:
     arrays = [as_arrow(rng, column.type, cells) for column, cells in zip(SCHEMA, columns)]
     batch = read_batch(write_batch(pa.record_batch(arrays, schema=arrow_schema(SCHEMA))))
     start, size = rng.randrange(ROWS // 2), rng.randrange(ROWS // 2)
-    for first, part in ((0, batch), (start, batch.slice(start, size)), (3, batch.slice(3).slice(0, 0))):
+    for first, part in (
+        (0, batch),
+        (start, batch.slice(start, size)),
+        (3, batch.slice(3).slice(0, 0)),
+    ):
         message = Rows.FromString(to_columns(part, SCHEMA))
         assert message.rows == part.num_rows
         for column, cells, sent in zip(SCHEMA, columns, message.columns):
@@ -71,7 +79,9 @@ def test_to_a_script(rng: random.Random) -> None:
 
 def test_from_a_script(rng: random.Random) -> None:
     columns = random_columns(rng)
-    messages = [as_message(rng, column.name, column.type, cells) for column, cells in zip(SCHEMA, columns)]
+    messages = [
+        as_message(rng, column.name, column.type, cells) for column, cells in zip(SCHEMA, columns)
+    ]
     rng.shuffle(messages)
     decoder = ColumnDecoder(SCHEMA)
     arrays = decoder.decode(Rows(rows=ROWS, columns=messages))
@@ -83,7 +93,9 @@ def test_from_a_script(rng: random.Random) -> None:
             bounds = pairs(array.offsets.to_pylist())
             valid = array.is_valid().to_pylist()
             values = list(itertools.chain.from_iterable(cell or [] for cell in cells))
-            assert [end - start for start, end in bounds] == [len(cell or []) for cell in cells], column
+            assert [end - start for start, end in bounds] == [len(cell or []) for cell in cells], (
+                column
+            )
             assert valid == [cell is not None for cell in cells], column
             assert bits(array.values) == bits(plain_array(column.type, values)), column
         else:
@@ -94,4 +106,8 @@ def test_from_a_script(rng: random.Random) -> None:
 
 def bits(values: Any) -> Any:
     """Return the values as bytes where that is what they are compared by, so that NaN is NaN."""
-    return values.cast(pa.float64()).to_numpy().tobytes() if pa.types.is_floating(values.type) else values.to_pylist()
+    return (
+        values.cast(pa.float64()).to_numpy().tobytes()
+        if pa.types.is_floating(values.type)
+        else values.to_pylist()
+    )

@@ -17,10 +17,16 @@ from bridge.schema import Schema
 
 def values(*cells: Any) -> Values:
     """Return values of text or numbers; None is null."""
-    bits = np.packbits([cell is not None for cell in cells], bitorder="little").tobytes() if None in cells else b""
+    bits = (
+        np.packbits([cell is not None for cell in cells], bitorder="little").tobytes()
+        if None in cells
+        else b""
+    )
     if any(isinstance(cell, bytes) for cell in cells):
         texts = [cell or b"" for cell in cells]
-        return Values(BYTES, len(texts), b"".join(texts), np.cumsum([0, *map(len, texts)], dtype="<i4"), bits)
+        return Values(
+            BYTES, len(texts), b"".join(texts), np.cumsum([0, *map(len, texts)], dtype="<i4"), bits
+        )
     numbers = np.array([-(2**62) if cell is None else cell for cell in cells], "<i8")
     return Values(INT64, len(cells), numbers.tobytes(), bits=bits)
 
@@ -102,7 +108,13 @@ def test_points_in_time(sql: str, cell: int | bytes, expected: int) -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_fit(sql: str, cell: int | bytes, expected: str, got: str) -> None:
-    fine = b"2020-01-31 00:00:00" if sql.startswith("TIMESTAMP") else b"00:00:00" if sql[:4] == "TIME" else b"2020-01-31"
+    fine = (
+        b"2020-01-31 00:00:00"
+        if sql.startswith("TIMESTAMP")
+        else b"00:00:00"
+        if sql[:4] == "TIME"
+        else b"2020-01-31"
+    )
     with pytest.raises(UnfitError) as caught:
         points(sql, None, fine if isinstance(cell, bytes) else 0, cell, cell)
     assert (caught.value.position, caught.value.expected, caught.value.got) == (2, expected, got)

@@ -31,10 +31,14 @@ def column_of(cells: list[Any], dtype: Any = None, name: str = "x") -> Column:
     kinds = {type(value) for value in values if value is not None}
     if kinds == {bytes}:
         texts = [value or b"" for value in values]
-        flat = Cells(np.frombuffer(b"".join(texts), "u1"), valid, cell_offsets, offsets(*map(len, texts)))
+        flat = Cells(
+            np.frombuffer(b"".join(texts), "u1"), valid, cell_offsets, offsets(*map(len, texts))
+        )
     else:
         (kind,) = kinds or {int}
-        numbers = np.array([kind(99) if value is None else value for value in values], dtype or NUMBERS[kind])
+        numbers = np.array(
+            [kind(99) if value is None else value for value in values], dtype or NUMBERS[kind]
+        )
         flat = Cells(numbers, valid, cell_offsets)
     return fill_column(Column(), name, flat)
 
@@ -85,7 +89,12 @@ def decode(sql: str, cells: list[Any], dtype: str | None = None) -> Any:
         ("ARRAY<CHAR(2)>", [b"a", b""], None, ["a ", "  "]),
         ("ARRAY<BINARY(2)>", [b"a", b"bc"], None, [b"a\x00", b"bc"]),
         ("ARRAY<BYTES>", [b"a", b""], None, [b"a", b""]),
-        ("ARRAY<DECIMAL(3, 1)>", [b"1", b"2.5"], None, [decimal.Decimal("1.0"), decimal.Decimal("2.5")]),
+        (
+            "ARRAY<DECIMAL(3, 1)>",
+            [b"1", b"2.5"],
+            None,
+            [decimal.Decimal("1.0"), decimal.Decimal("2.5")],
+        ),
     ],
 )
 def test_every_type(sql: str, cell: Any, dtype: str | None, expected: Any) -> None:
@@ -97,10 +106,17 @@ def test_every_type(sql: str, cell: Any, dtype: str | None, expected: Any) -> No
 def test_times() -> None:
     """See also `test_temporal`."""
     schema = Schema.parse("a TIMESTAMP_LTZ(3), b ARRAY<DATE>, c ARRAY<TIME(3)>")
-    columns = [column_of([1000, None], name="a"), column_of([[0, 1], []], name="b"), column_of([[b"00:00:01"], None], name="c")]
+    columns = [
+        column_of([1000, None], name="a"),
+        column_of([[0, 1], []], name="b"),
+        column_of([[b"00:00:01"], None], name="c"),
+    ]
     a, b, c = ColumnDecoder(schema).decode(Rows(rows=2, columns=columns))
     assert a.cast(pa.int64()).to_pylist() == [1, None]
-    assert [cell and [str(day) for day in cell] for cell in b.to_pylist()] == [["1970-01-01", "1970-01-02"], []]
+    assert [cell and [str(day) for day in cell] for cell in b.to_pylist()] == [
+        ["1970-01-01", "1970-01-02"],
+        [],
+    ]
     assert [cell and [str(time) for time in cell] for cell in c.to_pylist()] == [["00:00:01"], None]
 
 
@@ -117,12 +133,20 @@ def test_nan_is_a_number() -> None:
         ("TINYINT", -129, "expected a value from -128 to 127, got -129"),
         ("BOOLEAN", 2, "expected a value from 0 to 1, got 2"),
         ("FLOAT", 1e39, "expected a number within the range of FLOAT, got 1e+39"),
-        ("STRING", b"\xff", "expected UTF-8 text, got bytes that are not valid UTF-8 (invalid start byte at byte 0)"),
+        (
+            "STRING",
+            b"\xff",
+            "expected UTF-8 text, got bytes that are not valid UTF-8 (invalid start byte at byte 0)",
+        ),
         ("VARCHAR(2)", b"abc", "expected at most 2 characters, got 3"),
         ("CHAR(2)", "żół".encode(), "expected at most 2 characters, got 3"),
         ("BINARY(2)", b"abc", "expected at most 2 bytes, got 3"),
         ("VARBINARY(2)", b"abc", "expected at most 2 bytes, got 3"),
-        ("DECIMAL(3, 1)", b"1.25", "expected a number of at most 3 digits, 1 of them behind the point, got b'1.25'"),
+        (
+            "DECIMAL(3, 1)",
+            b"1.25",
+            "expected a number of at most 3 digits, 1 of them behind the point, got b'1.25'",
+        ),
         ("DECIMAL(5, 2)", b"one", "expected a decimal number as text, got b'one'"),
         ("DOUBLE", b"1234", "expected 8 bytes for each value, got 4 bytes"),
         ("DATE", b"2020-01", "expected a DATE as text such as '2020-01-31', got b'2020-01'"),
@@ -138,7 +162,9 @@ def test_values_that_do_not_fit(sql: str, bad: float | bytes, words: str) -> Non
         decode(sql, [None, bad, bad])
     assert str(caught.value).startswith(f"the script wrote row 1: column 'x' ({sql}): {words}")
     with pytest.raises(RowError) as caught:
-        decode(f"ARRAY<{sql}>", [[], None, [bad]]) if not sql.startswith("TIMESTAMP_LTZ") else decode(sql, [None, None, bad])
+        decode(f"ARRAY<{sql}>", [[], None, [bad]]) if not sql.startswith(
+            "TIMESTAMP_LTZ"
+        ) else decode(sql, [None, None, bad])
     assert str(caught.value).startswith("the script wrote row 2: column 'x' (")
     assert words in str(caught.value)
 
@@ -152,15 +178,31 @@ def test_a_bad_value_at_a_null_is_none() -> None:
 @pytest.mark.parametrize(
     ("sql", "column", "words"),
     [
-        ("BIGINT", {"type": FLOAT32, "values": bytes(8)}, "expected an int64_list with 1 value, got a batch of float32 values"),
-        ("INT", {"type": BOOL, "values": b"\3"}, "expected an int64_list with 1 value, got a batch of bool values"),
-        ("FLOAT", {"type": INT8, "values": b"ab"}, "expected a float_list with 1 value, got a batch of int8 values"),
+        (
+            "BIGINT",
+            {"type": FLOAT32, "values": bytes(8)},
+            "expected an int64_list with 1 value, got a batch of float32 values",
+        ),
+        (
+            "INT",
+            {"type": BOOL, "values": b"\3"},
+            "expected an int64_list with 1 value, got a batch of bool values",
+        ),
+        (
+            "FLOAT",
+            {"type": INT8, "values": b"ab"},
+            "expected a float_list with 1 value, got a batch of int8 values",
+        ),
         (
             "DOUBLE",
             {"type": INT64, "values": bytes(16)},
             "expected a float_list (or a bytes_list of 8 bytes) with 1 value, got a batch of int64 values",
         ),
-        ("STRING", {"type": INT64, "values": bytes(16)}, "expected a bytes_list with 1 value, got a batch of int64 values"),
+        (
+            "STRING",
+            {"type": INT64, "values": bytes(16)},
+            "expected a bytes_list with 1 value, got a batch of int64 values",
+        ),
         (
             "DATE",
             {"type": FLOAT64, "values": bytes(16)},
@@ -176,7 +218,11 @@ def test_a_bad_value_at_a_null_is_none() -> None:
             {"type": INT64, "cell_offsets": offsets(0, 0).tobytes()},
             "expected an int64_list with 1 value, got a batch of arrays",
         ),
-        ("ARRAY<INT>", {"type": INT64, "values": bytes(16)}, "expected an int64_list, got a batch without arrays"),
+        (
+            "ARRAY<INT>",
+            {"type": INT64, "values": bytes(16)},
+            "expected an int64_list, got a batch without arrays",
+        ),
         (
             "ARRAY<INT>",
             {"type": INT64, "cell_offsets": offsets(1).tobytes(), "values": bytes(8)},
@@ -187,14 +233,24 @@ def test_a_bad_value_at_a_null_is_none() -> None:
             {"type": INT64, "cell_offsets": offsets(1, 1).tobytes(), "values": bytes(24)},
             "expected 2 values, got 3",
         ),
-        ("INT", {"type": INT64, "values": bytes(15)}, "expected whole numbers of bytes, got 15 bytes"),
+        (
+            "INT",
+            {"type": INT64, "values": bytes(15)},
+            "expected whole numbers of bytes, got 15 bytes",
+        ),
         ("INT", {"type": INT64, "values": bytes(8)}, "expected 2 values, got 1"),
-        ("INT", {"type": INT64, "values": bytes(16), "valid": bytes(2)}, "expected 2 rows, got a null bitmap of 16 bits"),
+        (
+            "INT",
+            {"type": INT64, "values": bytes(16), "valid": bytes(2)},
+            "expected 2 rows, got a null bitmap of 16 bits",
+        ),
     ],
 )
 def test_messages_that_contradict_themselves(sql: str, column: dict[str, Any], words: str) -> None:
     with pytest.raises(RowError) as caught:
-        ColumnDecoder(Schema.parse(f"x {sql}")).decode(Rows(rows=2, columns=[Column(name="x", **column)]))
+        ColumnDecoder(Schema.parse(f"x {sql}")).decode(
+            Rows(rows=2, columns=[Column(name="x", **column)])
+        )
     assert str(caught.value).startswith(f"the script wrote row 0: column 'x' ({sql}): {words}")
 
 
@@ -203,7 +259,9 @@ def test_missing_and_unknown_columns() -> None:
     a, b, c = decoder.decode(Rows(rows=2, columns=[column_of([1, 2], name="a")]))
     assert (a.to_pylist(), b.to_pylist(), c.to_pylist()) == ([1, 2], [None, None], [None, None])
     assert [array.type for array in (a, b, c)] == decoder.arrow_schema.types
-    with pytest.raises(RowError, match="row 2: unknown column 'y', 'z'; outputSchemaStr has 'a', 'b', 'c'"):
+    with pytest.raises(
+        RowError, match="row 2: unknown column 'y', 'z'; outputSchemaStr has 'a', 'b', 'c'"
+    ):
         decoder.decode(Rows(rows=1, columns=[column_of([1], name="z"), column_of([1], name="y")]))
 
 
@@ -227,6 +285,12 @@ def test_no_rows() -> None:
     decoder = ColumnDecoder(Schema.parse("a INT, b STRING, c ARRAY<STRING>, d BINARY(2), e DATE"))
     empty = Column(name="b", type=BYTES, value_offsets=bytes(4))
     arrays = decoder.decode(
-        Rows(columns=[empty, Column(name="e", type=INT64), Column(name="d", type=BYTES, value_offsets=bytes(4))])
+        Rows(
+            columns=[
+                empty,
+                Column(name="e", type=INT64),
+                Column(name="d", type=BYTES, value_offsets=bytes(4)),
+            ]
+        )
     )
     assert [len(array) for array in arrays] == [0] * 5

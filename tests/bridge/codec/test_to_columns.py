@@ -1,4 +1,6 @@
-"""Arrow arrays to the message of columns; what comes out is read as the TensorFlow process reads it."""
+"""Arrow arrays to the message of columns; what comes out is read as the TensorFlow process reads
+it.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,15 @@ from bridge.schema import Schema
 
 
 def message_of(sql: str, cells: Any) -> Column:
-    """Return the message of a column; cells as `pa.array` takes them, times as numbers in the unit of the Arrow type."""
+    """Return the message of a column; cells as `pa.array` takes them, times as numbers in the unit
+    of the Arrow type.
+    """
     schema = Schema.parse(f"x {sql}")
     (field,) = arrow_schema(schema)
     array = cells if isinstance(cells, pa.Array) else pa.array(cells, field.type)
-    message = Rows.FromString(to_columns(pa.record_batch([array], schema=arrow_schema(schema)), schema))
+    message = Rows.FromString(
+        to_columns(pa.record_batch([array], schema=arrow_schema(schema)), schema)
+    )
     assert message.rows == len(array)
     (column,) = message.columns
     assert column.name == "x"
@@ -38,7 +44,10 @@ def found(column: Column, rows: int) -> list[Any]:
         values = [data[start:end] for start, end in zip(ends, ends[1:])]
     bounds = list(range(rows + 1)) if cells.cell_offsets is None else cells.cell_offsets.tolist()
     valid = [True] * rows if cells.valid is None else cells.valid.tolist()
-    return [values[start:end] if is_valid else None for is_valid, start, end in zip(valid, bounds, bounds[1:])]
+    return [
+        values[start:end] if is_valid else None
+        for is_valid, start, end in zip(valid, bounds, bounds[1:])
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,13 +64,23 @@ def found(column: Column, rows: int) -> list[Any]:
         ("CHAR(3)", ["a  "], BYTES, [[b"a  "]]),
         ("BYTES", [b"\x00\xff", b"", None], BYTES, [[b"\x00\xff"], [b""], None]),
         ("BINARY(2)", [b"\x00\xff", None, b"ab"], BYTES, [[b"\x00\xff"], None, [b"ab"]]),
-        ("DATE", pa.array([1, -719162, None], pa.int32()).cast(pa.date32()), INT32, [[1], [-719162], None]),
+        (
+            "DATE",
+            pa.array([1, -719162, None], pa.int32()).cast(pa.date32()),
+            INT32,
+            [[1], [-719162], None],
+        ),
         ("TIME(3)", pa.array([1005, None], pa.time32("ms")), INT32, [[1005], None]),
         ("TIME(0)", pa.array([86399, None], pa.time32("s")), INT32, [[86_399_000], None]),
         ("TIMESTAMP(0)", pa.array([-1, None], pa.timestamp("s")), INT64, [[-1_000_000], None]),
         ("TIMESTAMP(3)", pa.array([1, None], pa.timestamp("ms")), INT64, [[1000], None]),
         ("TIMESTAMP(6)", pa.array([1, -1], pa.timestamp("us")), INT64, [[1], [-1]]),
-        ("TIMESTAMP_LTZ(3)", pa.array([-62_135_596_800_000], pa.timestamp("ms")), INT64, [[-62_135_596_800_000_000]]),
+        (
+            "TIMESTAMP_LTZ(3)",
+            pa.array([-62_135_596_800_000], pa.timestamp("ms")),
+            INT64,
+            [[-62_135_596_800_000_000]],
+        ),
         ("ARRAY<FLOAT>", [[0.5, 1.5], [], None], FLOAT32, [[0.5, 1.5], [], None]),
         ("ARRAY<BIGINT>", [[2**53 + 1, -1], [3]], INT64, [[2**53 + 1, -1], [3]]),
         ("ARRAY<BOOLEAN>", [[True, False], []], BOOL, [[True, False], []]),
@@ -69,15 +88,30 @@ def found(column: Column, rows: int) -> list[Any]:
         ("ARRAY<BYTES>", [[b"", b"\xff"], None], BYTES, [[b"", b"\xff"], None]),
         ("ARRAY<BINARY(1)>", [[b"a", b"b"], None, []], BYTES, [[b"a", b"b"], None, []]),
         ("ARRAY<DECIMAL(5, 2)>", [[decimal.Decimal("1.50")], []], BYTES, [[b"1.50"], []]),
-        ("ARRAY<DATE>", pa.array([[1], None], pa.list_(pa.int32())).cast(pa.list_(pa.date32())), INT32, [[1], None]),
-        ("ARRAY<TIMESTAMP(3)>", pa.array([[1, -1], []], pa.list_(pa.timestamp("ms"))), INT64, [[1000, -1000], []]),
+        (
+            "ARRAY<DATE>",
+            pa.array([[1], None], pa.list_(pa.int32())).cast(pa.list_(pa.date32())),
+            INT32,
+            [[1], None],
+        ),
+        (
+            "ARRAY<TIMESTAMP(3)>",
+            pa.array([[1, -1], []], pa.list_(pa.timestamp("ms"))),
+            INT64,
+            [[1000, -1000], []],
+        ),
         ("INT", [None, None], INT32, [None, None]),
         ("STRING", [None, None], BYTES, [None, None]),
         ("ARRAY<STRING>", [None, None], BYTES, [None, None]),
-        *((sql, [], BYTES, []) for sql in ("STRING", "BINARY(2)", "DECIMAL(5, 2)", "DECIMAL(30, 2)", "ARRAY<STRING>")),
+        *(
+            (sql, [], BYTES, [])
+            for sql in ("STRING", "BINARY(2)", "DECIMAL(5, 2)", "DECIMAL(30, 2)", "ARRAY<STRING>")
+        ),
     ],
 )
-def test_every_type(sql: str, cells: Any, value_type: Any, expected: list[list[Any] | None]) -> None:
+def test_every_type(
+    sql: str, cells: Any, value_type: Any, expected: list[list[Any] | None]
+) -> None:
     column = message_of(sql, cells)
     assert column.type == value_type
     assert found(column, len(cells)) == expected
@@ -99,7 +133,12 @@ def test_what_lies_at_a_null_is_not_sent() -> None:
     text = pa.Array.from_buffers(pa.string(), 2, [first_is_null, offsets, pa.py_buffer(b"abc")])
     assert found(message_of("STRING", text), 2) == [None, [b"c"]]
     assert message_of("STRING", text).values == b"c"
-    lists = pa.Array.from_buffers(pa.list_(pa.int32()), 2, [first_is_null, offsets], children=[pa.array([1, 2, 3], pa.int32())])
+    lists = pa.Array.from_buffers(
+        pa.list_(pa.int32()),
+        2,
+        [first_is_null, offsets],
+        children=[pa.array([1, 2, 3], pa.int32())],
+    )
     assert found(message_of("ARRAY<INT>", lists), 2) == [None, [3]]
     assert message_of("ARRAY<INT>", lists).values == np.array([3], "<i4").tobytes()
 
@@ -137,13 +176,17 @@ def test_a_null_element_is_refused_with_column_and_row() -> None:
 
 
 def test_a_time_that_microseconds_cannot_hold_names_its_column_and_row() -> None:
-    with pytest.raises(RowError, match=r"column 'x' \(TIMESTAMP_LTZ\(3\)\): row 2 of a batch: .*out of bounds"):
+    with pytest.raises(
+        RowError, match=r"column 'x' \(TIMESTAMP_LTZ\(3\)\): row 2 of a batch: .*out of bounds"
+    ):
         message_of("TIMESTAMP_LTZ(3)", pa.array([0, None, 2**60], pa.timestamp("ms")))
 
 
 def test_columns_of_any_name_and_number() -> None:
     schema = Schema.parse(", ".join(f"`größe {i}` INT NOT NULL" for i in range(300)))
-    batch = pa.record_batch([pa.array([i], pa.int32()) for i in range(300)], schema=arrow_schema(schema))
+    batch = pa.record_batch(
+        [pa.array([i], pa.int32()) for i in range(300)], schema=arrow_schema(schema)
+    )
     message = Rows.FromString(to_columns(batch, schema))
     assert [column.name for column in message.columns] == schema.names
     assert [found(column, 1) for column in message.columns] == [[[i]] for i in range(300)]

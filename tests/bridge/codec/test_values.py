@@ -36,7 +36,11 @@ def offsets(*numbers: int) -> bytes:
             "offsets of values that begin at 0",
             "other offsets",
         ),
-        ({"type": BYTES, "value_offsets": offsets(0, 1, 2), "values": b"ab"}, "no bytes where a value is null", "some"),
+        (
+            {"type": BYTES, "value_offsets": offsets(0, 1, 2), "values": b"ab"},
+            "no bytes where a value is null",
+            "some",
+        ),
     ],
 )
 def test_lengths_that_do_not_agree(column: dict[str, Any], expected: str, got: str) -> None:
@@ -58,4 +62,8 @@ def test_what_lies_at_a_null_is_not_looked_at() -> None:
     values.check_range(values.numbers, 0, 9)
     with pytest.raises(UnfitError) as caught:
         values.check_range(values.numbers, 0, 6)
-    assert (caught.value.position, caught.value.expected, caught.value.got) == (2, "a value from 0 to 6", "9")
+    assert (caught.value.position, caught.value.expected, caught.value.got) == (
+        2,
+        "a value from 0 to 6",
+        "9",
+    )

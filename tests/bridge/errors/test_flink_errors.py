@@ -1,4 +1,6 @@
-"""One exception from the text of a failed job; that real jobs fail with such texts is shown in tests/e2e/test_errors.py."""
+"""One exception from the text of a failed job; that real jobs fail with such texts is shown in
+tests/e2e/test_errors.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from bridge.errors.flink_errors import readable, script_failure
 from bridge.errors.summary import LINES
 from bridge.exceptions import BridgeError, JobError, RowError, TaskError
 
-BEHIND_PROXY = pathlib.Path(__file__).with_name("python_worker_behind_proxy.txt").read_text()  # of a real cluster
+# of a real cluster
+BEHIND_PROXY = pathlib.Path(__file__).with_name("python_worker_behind_proxy.txt").read_text()
 PYTHON = """An error occurred while calling o1.execute.
 : org.apache.flink.runtime.client.JobExecutionException: Job execution failed.
 \tat org.apache.flink.runtime.jobmaster.JobResult.toJobExecutionResult(JobResult.java:144)
@@ -39,7 +42,9 @@ def test_an_error_of_ours_comes_back_as_it_is() -> None:
     assert readable(error) is error
 
 
-@pytest.mark.parametrize("name", ["BridgeError", "SchemaError", "RowError", "ConfigurationError", "TaskError"])
+@pytest.mark.parametrize(
+    "name", ["BridgeError", "SchemaError", "RowError", "ConfigurationError", "TaskError"]
+)
 @pytest.mark.parametrize("module", ["bridge.exceptions.", ""])
 def test_an_error_of_ours_is_found_in_the_traceback(name: str, module: str) -> None:
     found = readable(Exception(PYTHON.format(error=f"{module}{name}: what is wrong")))
@@ -49,12 +54,18 @@ def test_an_error_of_ours_is_found_in_the_traceback(name: str, module: str) -> N
 def test_all_lines_of_a_message_are_kept_and_none_of_java() -> None:
     message = "Op, chief 0 (s.py): the script failed: ValueError: x\nTraceback:\n  File s.py\n\n--- last lines ---\nat last"
     found = readable(Exception(PYTHON.format(error=f"bridge.exceptions.TaskError: {message}")))
-    assert type(found) is TaskError and found.details == message and str(found).endswith("last lines:\n  at last")
+    assert (
+        type(found) is TaskError
+        and found.details == message
+        and str(found).endswith("last lines:\n  at last")
+    )
 
 
 def test_the_message_is_short_unless_all_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     message = (
-        "Op, chief 0 (s.py): the script failed: ValueError: x\n" + "".join(f"more {number}\n" for number in range(99)) + "end"
+        "Op, chief 0 (s.py): the script failed: ValueError: x\n"
+        + "".join(f"more {number}\n" for number in range(99))
+        + "end"
     )
     error = Exception(PYTHON.format(error=f"bridge.exceptions.TaskError: {message}"))
     monkeypatch.delenv("AKDL_TRACEBACK", raising=False)
@@ -68,7 +79,9 @@ def test_a_python_function_of_the_user_is_named_as_what_failed() -> None:
     assert type(found) is JobError and str(found).startswith(
         "Flink: a Python function of the job failed: ValueError: bad value 1"
     )
-    assert "Error received from SDK harness" not in found.details and "org.apache" not in found.details
+    assert (
+        "Error received from SDK harness" not in found.details and "org.apache" not in found.details
+    )
 
 
 def test_an_exception_of_java_about_a_failed_script_is_known_from_others() -> None:
@@ -83,27 +96,48 @@ def test_a_function_of_constants_alone_is_explained() -> None:
         "\tat org.apache.flink.table.runtime.arrow.ArrowWriter.finish(ArrowWriter.java:62)"
     )
     found = script_failure(text)
-    assert type(found) is JobError and "has constants alone as arguments" in str(found) and "cast outside" in str(found)
+    assert (
+        type(found) is JobError
+        and "has constants alone as arguments" in str(found)
+        and "cast outside" in str(found)
+    )
     assert script_failure(text.replace("ArrowWriter.finish", "Other.finish")) is None
 
 
 def test_an_error_that_is_only_spoken_of_is_not_taken_for_ours() -> None:
-    found = readable(Exception(PYTHON.format(error="ValueError: not a bridge.exceptions.TaskError: at all")))
+    found = readable(
+        Exception(PYTHON.format(error="ValueError: not a bridge.exceptions.TaskError: at all"))
+    )
     assert isinstance(found, JobError)
 
 
 def test_a_bare_timeout_is_told_as_a_cluster_that_does_not_answer() -> None:
     found = readable(Exception(JAVA.format(error="java.util.concurrent.TimeoutException")))
-    assert isinstance(found, JobError) and "no longer answers" in str(found) and "rest.retry" in str(found)
-    found = readable(Exception(JAVA.format(error="java.util.concurrent.TimeoutException: Timeout has occurred: 300000 ms")))
-    assert str(found) == "Flink: java.util.concurrent.TimeoutException: Timeout has occurred: 300000 ms"
+    assert (
+        isinstance(found, JobError)
+        and "no longer answers" in str(found)
+        and "rest.retry" in str(found)
+    )
+    found = readable(
+        Exception(
+            JAVA.format(
+                error="java.util.concurrent.TimeoutException: Timeout has occurred: 300000 ms"
+            )
+        )
+    )
+    assert (
+        str(found)
+        == "Flink: java.util.concurrent.TimeoutException: Timeout has occurred: 300000 ms"
+    )
 
 
 def test_a_cluster_whose_port_is_closed_is_one_that_does_not_answer() -> None:
     retries = "org.apache.flink.util.concurrent.FutureUtils$RetryException: Could not complete the operation"
     refused = "java.net.ConnectException: Connection refused"
     found = readable(
-        Exception(f"An error occurred while calling o1.x.\n: {retries}\n\tat org.a.B(C.java:1)\nCaused by: {refused}\n")
+        Exception(
+            f"An error occurred while calling o1.x.\n: {retries}\n\tat org.a.B(C.java:1)\nCaused by: {refused}\n"
+        )
     )
     assert str(found).startswith(f"Flink: {refused}. The Flink cluster no longer answers")
     # That of a connector of the job is told as it is.
@@ -112,13 +146,18 @@ def test_a_cluster_whose_port_is_closed_is_one_that_does_not_answer() -> None:
 
 def test_of_other_errors_the_innermost_cause_is_kept() -> None:
     found = readable(Exception(JAVA.format(error="java.lang.ArithmeticException: / by zero")))
-    assert type(found) is JobError and str(found) == "Flink: java.lang.ArithmeticException: / by zero"
+    assert (
+        type(found) is JobError and str(found) == "Flink: java.lang.ArithmeticException: / by zero"
+    )
 
 
 def test_a_cause_that_stands_alone() -> None:
     text = "An error occurred while calling o1.x.\n: org.apache.flink.table.api.ValidationException: no table\n\tat org.a.B(C.java:1)\n"
     found = readable(Exception(text))
-    assert isinstance(found, BridgeError) and str(found) == "Flink: org.apache.flink.table.api.ValidationException: no table"
+    assert (
+        isinstance(found, BridgeError)
+        and str(found) == "Flink: org.apache.flink.table.api.ValidationException: no table"
+    )
 
 
 def test_an_error_without_a_java_cause_stays() -> None:
@@ -145,14 +184,22 @@ def test_a_python_worker_that_does_not_start(printed: str, told: str) -> None:
     """Flink's own last cause is "Process died with exit code 0"."""
     begin = f"java.lang.RuntimeException: Failed to create stage bundle factory! {printed}\n\n\tat org.a.B(C.java:1)\n\t... 7 more\n"
     found = readable(
-        Exception(JAVA.format(error=f"{begin}Caused by: java.lang.IllegalStateException: Process died with exit code 0"))
+        Exception(
+            JAVA.format(
+                error=f"{begin}Caused by: java.lang.IllegalStateException: Process died with exit code 0"
+            )
+        )
     )
     assert type(found) is JobError and str(found).startswith(told) and "exit code" not in str(found)
-    assert ("set no_proxy=localhost" in str(found)) == (printed == BEHIND_PROXY) and len(str(found).splitlines()) <= 2
+    assert ("set no_proxy=localhost" in str(found)) == (printed == BEHIND_PROXY) and len(
+        str(found).splitlines()
+    ) <= 2
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
-    cause = 'java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory'
+    cause = (
+        'java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory'
+    )
     inner = "\n\tat org.a.B(C.java:1)\nCaused by: java.io.IOException: error=2, No such file or directory"
     assert str(readable(Exception(JAVA.format(error=cause + inner)))) == f"Flink: {cause}"
 
@@ -165,8 +212,14 @@ def test_a_program_that_is_not_there_is_named() -> None:
             ": put opt/flink-python-*.jar into the lib folder of the cluster",
         ),
         ("java.lang.StackOverflowError", "Start a program with a local job with JVM_ARGS=-Xss16m"),
-        ("IllegalStateException: Cannot map checkpoint/savepoint state for operator 1", "numWorkers or numPSs"),
-        ("java.lang.RuntimeException: Job restarted", "write them to a table instead (insertInto(...))"),
+        (
+            "IllegalStateException: Cannot map checkpoint/savepoint state for operator 1",
+            "numWorkers or numPSs",
+        ),
+        (
+            "java.lang.RuntimeException: Job restarted",
+            "write them to a table instead (insertInto(...))",
+        ),
         (
             "FlinkRuntimeException: Exceeded checkpoint tolerable failure threshold. It failed due to Checkpoint expired before.",
             "is a script too slow for execution.checkpointing.timeout?",
@@ -179,7 +232,10 @@ def test_a_program_that_is_not_there_is_named() -> None:
             "org.apache.flink.runtime.operators.coordination.TaskNotRunningException: Task is not running, but in state FAILED",
             "Run the job again",
         ),
-        ("java.util.concurrent.TimeoutException: The heartbeat of TaskManager with id 1 timed out.", "its network failed"),
+        (
+            "java.util.concurrent.TimeoutException: The heartbeat of TaskManager with id 1 timed out.",
+            "its network failed",
+        ),
         (
             "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException: Could not acquire the minimum required "
             "resources.",

@@ -15,8 +15,12 @@ KeyError: 'x'
 
 def test_a_frame_names_the_place_that_the_user_knows() -> None:
     assert '  File "lib_origins/train.py", line 3, in main' in summary_of(TEXT)
-    note_source_path("lib_origins/train.py", "/home/you/akdl/lib/python3/train.py")  # neither a library nor akdl
-    assert '  File "/home/you/akdl/lib/python3/train.py", line 3, in main\n    rows["x"]' in summary_of(TEXT)
+    # neither a library nor akdl
+    note_source_path("lib_origins/train.py", "/home/you/akdl/lib/python3/train.py")
+    assert (
+        '  File "/home/you/akdl/lib/python3/train.py", line 3, in main\n    rows["x"]'
+        in summary_of(TEXT)
+    )
 
 
 def test_of_several_places_none_is_named() -> None:

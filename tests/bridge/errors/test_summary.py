@@ -61,14 +61,26 @@ def test_an_error_inside_a_graph_names_the_function_that_made_the_node() -> None
 
 def test_what_caused_an_error_is_one_line() -> None:
     lines = summary_of((FAILURES / "chained.txt").read_text()).splitlines()
-    assert lines[0].endswith("RuntimeError: the config has no path") and lines.count("Caused by: KeyError: 'path'") == 1
+    assert (
+        lines[0].endswith("RuntimeError: the config has no path")
+        and lines.count("Caused by: KeyError: 'path'") == 1
+    )
     assert '    raise RuntimeError("the config has no path") from error' in lines
 
 
 def test_the_last_lines_of_a_process_stand_for_a_traceback() -> None:
     lines = summary_of((FAILURES / "killed.txt").read_text()).splitlines()
-    assert lines[1:6] == ["last lines of the process:", "  step 26", "  step 27", "  step 28", "  step 29"]
-    assert lines[-1].startswith("(25 more lines: in the error's `details`, ") and "AKDL_TRACEBACK=full" in lines[-1]
+    assert lines[1:6] == [
+        "last lines of the process:",
+        "  step 26",
+        "  step 27",
+        "  step 28",
+        "  step 29",
+    ]
+    assert (
+        lines[-1].startswith("(25 more lines: in the error's `details`, ")
+        and "AKDL_TRACEBACK=full" in lines[-1]
+    )
 
 
 def test_a_python_function_of_the_user_is_shown_without_beam() -> None:
@@ -96,9 +108,16 @@ def test_a_standstill_shows_the_group_and_where_the_script_stands() -> None:
 
 def test_a_text_of_six_megabytes_keeps_its_head_and_its_tail() -> None:
     shown = summary_of("ValueError: begin" + "x" * 6_000_000 + "end")
-    assert len(shown) < 2_000 and "begin" in shown and "end\n" in shown and "characters left out" in shown
+    assert (
+        len(shown) < 2_000
+        and "begin" in shown
+        and "end\n" in shown
+        and "characters left out" in shown
+    )
     shown = summary_of("\n".join(f"line {number}" for number in range(600_000)))
-    assert shown.startswith("line 0\n") and "line 599999" in shown and len(shown.splitlines()) <= LINES
+    assert (
+        shown.startswith("line 0\n") and "line 599999" in shown and len(shown.splitlines()) <= LINES
+    )
 
 
 def test_the_first_and_the_last_of_many_calls_are_shown() -> None:

@@ -16,7 +16,13 @@ from bridge.files.writing import PartFiles
 IDS = pa.schema([("id", pa.int64())])
 
 
-def sink_of(address: str, types: pa.Schema = IDS, form: str = "parquet", token: str = "0badcafe", **more: Any) -> FileSink:
+def sink_of(
+    address: str,
+    types: pa.Schema = IDS,
+    form: str = "parquet",
+    token: str = "0badcafe",
+    **more: Any,
+) -> FileSink:
     return FileSink("Sink", address, form, token, types, **more)
 
 
@@ -37,7 +43,11 @@ def files_of(address: str) -> dict[str, str]:
     """Names of all files below an address, and where they are."""
     system, folder = file_system(address)
     found = system.get_file_info(pa.fs.FileSelector(folder, recursive=True))
-    return {os.path.relpath(info.path, folder): info.path for info in found if info.type == pa.fs.FileType.File}
+    return {
+        os.path.relpath(info.path, folder): info.path
+        for info in found
+        if info.type == pa.fs.FileType.File
+    }
 
 
 def listed(address: str) -> list[str]:
@@ -52,7 +62,9 @@ def listed(address: str) -> list[str]:
 def table(address: str, form: str = "parquet", **more: Any) -> pa.Table:
     """All rows in the order of the names of the files."""
     system, folder = file_system(address)
-    return ds.dataset([f"{folder}/{name}" for name in listed(address)], filesystem=system, format=form, **more).to_table()
+    return ds.dataset(
+        [f"{folder}/{name}" for name in listed(address)], filesystem=system, format=form, **more
+    ).to_table()
 
 
 def found_ids(address: str) -> list[int]:

@@ -19,14 +19,28 @@ def test_the_first_file_tells_columns_and_format(tmp_path: pathlib.Path) -> None
     pq.write_table(pa.table({"a b": [1], "c": [0.5]}), tmp_path / "day=3" / "x.parquet")
     table = describe("Source", [str(tmp_path)])
     assert table.format == "parquet" and table.all_columns and table.bytes_per_row == 24
-    assert [(column.name, column.sql) for column in table.columns] == [("a b", "BIGINT"), ("c", "DOUBLE"), ("day", "BIGINT")]
-    table = describe("Source", [str(tmp_path)], selected=["c"], condition="`a b` > 0", schema=Schema.parse("c FLOAT"))
+    assert [(column.name, column.sql) for column in table.columns] == [
+        ("a b", "BIGINT"),
+        ("c", "DOUBLE"),
+        ("day", "BIGINT"),
+    ]
+    table = describe(
+        "Source",
+        [str(tmp_path)],
+        selected=["c"],
+        condition="`a b` > 0",
+        schema=Schema.parse("c FLOAT"),
+    )
     assert [(column.name, column.sql) for column in table.columns] == [("c", "FLOAT")]
     assert [column.name for column in table.filtered] == ["a b"] and not table.all_columns
 
 
 def test_what_cannot_be_told(tmp_path: pathlib.Path) -> None:
-    unknown, empty, damaged = tmp_path / "table.data", tmp_path / "empty.json", tmp_path / "damaged.parquet"
+    unknown, empty, damaged = (
+        tmp_path / "table.data",
+        tmp_path / "empty.json",
+        tmp_path / "damaged.parquet",
+    )
     for path in (unknown, empty, damaged):
         path.write_bytes(b"" if path == empty else b"PAR1")
     twice = tmp_path / "twice.parquet"
@@ -43,7 +57,12 @@ def test_what_cannot_be_told(tmp_path: pathlib.Path) -> None:
 
 def test_a_folder_that_is_empty_at_first(tmp_path: pathlib.Path) -> None:
     schema = Schema.parse("a INT")
-    assert describe("Source", [str(tmp_path)], "parquet", schema=schema, may_be_empty=True).columns[0].sql == "INT"
+    assert (
+        describe("Source", [str(tmp_path)], "parquet", schema=schema, may_be_empty=True)
+        .columns[0]
+        .sql
+        == "INT"
+    )
     with pytest.raises(BridgeError, match="is a folder without files"):
         describe("Source", [str(tmp_path)], "parquet", schema=schema)
     with pytest.raises(BridgeError, match="is a folder without files"):  # which tell the columns

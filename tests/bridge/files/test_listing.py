@@ -22,11 +22,25 @@ def write(folder: pathlib.Path, *names: str) -> None:
 
 
 def names(folder: pathlib.Path, *addresses: str) -> list[str]:
-    return [os.path.relpath(file.path, folder) for file in list_files("Source", [str(folder / each) for each in addresses])]
+    return [
+        os.path.relpath(file.path, folder)
+        for file in list_files("Source", [str(folder / each) for each in addresses])
+    ]
 
 
 def test_local_files(tmp_path: pathlib.Path) -> None:
-    write(tmp_path, "b", "a", "day=2/c", "day=1/d", "_SUCCESS", ".hidden", "x.part", "_temporary/e", "[1]/f")
+    write(
+        tmp_path,
+        "b",
+        "a",
+        "day=2/c",
+        "day=1/d",
+        "_SUCCESS",
+        ".hidden",
+        "x.part",
+        "_temporary/e",
+        "[1]/f",
+    )
     assert names(tmp_path, "") == ["[1]/f", "a", "b", "day=1/d", "day=2/c"]
     assert names(tmp_path, "day=*") == ["day=1/d", "day=2/c"] and names(tmp_path, "**/[a-d]") == [
         "a",
@@ -34,8 +48,11 @@ def test_local_files(tmp_path: pathlib.Path) -> None:
         "day=1/d",
         "day=2/c",
     ]
-    assert names(tmp_path, "[1]", "a", "_SUCCESS") == ["[1]/f", "a", "_SUCCESS"]  # a name that exists is not a pattern
-    assert list(list_files("Source", [f"file://{tmp_path}/day=1"])) == [FoundFile(f"{tmp_path}/day=1/d", 7)]
+    # a name that exists is not a pattern
+    assert names(tmp_path, "[1]", "a", "_SUCCESS") == ["[1]/f", "a", "_SUCCESS"]
+    assert list(list_files("Source", [f"file://{tmp_path}/day=1"])) == [
+        FoundFile(f"{tmp_path}/day=1/d", 7)
+    ]
 
 
 def test_errors_name_the_address(tmp_path: pathlib.Path) -> None:
@@ -59,7 +76,9 @@ def test_files_of_a_storage() -> None:
             system.pipe(name, b"12")
         found = ["memory://lake/c", "memory://lake/day=1/a", "memory://lake/day=2/b"]
         assert [file.path for file in list_files("Source", ["memory://lake"])] == found
-        assert list(list_files("Source", ["memory://lake/day=*/b"])) == [FoundFile("memory://lake/day=2/b", 2)]
+        assert list(list_files("Source", ["memory://lake/day=*/b"])) == [
+            FoundFile("memory://lake/day=2/b", 2)
+        ]
     finally:
         system.rm("/lake", recursive=True)
 
@@ -74,54 +93,90 @@ def test_a_manifest_names_the_files_of_its_folder(root: str) -> None:
     def found(manifest: str) -> list[str]:
         with system.open_output_stream(f"{folder}/t/_manifest.json") as file:
             file.write(manifest.encode())
-        files = [file for file in list_files("Source", [root]) if not file.path.endswith("other/part-4")]
+        files = [
+            file for file in list_files("Source", [root]) if not file.path.endswith("other/part-4")
+        ]
         assert all(file.size == len(file.path) - len(root) - 1 for file in files)
         return [file.path[len(root) + 3 :] for file in files]
 
     names = ["day=1/part-3", "part-2"]
     assert found('{"files": {"part-2": 7, "day=1/part-3": 8}}') == names
-    assert sorted(found('{"entries": []}')) == ["day=1/part-3", "part-1", "part-2"]  # of another program
+    # of another program
+    assert sorted(found('{"entries": []}')) == ["day=1/part-3", "part-1", "part-2"]
     with pytest.raises(ConfigurationError, match="part-5"):
         found('{"files": {"part-5": 7}}')
 
 
-@pytest.mark.fault("security", "A manifest in a folder of data names no files outside of the folder")
+@pytest.mark.fault(
+    "security", "A manifest in a folder of data names no files outside of the folder"
+)
 def test_a_manifest_names_no_files_outside_of_its_folder(root: str) -> None:
     system, folder = file_system(root)
     for path in ("secret/salaries.csv", "gift/rows.csv", "gift/inner/rows.csv"):
         system.create_dir(f"{folder}/{path}".rpartition("/")[0])
         with system.open_output_stream(f"{folder}/{path}") as file:
             file.write(b"name")
-    names = ["../secret/salaries.csv", f"{folder}/secret/salaries.csv", "../secret", "inner/../../secret/salaries.csv"]
+    names = [
+        "../secret/salaries.csv",
+        f"{folder}/secret/salaries.csv",
+        "../secret",
+        "inner/../../secret/salaries.csv",
+    ]
     names += ["/dev/zero", "inner", "", ".", "a\0b", "missing"]
     if root.startswith("/"):
         os.symlink(f"{root}/secret", f"{root}/gift/link")
         names += ["link/salaries.csv", "link"]
     texts = [json.dumps({"files": {name: 1}}) for name in names]
-    texts += ['{"files": [1]}', '{"files": [["a"]]}', '{"files": "ab"}', '{"files": null}', '{"files": {"a', "[" * 5000, "\0"]
+    texts += [
+        '{"files": [1]}',
+        '{"files": [["a"]]}',
+        '{"files": "ab"}',
+        '{"files": null}',
+        '{"files": {"a',
+        "[" * 5000,
+        "\0",
+    ]
     for text in texts:
         with system.open_output_stream(f"{folder}/gift/_manifest.json") as file:
             file.write(text.encode())
-        with pytest.raises(ConfigurationError, match=r"^Source: parameter 'filePath': .*gift/_manifest\.json "):
+        with pytest.raises(
+            ConfigurationError, match=r"^Source: parameter 'filePath': .*gift/_manifest\.json "
+        ):
             list(list_files("Source", [f"{root}/gift"]))
-    with pytest.MonkeyPatch.context() as patch, system.open_output_stream(f"{folder}/gift/_manifest.json") as file:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        system.open_output_stream(f"{folder}/gift/_manifest.json") as file,
+    ):
         patch.setenv("AKDL_TEXT_MB", "0.001")
         file.write(b" " * 2000)
         file.close()
-        with pytest.raises(ConfigurationError, match=r"_manifest\.json .* more than 1048 bytes.* set AKDL_TEXT_MB"):
+        with pytest.raises(
+            ConfigurationError, match=r"_manifest\.json .* more than 1048 bytes.* set AKDL_TEXT_MB"
+        ):
             list(list_files("Source", [f"{root}/gift"]))
 
 
 def test_partitions_are_names_of_folders_below_the_address(tmp_path: pathlib.Path) -> None:
-    write(tmp_path, "run=7/t/day=2024-05-31/city=K%C3%B6ln/a", "run=7/t/day=__HIVE_DEFAULT_PARTITION__/a")
+    write(
+        tmp_path,
+        "run=7/t/day=2024-05-31/city=K%C3%B6ln/a",
+        "run=7/t/day=__HIVE_DEFAULT_PARTITION__/a",
+    )
     for address in ("run=7/t", "run=7/t/*", "run=7/t/*/city=*/a"):
         file = next(list_files("Source", [f"{tmp_path}/{address}"]))
-        assert partition_values(file.path, [root_of(f"{tmp_path}/{address}")]) == {"day": "2024-05-31", "city": "Köln"}
+        assert partition_values(file.path, [root_of(f"{tmp_path}/{address}")]) == {
+            "day": "2024-05-31",
+            "city": "Köln",
+        }
     assert partition_values("/t/day=__HIVE_DEFAULT_PARTITION__/a", ["/t"]) == {"day": None}
-    assert partition_values("/t/day=1/a", ["/t/day=1/a"]) == {} == partition_values("/t/day=1/a", [])
+    assert (
+        partition_values("/t/day=1/a", ["/t/day=1/a"]) == {} == partition_values("/t/day=1/a", [])
+    )
 
 
-def test_a_folder_of_many_files_is_listed_in_bounded_memory(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_many_files_is_listed_in_bounded_memory(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bridge.files.listing._SORTED", 50)
     for number in range(3000):
         (tmp_path / f"{number:06}").touch()
@@ -141,10 +196,22 @@ def test_a_folder_of_many_files_is_listed_in_bounded_memory(tmp_path: pathlib.Pa
 def test_names_with_a_value_are_partitions_and_not_hidden(root: str) -> None:
     system, folder = file_system(root)
     shown = ["_year=2020/a", "p=.x/a", "p=_x/a", "p=a.part/a", ".c=1/_d=2/a"]
-    for name in [*shown, "_temporary/a", "=x.part/a", "p=1/_SUCCESS", "p=1/b=2.part", "_c=1", ".d=1"]:
+    for name in [
+        *shown,
+        "_temporary/a",
+        "=x.part/a",
+        "p=1/_SUCCESS",
+        "p=1/b=2.part",
+        "_c=1",
+        ".d=1",
+    ]:
         system.create_dir(f"{folder}/{name}".rpartition("/")[0])
         with system.open_output_stream(f"{folder}/{name}") as file:
             file.write(b"x")
-    assert sorted(file.path[len(root) + 1 :] for file in list_files("Source", [root])) == sorted(shown)
-    assert [file.path[len(root) + 1 :] for file in list_files("Source", [f"{root}/_*"])] == ["_year=2020/a"]
+    assert sorted(file.path[len(root) + 1 :] for file in list_files("Source", [root])) == sorted(
+        shown
+    )
+    assert [file.path[len(root) + 1 :] for file in list_files("Source", [f"{root}/_*"])] == [
+        "_year=2020/a"
+    ]
     assert partition_values("/t/=x/_y=1/a", ["/t"]) == {"_y": "1"}

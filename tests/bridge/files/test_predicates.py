@@ -19,8 +19,12 @@ ROWS = pa.table(
         "city": pa.array(["Rome", "Oslo", None, "it's", "a`b"]),
         "ok": pa.array([True, False, None, True, False]),
         "day": pa.array([datetime.date(2024, 5, day) for day in range(1, 6)]),
-        "at": pa.array([datetime.datetime(2024, 5, day, 12) for day in range(1, 6)], pa.timestamp("us")),
-        "cost": pa.array([decimal.Decimal(f"{number}.10") for number in range(5)], pa.decimal128(10, 2)),
+        "at": pa.array(
+            [datetime.datetime(2024, 5, day, 12) for day in range(1, 6)], pa.timestamp("us")
+        ),
+        "cost": pa.array(
+            [decimal.Decimal(f"{number}.10") for number in range(5)], pa.decimal128(10, 2)
+        ),
         "two words": pa.array([0, 1, 0, 1, None]),
         "DATE": pa.array([1, 2, 3, 4, 5]),
     }
@@ -66,7 +70,10 @@ def test_predicates_keep_the_rows_of_sql(text: str, expected: list[int]) -> None
     expression = expression_of(text, TYPES)
     assert ROWS.filter(expression)["id"].to_pylist() == expected
     used = columns_in(expression, TYPES)
-    assert ROWS.select({"id": 0, **dict.fromkeys(used)}).filter(expression)["id"].to_pylist() == expected
+    assert (
+        ROWS.select({"id": 0, **dict.fromkeys(used)}).filter(expression)["id"].to_pylist()
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +85,10 @@ def test_predicates_keep_the_rows_of_sql(text: str, expected: list[int]) -> None
         ("price ! 1", r"found '! 1' at character 7"),
         ("price", r"it ends too early"),
         ("UPPER(city) = 'ROME'", "there is no column 'UPPER'"),
-        ("prise > 1", r"there is no column 'prise' \(did you mean 'price'\?\); the files have 'id', 'price', 'city'"),
+        (
+            "prise > 1",
+            r"there is no column 'prise' \(did you mean 'price'\?\); the files have 'id', 'price', 'city'",
+        ),
         ("city LIKE 5", "found '5' at character 11"),
         ("day = DATE 'soon'", "found 'DATE 'soon'' at character 7".replace("'", ".")),
         ("(id = 1", "it ends too early"),
@@ -93,7 +103,12 @@ def test_texts_that_are_no_predicate(text: str, words: str) -> None:
 
 
 def test_expressions_that_do_not_fit() -> None:
-    with pytest.raises(ConfigurationError, match="no column 'prise' .*did you mean 'price'.*; the files have 'id', 'price'"):
+    with pytest.raises(
+        ConfigurationError,
+        match="no column 'prise' .*did you mean 'price'.*; the files have 'id', 'price'",
+    ):
         columns_in((pc.field("prise") > 1) & (pc.field("id") > 1), TYPES)
-    with pytest.raises(ConfigurationError, match=r"does not fit the columns \(city string\): compare each column"):
+    with pytest.raises(
+        ConfigurationError, match=r"does not fit the columns \(city string\): compare each column"
+    ):
         columns_in(expression_of("city > 5 OR city = DATE '2024-05-31'", TYPES), TYPES)

@@ -23,7 +23,10 @@ def test_a_lost_file_publishes_nothing(root: str) -> None:
     first, second = sink_of(address, token="11111111"), sink_of(address, token="22222222")
     publish(first, written(PartFiles(first, 0, 1), ids(1)))
     files = {**written(PartFiles(second, 0, 2), ids(2)), "part-00001-22222222-0.parquet": [1, 100]}
-    with pytest.raises(BridgeError, match=r"^Sink: expected 'part-00001.* 1 other files .* on the host .*that all hosts share"):
+    with pytest.raises(
+        BridgeError,
+        match=r"^Sink: expected 'part-00001.* 1 other files .* on the host .*that all hosts share",
+    ):
         publish(second, files)
     assert found_ids(address) == [1]
     abandon(second)
@@ -43,7 +46,10 @@ def test_new_files_replace_the_earlier_ones(root: str) -> None:
     written(PartFiles(killed, 0, 1), ids(3))
     if root.startswith("/"):
         os.utime(f"{root}/out.33333333.incomplete", (0, 0))
-    publish(sink_of(address, token="44444444"), written(PartFiles(sink_of(address, token="44444444"), 0, 1), ids(2)))
+    publish(
+        sink_of(address, token="44444444"),
+        written(PartFiles(sink_of(address, token="44444444"), 0, 1), ids(2)),
+    )
     assert not [name for name in files_of(root) if "33333333" in name], (
         "what a killed program has left goes with the next files"
     )
@@ -71,12 +77,17 @@ def test_targets_that_are_refused(root: str) -> None:
             check_target(sink, overwrite)
     with file_system(root)[0].open_output_stream(f"{file_system(root)[1]}/out/notes.txt") as file:
         file.write(b"mine")
-    with pytest.raises(ConfigurationError, match="has the file .*notes.txt, which no sink has written: choose another folder"):
+    with pytest.raises(
+        ConfigurationError,
+        match="has the file .*notes.txt, which no sink has written: choose another folder",
+    ):
         check_target(folder, True)
     check_target(sink_of(f"{root}/out/", appends=True), True)
 
 
-def test_a_folder_whose_first_file_comes_while_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_whose_first_file_comes_while_it_is_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     storage = fsspec.filesystem("memory")
     answers = iter([False])
     monkeypatch.setattr(MemoryFileSystem, "isdir", lambda self, path: next(answers, True))
@@ -97,11 +108,20 @@ FOREIGN = {
 }
 
 
-@pytest.mark.fault("data", "A failed job with overwriteSink removes nothing that was in an object store")
-@pytest.mark.parametrize("manifest", [None, {"files": {"part-00000-spark.parquet": 3}}, ["x"], {"files": None}, "no JSON"])
+@pytest.mark.fault(
+    "data", "A failed job with overwriteSink removes nothing that was in an object store"
+)
+@pytest.mark.parametrize(
+    "manifest",
+    [None, {"files": {"part-00000-spark.parquet": 3}}, ["x"], {"files": None}, "no JSON"],
+)
 def test_failed_job_removes_only_its_own_files_from_a_storage(manifest: object) -> None:
     memory = fsspec.filesystem("memory")
-    before = dict(FOREIGN) if manifest is None else {**FOREIGN, "_manifest.json": json.dumps(manifest).encode()}
+    before = (
+        dict(FOREIGN)
+        if manifest is None
+        else {**FOREIGN, "_manifest.json": json.dumps(manifest).encode()}
+    )
     try:
         for name, content in before.items():
             memory.pipe(f"/failed/out/{name}", content)
@@ -113,7 +133,9 @@ def test_failed_job_removes_only_its_own_files_from_a_storage(manifest: object) 
         files.checkpoint(1)
         files.close()
         abandon(sink)
-        assert {name: memory.cat(path) for name, path in files_of("memory://failed/out").items()} == before
+        assert {
+            name: memory.cat(path) for name, path in files_of("memory://failed/out").items()
+        } == before
     finally:
         memory.rm("/failed", recursive=True)
 
@@ -131,8 +153,15 @@ def test_new_files_leave_files_that_are_no_records(root: str) -> None:
 
 
 @pytest.mark.fault("hosts", "A sink removes the staging folders of its own kind and user only")
-def test_only_staging_folders_of_the_same_target_are_removed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["data.2019.incomplete", "data.12345678.old.incomplete", "data.1234567.incomplete", "data.abcdef01.incomplete"]
+def test_only_staging_folders_of_the_same_target_are_removed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [
+        "data.2019.incomplete",
+        "data.12345678.old.incomplete",
+        "data.1234567.incomplete",
+        "data.abcdef01.incomplete",
+    ]
     for name in names:
         (tmp_path / name).mkdir()
         (tmp_path / name / "notes").write_text("mine")
@@ -156,7 +185,9 @@ def test_only_staging_folders_of_the_same_target_are_removed(tmp_path: pathlib.P
     assert (tmp_path / names[0] / "notes").exists()
 
 
-@pytest.mark.fault("hosts", "Earlier files that cannot be removed do not fail a job whose files are published")
+@pytest.mark.fault(
+    "hosts", "Earlier files that cannot be removed do not fail a job whose files are published"
+)
 def test_publication_succeeds_where_earlier_files_cannot_be_removed(
     root: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,4 +1,6 @@
-"""Random tables from a file through the codec of scripts to the file of a sink, compared with pyarrow's own reading."""
+"""Random tables from a file through the codec of scripts to the file of a sink, compared with
+pyarrow's own reading.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def read(draw: random.Random, described: FileTable, path: str) -> list[pa.Record
     if draw.random() < 0.5:
         numbered = NumberedFiles(list_files("Source", [path]), draw.choice([64, 1000, 1 << 20]))
         parts_of = functools.cache(lambda path: reader.parts_of(path, part_bytes))
-        parts = [part for number in range(numbered.count) for part in numbered.parts_at(number, parts_of)]
+        parts = [
+            part for number in range(numbered.count) for part in numbered.parts_at(number, parts_of)
+        ]
     else:
         parts = [part for part, _ in reader.parts_of(path, part_bytes)]
     found = {part: list(reader.batches_of(part)) for part in draw.sample(parts, len(parts))}
@@ -74,11 +78,18 @@ def test_random_tables(seed: int, tmp_path: pathlib.Path) -> None:
         batches = read(draw, described, path)
         types = pa.schema(
             [
-                pa.field(column.name, pa.timestamp(column.arrow.unit, "UTC") if "_LTZ" in column.sql else column.arrow)
+                pa.field(
+                    column.name,
+                    pa.timestamp(column.arrow.unit, "UTC")
+                    if "_LTZ" in column.sql
+                    else column.arrow,
+                )
                 for column in described.columns
             ]
         )
-        files = PartFiles(sink_of(f"{tmp_path}/out{number}/", types, draw.choice(["parquet", "feather"])), 0, 1)
+        files = PartFiles(
+            sink_of(f"{tmp_path}/out{number}/", types, draw.choice(["parquet", "feather"])), 0, 1
+        )
         files.start(-1)
         for batch in batches:
             files.write(through_a_script(described, batch))

@@ -33,13 +33,19 @@ from tests.bridge.files.attempts import sink_of, written
 
 def parts_in(table: FileTable, *addresses: str, part_bytes: int | None = None) -> list[FilePart]:
     parts = FileParts(table)
-    return [part for file in list_files("Source", addresses) for part, _ in parts.parts_of(file.path, part_bytes)]
+    return [
+        part
+        for file in list_files("Source", addresses)
+        for part, _ in parts.parts_of(file.path, part_bytes)
+    ]
 
 
 def rows_of(table: FileTable, parts: list[FilePart]) -> pa.Table:
     reader = FileParts(table)
     batches = [batch for part in parts for batch in reader.batches_of(part)]
-    return pa.Table.from_batches(batches, pa.schema([(column.name, column.arrow) for column in table.columns]))
+    return pa.Table.from_batches(
+        batches, pa.schema([(column.name, column.arrow) for column in table.columns])
+    )
 
 
 def read(*addresses: str, part_bytes: int | None = None, **wanted: Any) -> pa.Table:
@@ -48,15 +54,26 @@ def read(*addresses: str, part_bytes: int | None = None, **wanted: Any) -> pa.Ta
 
 
 def write_arrow(
-    table: pa.Table, path: str, rows: int, make: Callable[..., Any] = pa.ipc.new_file, codec: str | None = None
+    table: pa.Table,
+    path: str,
+    rows: int,
+    make: Callable[..., Any] = pa.ipc.new_file,
+    codec: str | None = None,
 ) -> None:
-    with pa.OSFile(path, "wb") as file, make(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+    with (
+        pa.OSFile(path, "wb") as file,
+        make(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer,
+    ):
         writer.write_table(table, max_chunksize=rows)
 
 
 WRITERS: dict[str, Callable[[pa.Table, str, int], None]] = {
-    "a.parquet": lambda table, path, rows: pq.write_table(table, path, row_group_size=rows, data_page_size=64),
-    "a.orc": lambda table, path, rows: po.write_table(table, path, stripe_size=1024, batch_size=rows),
+    "a.parquet": lambda table, path, rows: pq.write_table(
+        table, path, row_group_size=rows, data_page_size=64
+    ),
+    "a.orc": lambda table, path, rows: po.write_table(
+        table, path, stripe_size=1024, batch_size=rows
+    ),
     "a.feather": lambda table, path, rows: write_arrow(table, path, rows, codec="lz4"),
     "a.arrows": lambda table, path, rows: write_arrow(table, path, rows, pa.ipc.new_stream),
 }
@@ -70,12 +87,18 @@ def test_parts_travel(tmp_path: pathlib.Path) -> None:
     assert parts_from(read_batch(parts_to_arrow(parts))) == parts
 
 
-def test_a_part_of_a_group_that_is_open_is_read_on(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_of_a_group_that_is_open_is_read_on(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"a": range(10_000)}), path)
     begun = []
     real = pq.ParquetFile.iter_batches
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *given, **named: begun.append(given) or real(*given, **named))
+    monkeypatch.setattr(
+        pq.ParquetFile,
+        "iter_batches",
+        lambda *given, **named: begun.append(given) or real(*given, **named),
+    )
     table = describe("Source", [path])
     parts = parts_in(table, path, part_bytes=8000)
     assert 8 < len(parts) < 20 and rows_of(table, parts)["a"].to_pylist() == list(range(10_000))
@@ -85,13 +108,24 @@ def test_a_part_of_a_group_that_is_open_is_read_on(tmp_path: pathlib.Path, monke
 def test_columns_and_filters(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "a.parquet")
     cost = [decimal.Decimal(number) / 2 for number in range(100)]
-    data = {"id": range(100), "cost": pa.array(cost, pa.decimal128(9, 1)), "city": ["Rome", "Oslo", None, "Bern"] * 25}
+    data = {
+        "id": range(100),
+        "cost": pa.array(cost, pa.decimal128(9, 1)),
+        "city": ["Rome", "Oslo", None, "Bern"] * 25,
+    }
     pq.write_table(pa.table(data), path, row_group_size=10)
     found = read(path, selected=["city", "id"], condition="cost >= 44.5 AND city <> 'Oslo'")
     assert found.column_names == ["city", "id"] and found["id"].to_pylist() == [91, 92, 95, 96, 99]
-    assert read(path, selected=["city"], condition=pc.field("id") == 3).to_pydict() == {"city": ["Bern"]}
-    assert read(path, selected=["city"], condition=[("id", "in", [0, 97])]).to_pydict() == {"city": ["Rome", "Oslo"]}
-    groups = [part.group for part in parts_in(describe("Source", [path], condition="id BETWEEN 28 AND 31"), path)]
+    assert read(path, selected=["city"], condition=pc.field("id") == 3).to_pydict() == {
+        "city": ["Bern"]
+    }
+    assert read(path, selected=["city"], condition=[("id", "in", [0, 97])]).to_pydict() == {
+        "city": ["Rome", "Oslo"]
+    }
+    groups = [
+        part.group
+        for part in parts_in(describe("Source", [path], condition="id BETWEEN 28 AND 31"), path)
+    ]
     assert groups == [2, 3]  # by the statistics
     for given, words in {
         "id >": "parameter 'filter': the predicate 'id >' cannot be read: it ends too early",
@@ -100,19 +134,30 @@ def test_columns_and_filters(tmp_path: pathlib.Path) -> None:
     }.items():
         with pytest.raises(BridgeError, match=f"^Source: {words}"):
             describe("Source", [path], condition=given)
-    with pytest.raises(BridgeError, match=r"'selectedCols' names 'citi' \(did you mean 'city'\?\); the first file has 'id'"):
+    with pytest.raises(
+        BridgeError,
+        match=r"'selectedCols' names 'citi' \(did you mean 'city'\?\); the first file has 'id'",
+    ):
         describe("Source", [path], selected=["citi"])
 
 
 def test_a_filter_over_cells_that_are_cast_leaves_no_group_out(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "a.parquet")
-    pq.write_table(pa.table({"a": ["9", "10"], "b": pa.array([10**6, 1], pa.timestamp("us", "UTC"))}), path)
+    pq.write_table(
+        pa.table({"a": ["9", "10"], "b": pa.array([10**6, 1], pa.timestamp("us", "UTC"))}), path
+    )
     assert read(path, schema=Schema.parse("a INT"), condition="a > 9")["a"].to_pylist() == [10]
-    assert read(path, selected=["a"], condition="b >= TIMESTAMP '1970-01-01 00:00:01'")["a"].to_pylist() == ["9"]
+    assert read(path, selected=["a"], condition="b >= TIMESTAMP '1970-01-01 00:00:01'")[
+        "a"
+    ].to_pylist() == ["9"]
 
 
 def test_partitions(tmp_path: pathlib.Path) -> None:
-    for day, city in (("2024-05-31", "01"), ("2024-06-01", "2"), ("__HIVE_DEFAULT_PARTITION__", "3")):
+    for day, city in (
+        ("2024-05-31", "01"),
+        ("2024-06-01", "2"),
+        ("__HIVE_DEFAULT_PARTITION__", "3"),
+    ):
         folder = tmp_path / f"day={day}" / f"city={city}"
         folder.mkdir(parents=True)
         pq.write_table(pa.table({"id": [int(city)], "city": ["not read"]}), folder / "0.parquet")
@@ -122,8 +167,11 @@ def test_partitions(tmp_path: pathlib.Path) -> None:
         {"id": 3, "city": "3", "day": None},
     ]  # fmt: skip
     schema = Schema.parse("day DATE, id INT")
-    (tmp_path / "day=2024-06-01" / "city=2" / "0.parquet").write_bytes(b"damaged")  # and is not opened
-    assert read(str(tmp_path), schema=schema, condition="day < '2024-06-01'")["id"].to_pylist() == [1]
+    # and is not opened
+    (tmp_path / "day=2024-06-01" / "city=2" / "0.parquet").write_bytes(b"damaged")
+    assert read(str(tmp_path), schema=schema, condition="day < '2024-06-01'")["id"].to_pylist() == [
+        1
+    ]
 
 
 def partitioned(root: pathlib.Path, *folders: str) -> str:
@@ -133,7 +181,9 @@ def partitioned(root: pathlib.Path, *folders: str) -> str:
     return str(root)
 
 
-@pytest.mark.fault("data", "A text in the name of a folder, such as zip=00501, does not become a number")
+@pytest.mark.fault(
+    "data", "A text in the name of a folder, such as zip=00501, does not become a number"
+)
 @pytest.mark.parametrize(
     ("values", "cells"),
     [
@@ -153,9 +203,13 @@ def partitioned(root: pathlib.Path, *folders: str) -> str:
         (["1", ""], ["1", ""]),
     ],
 )
-def test_all_folders_decide_the_type_of_a_partition(tmp_path: pathlib.Path, values: list[str], cells: list[Any]) -> None:
+def test_all_folders_decide_the_type_of_a_partition(
+    tmp_path: pathlib.Path, values: list[str], cells: list[Any]
+) -> None:
     for order in (values, values[::-1]):
-        place = partitioned(tmp_path / str(len(list(tmp_path.iterdir()))), *(f"k={value}" for value in order))
+        place = partitioned(
+            tmp_path / str(len(list(tmp_path.iterdir()))), *(f"k={value}" for value in order)
+        )
         rows = read(place, part_bytes=1000).sort_by("x").to_pylist()
         assert [row["k"] for row in rows] == (cells if order == values else cells[::-1])
         last = next(cell for cell in reversed(cells))
@@ -172,11 +226,20 @@ def test_types_of_partitions_are_found_without_listing_where_they_are_known(
     listed: list[str] = []
     real = list_files
     monkeypatch.setattr(
-        "bridge.files.description.list_files", lambda *given: (listed.append(file.path) or file for file in real(*given))
+        "bridge.files.description.list_files",
+        lambda *given: (listed.append(file.path) or file for file in real(*given)),
     )
-    for name, schema, most in (("numbers", "n BIGINT, x BIGINT", 3), ("days", None, 3), ("numbers", None, 30)):
+    for name, schema, most in (
+        ("numbers", "n BIGINT, x BIGINT", 3),
+        ("days", None, 3),
+        ("numbers", None, 30),
+    ):
         listed.clear()
-        describe("Source", [str(tmp_path / name)], schema=None if schema is None else Schema.parse(schema))
+        describe(
+            "Source",
+            [str(tmp_path / name)],
+            schema=None if schema is None else Schema.parse(schema),
+        )
         assert len(listed) <= most, name
 
 
@@ -187,22 +250,38 @@ def test_partitions_of_a_sink_keep_their_types(root: str) -> None:
         "price": (pa.decimal128(5, 2), [decimal.Decimal("1.50"), decimal.Decimal("2.00")]),
         "f": (pa.float64(), [1.0, 1e22]), "at": (pa.timestamp("us"), ["2024-05-31 12:00:00", "2024-05-31 12:00:00"]),
     }  # fmt: skip
-    columns = [pa.array(cells, type_) if name != "at" else pa.array([0, 0], type_) for name, (type_, cells) in types.items()]
+    columns = [
+        pa.array(cells, type_) if name != "at" else pa.array([0, 0], type_)
+        for name, (type_, cells) in types.items()
+    ]
     batch = pa.record_batch([*columns, pa.array([1, 2])], [*types, "x"])
     schemas = []
     for appends in (False, True):
-        sink = sink_of(f"{root}/out{appends}/", batch.schema, partition_by=tuple(types), appends=appends)
+        sink = sink_of(
+            f"{root}/out{appends}/", batch.schema, partition_by=tuple(types), appends=appends
+        )
         files = written(PartFiles(sink, 0, 1), batch)
         if not appends:
             publish(sink, files)
         table = describe("Source", [f"{root}/out{appends}"])
         schemas.append({column.name: column.sql for column in table.columns})
         rows = rows_of(table, parts_in(table, f"{root}/out{appends}")).sort_by("x").to_pylist()
-        assert [row["zip"] for row in rows] == ["10001", "20002"] and [row["n"] for row in rows] == [1, -2]
-        assert [row["f"] for row in rows] == [1.0, 1e22] and [row["price"] for row in rows] == types["price"][1]
+        assert [row["zip"] for row in rows] == ["10001", "20002"] and [
+            row["n"] for row in rows
+        ] == [1, -2]
+        assert [row["f"] for row in rows] == [1.0, 1e22] and [
+            row["price"] for row in rows
+        ] == types["price"][1]
         pattern = f"{root}/out{appends}/zip=1*/*/*/*/*/*/*.parquet"
         assert read(pattern, condition="zip = '10001'")["zip"].to_pylist() == ["10001"]
-    expected = {"x": "BIGINT", "zip": "STRING", "n": "INT", "b": "BOOLEAN", "price": "DECIMAL(5, 2)", "f": "DOUBLE"}
+    expected = {
+        "x": "BIGINT",
+        "zip": "STRING",
+        "n": "INT",
+        "b": "BOOLEAN",
+        "price": "DECIMAL(5, 2)",
+        "f": "DOUBLE",
+    }
     assert schemas[0] == schemas[1] == {**expected, "at": "STRING"}
 
 
@@ -215,7 +294,9 @@ def test_partitions_of_several_sinks_have_a_common_type(tmp_path: pathlib.Path) 
     for places, type_ in (
         (("ints", "texts"), pa.string()), (("texts", "ints"), pa.string()), (("ints",), pa.int32()), (("", ), pa.string())
     ):  # fmt: skip
-        assert describe("Source", [str(tmp_path / each) for each in places]).columns[-1].arrow == type_, places
+        assert (
+            describe("Source", [str(tmp_path / each) for each in places]).columns[-1].arrow == type_
+        ), places
     assert describe("Source", [foreign, str(tmp_path / "ints")]).columns[-1].arrow == pa.int64()
 
 
@@ -233,9 +314,13 @@ def test_int96(tmp_path: pathlib.Path) -> None:
     ]
     table = pa.table({"a.b": pa.array(far, pa.timestamp("us")), "id": range(8)})
     nested = pa.array([[far[0], None], None, [], far[3:4]] * 2, pa.list_(pa.timestamp("us")))
-    table = table.append_column("l", nested).append_column("s", pa.StructArray.from_arrays([nested], ["x"]))
+    table = table.append_column("l", nested).append_column(
+        "s", pa.StructArray.from_arrays([nested], ["x"])
+    )
     path, plain = str(tmp_path / "int96.parquet"), str(tmp_path / "us.parquet")
-    pq.write_table(table, path, use_deprecated_int96_timestamps=True, store_schema=False, row_group_size=3)
+    pq.write_table(
+        table, path, use_deprecated_int96_timestamps=True, store_schema=False, row_group_size=3
+    )
     pq.write_table(table, plain)
     assert read(path, part_bytes=20).to_pylist() == table.to_pylist() == read(plain).to_pylist()
     for declared in ("`a.b` TIMESTAMP(6)", "`a.b` STRING", "`a.b` DATE"):
@@ -247,16 +332,23 @@ def test_int96(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("rows", [1, 3])
 def test_nanoseconds_of_int96_are_not_cut(tmp_path: pathlib.Path, rows: int) -> None:
     path = str(tmp_path / "int96.parquet")
-    for numbers, words, row in (([0, 1001, 10**18], "would lose data", 2), ([-1, 0, 0], "would lose data", 1)):
+    for numbers, words, row in (
+        ([0, 1001, 10**18], "would lose data", 2),
+        ([-1, 0, 0], "would lose data", 1),
+    ):
         table = pa.table({"t": pa.array(numbers, pa.timestamp("ns"))})
         pq.write_table(table, path, use_deprecated_int96_timestamps=True, row_group_size=rows)
         with pytest.raises(RowError, match=f"{path}: column 't', row {row}: .*{words}"):
             read(path)
     # 9999-12-31 and a nanosecond, which Arrow cannot write itself.
     table = pa.table({"t": pa.array([1001] * rows, pa.timestamp("ns"))})
-    pq.write_table(table, path, use_deprecated_int96_timestamps=True, compression="none", use_dictionary=False)
+    pq.write_table(
+        table, path, use_deprecated_int96_timestamps=True, compression="none", use_dictionary=False
+    )
     content = pathlib.Path(path).read_bytes()
-    old, new = ((1001).to_bytes(8, "little") + day.to_bytes(4, "little") for day in (2_440_588, 5_373_484))
+    old, new = (
+        (1001).to_bytes(8, "little") + day.to_bytes(4, "little") for day in (2_440_588, 5_373_484)
+    )
     assert content.count(old) == rows
     pathlib.Path(path).write_bytes(content.replace(old, new))
     with pytest.raises(RowError, match=f"{path} cannot be read: .*out of bounds"):
@@ -264,7 +356,9 @@ def test_nanoseconds_of_int96_are_not_cut(tmp_path: pathlib.Path, rows: int) -> 
 
 
 @pytest.mark.parametrize("name", [*WRITERS, "a.csv"])
-def test_two_columns_of_one_name_are_refused_in_each_file(tmp_path: pathlib.Path, name: str) -> None:
+def test_two_columns_of_one_name_are_refused_in_each_file(
+    tmp_path: pathlib.Path, name: str
+) -> None:
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([3])], names=["a", "a"])
     write = WRITERS.get(name, lambda table, path, rows: pv.write_csv(table, path))
     first, later = (str(tmp_path / f"{number}{name}") for number in range(2))
@@ -275,8 +369,15 @@ def test_two_columns_of_one_name_are_refused_in_each_file(tmp_path: pathlib.Path
     with pytest.raises(SchemaError, match=f"^Source: {later}: it has two columns 'a': rename one"):
         read(later)
     write(pa.table({"a": [9], "b": [1]}), first, 10)
-    for wanted in ({}, {"selected": ["a"]}, {"selected": ["b"]}, {"schema": Schema.parse("a BIGINT")}):
-        with pytest.raises(SchemaError, match=f"^Source: {later}: it has two columns 'a': rename one"):
+    for wanted in (
+        {},
+        {"selected": ["a"]},
+        {"selected": ["b"]},
+        {"schema": Schema.parse("a BIGINT")},
+    ):
+        with pytest.raises(
+            SchemaError, match=f"^Source: {later}: it has two columns 'a': rename one"
+        ):
             read(str(tmp_path), part_bytes=1000, **wanted)
 
 
@@ -299,12 +400,19 @@ def test_files_that_disagree(tmp_path: pathlib.Path) -> None:
 def test_declared_types(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"a": ["1", "x"], "b": [1.0, 2.0], "c": pa.nulls(2)}), path)
-    assert read(path, schema=Schema.parse("b INT, c STRING")).to_pydict() == {"b": [1, 2], "c": [None, None]}
+    assert read(path, schema=Schema.parse("b INT, c STRING")).to_pydict() == {
+        "b": [1, 2],
+        "c": [None, None],
+    }
     with pytest.raises(
-        RowError, match=f"^Source: {path}: column 'a', row 2: a cell of the type string does not fit INT: .*'x'"
+        RowError,
+        match=f"^Source: {path}: column 'a', row 2: a cell of the type string does not fit INT: .*'x'",
     ):
         read(path, schema=Schema.parse("a INT"))
-    with pytest.raises(SchemaError, match=f"^Source: {path}: the column 'c' has the type null.*declare another type"):
+    with pytest.raises(
+        SchemaError,
+        match=f"^Source: {path}: the column 'c' has the type null.*declare another type",
+    ):
         read(path)
     with pytest.raises(SchemaError, match="it has no column 'd'; it has 'a', 'b', 'c'"):
         read(path, schema=Schema.parse("d INT"))
@@ -316,31 +424,53 @@ def test_damaged_files_are_named(tmp_path: pathlib.Path) -> None:
         write(pa.table({"a": range(1000)}), str(path), 100)
         table = describe("Source", [str(path)])
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-        with pytest.raises(RowError, match=f"^Source: {path} cannot be read: expected the format {table.format}"):
+        with pytest.raises(
+            RowError, match=f"^Source: {path} cannot be read: expected the format {table.format}"
+        ):
             rows_of(table, parts_in(table, str(path)))
 
 
 def test_json(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1, "at": "2024-05-31 18:00:00", "x": [0.5]}\n\n{"id": 2, "x": null}\n')
-    assert [column.sql for column in describe("Source", [str(path)]).columns] == ["BIGINT", "TIMESTAMP(0)", "ARRAY<DOUBLE>"]
+    assert [column.sql for column in describe("Source", [str(path)]).columns] == [
+        "BIGINT",
+        "TIMESTAMP(0)",
+        "ARRAY<DOUBLE>",
+    ]
     assert read(str(path), part_bytes=1)["x"].to_pylist() == [[0.5], None]
     schema = Schema.parse("id DECIMAL(4, 2), missing STRING, at TIMESTAMP(3)")
     assert read(str(path), schema=schema)["id"].to_pylist() == [1, 2]
-    many = "".join(f'{{"id": {number}, "day": "2024-05-31", "text": "{"x" * 90}"}}\n' for number in range(30_000))
+    many = "".join(
+        f'{{"id": {number}, "day": "2024-05-31", "text": "{"x" * 90}"}}\n'
+        for number in range(30_000)
+    )
     with pa.CompressedOutputStream(str(tmp_path / "b.json.gz"), "gzip") as file:
         file.write(many.encode())
     table = describe("Source", [str(tmp_path / "b.json.gz")], selected=["id"])
     parts = parts_in(table, str(tmp_path / "b.json.gz"), part_bytes=1 << 16)
-    assert len(parts) > 3 and parts[-1].rows == TO_THE_END and rows_of(table, parts)["id"].to_pylist() == list(range(30_000))
-    path.write_text('{"id": 1}\n{"id": 2, "more": 1}\n' + " " * (1 << 20) + '\n{"id": 3, "late": 1}\n')
-    with pytest.raises(RowError, match=f"^Source: {path}: line 4 has the key 'late', which the beginning of the first file"):
+    assert (
+        len(parts) > 3
+        and parts[-1].rows == TO_THE_END
+        and rows_of(table, parts)["id"].to_pylist() == list(range(30_000))
+    )
+    path.write_text(
+        '{"id": 1}\n{"id": 2, "more": 1}\n' + " " * (1 << 20) + '\n{"id": 3, "late": 1}\n'
+    )
+    with pytest.raises(
+        RowError,
+        match=f"^Source: {path}: line 4 has the key 'late', which the beginning of the first file",
+    ):
         read(str(path))
     assert read(str(path), selected=["id"])["id"].to_pylist() == [1, 2, 3]
 
 
-def test_a_file_without_groups_is_read_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its first rows are short, so there are parts behind its end, which would begin at the first row again."""
+def test_a_file_without_groups_is_read_once(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first rows are short, so there are parts behind its end, which would begin at the first
+    row again.
+    """
     path = tmp_path / "a.csv"
     with path.open("w") as file:
         file.write("id,text\n")
@@ -357,19 +487,40 @@ def test_a_file_without_groups_is_read_once(tmp_path: pathlib.Path, monkeypatch:
 
 def test_csv(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text('id,s,x,at\n1,"a\n""b,",NaN,2024-05-31 18:00:00\n,,-Infinity,\n\n3,"",1e-5,2024-05-31T18:00:01\n')
-    assert [column.sql for column in describe("Source", [str(path)]).columns] == ["BIGINT", "STRING", "DOUBLE", "TIMESTAMP(0)"]
+    path.write_text(
+        'id,s,x,at\n1,"a\n""b,",NaN,2024-05-31 18:00:00\n,,-Infinity,\n\n3,"",1e-5,2024-05-31T18:00:01\n'
+    )
+    assert [column.sql for column in describe("Source", [str(path)]).columns] == [
+        "BIGINT",
+        "STRING",
+        "DOUBLE",
+        "TIMESTAMP(0)",
+    ]
     found = read(str(path), part_bytes=1)
-    assert found["id"].to_pylist() == [1, None, 3] and found["s"].to_pylist() == ['a\n"b,', None, None]
+    assert found["id"].to_pylist() == [1, None, 3] and found["s"].to_pylist() == [
+        'a\n"b,',
+        None,
+        None,
+    ]
     assert str(found["x"].to_pylist()) == "[nan, -inf, 1e-05]" and found["at"].null_count == 1
-    assert read(str(path), schema=Schema.parse("s STRING, id DECIMAL(4, 2)"))["id"].to_pylist() == [1, None, 3]
+    assert read(str(path), schema=Schema.parse("s STRING, id DECIMAL(4, 2)"))["id"].to_pylist() == [
+        1,
+        None,
+        3,
+    ]
     assert read(str(path), selected=["x", "id"]).schema.names == ["x", "id"]
-    many = "id,day,text\n" + "".join(f"{number},2024-05-31,{'x' * 90}\n" for number in range(60_000))
+    many = "id,day,text\n" + "".join(
+        f"{number},2024-05-31,{'x' * 90}\n" for number in range(60_000)
+    )
     with pa.CompressedOutputStream(str(tmp_path / "b.csv.gz"), "gzip") as file:
         file.write(many.encode())
     table = describe("Source", [str(tmp_path / "b.csv.gz")], selected=["id"])
     parts = parts_in(table, str(tmp_path / "b.csv.gz"), part_bytes=1 << 16)
-    assert len(parts) > 3 and parts[-1].rows == TO_THE_END and rows_of(table, parts)["id"].to_pylist() == list(range(60_000))
+    assert (
+        len(parts) > 3
+        and parts[-1].rows == TO_THE_END
+        and rows_of(table, parts)["id"].to_pylist() == list(range(60_000))
+    )
 
 
 @pytest.mark.parametrize(
@@ -381,7 +532,9 @@ def test_csv(tmp_path: pathlib.Path) -> None:
         ("s\n1\n", "it has no column 'id'; it has 's'"),
     ],
 )
-def test_wrong_csv_is_an_error_with_its_place(tmp_path: pathlib.Path, text: str, words: str) -> None:
+def test_wrong_csv_is_an_error_with_its_place(
+    tmp_path: pathlib.Path, text: str, words: str
+) -> None:
     path = tmp_path / "a.csv"
     path.write_text(text)
     with pytest.raises((RowError, SchemaError), match=f"^Source: {path}.*{words}"):
@@ -403,7 +556,8 @@ def test_some_columns_of_a_table(tmp_path: pathlib.Path) -> None:
     for number in range(2):
         (tmp_path / f"day={number}").mkdir()
         pq.write_table(
-            pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [1.0, 2.0, 3.0]}), tmp_path / f"day={number}/f.parquet"
+            pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [1.0, 2.0, 3.0]}),
+            tmp_path / f"day={number}/f.parquet",
         )
     whole = describe("Source", [str(tmp_path)])
     assert whole.selected(["a", "b", "c", "day"]) is whole
@@ -413,12 +567,18 @@ def test_some_columns_of_a_table(tmp_path: pathlib.Path) -> None:
     again = filtered.selected(["c"])
     assert rows_of(again, parts_in(again, str(tmp_path))).num_rows == 2
     turned = whole.selected(["day", "b"])
-    assert rows_of(turned, parts_in(turned, str(tmp_path))).to_pydict() == {"day": [0, 0, 0, 1, 1, 1], "b": ["x", "y", "z"] * 2}
+    assert rows_of(turned, parts_in(turned, str(tmp_path))).to_pydict() == {
+        "day": [0, 0, 0, 1, 1, 1],
+        "b": ["x", "y", "z"] * 2,
+    }
 
 
 def test_whole_groups_have_exact_counts(tmp_path: pathlib.Path) -> None:
     table = pa.table({"a": range(1000), "s": ["x" * 50] * 1000})
-    with pa.OSFile(str(tmp_path / "a.arrows"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+    with (
+        pa.OSFile(str(tmp_path / "a.arrows"), "wb") as file,
+        pa.ipc.new_stream(file, table.schema) as writer,
+    ):
         writer.write_table(table, max_chunksize=300)
     described = describe("Source", [f"{tmp_path}/a.arrows"])
     (part,) = parts_in(described, f"{tmp_path}/a.arrows")
@@ -433,24 +593,35 @@ def test_a_file_that_was_written_again_is_an_error(tmp_path: pathlib.Path) -> No
     described = describe("Source", [str(path)])
     parts = parts_in(described, str(path))
     pq.write_table(pa.table({"a": range(9)}), path)
-    with pytest.raises(RowError, match="a.parquet: group 0 lacks 1 of its rows: the file was written again while the job"):
+    with pytest.raises(
+        RowError,
+        match="a.parquet: group 0 lacks 1 of its rows: the file was written again while the job",
+    ):
         rows_of(described, parts)
 
 
 def repeated(kind: str, path: str, text: str, rows: int) -> None:
     """A file that has one text once, and names it in each row."""
-    texts = pa.DictionaryArray.from_arrays(pa.array([None, *[0] * (rows - 1)], pa.int32()), pa.array([text]))
+    texts = pa.DictionaryArray.from_arrays(
+        pa.array([None, *[0] * (rows - 1)], pa.int32()), pa.array([text])
+    )
     if kind == "lists":
         texts = pa.ListArray.from_arrays(pa.array([0, 0, *range(1, rows + 1)], pa.int32()), texts)
     table = pa.table({"t": texts})
     if path.endswith("parquet"):
-        pq.write_table(table, path, store_schema=False, compression="zstd", dictionary_pagesize_limit=1 << 30)
+        pq.write_table(
+            table, path, store_schema=False, compression="zstd", dictionary_pagesize_limit=1 << 30
+        )
     else:
         write_arrow(table, path, 1 << 20, codec="zstd")
 
 
-@pytest.mark.fault("security", "A small file that decodes to gigabytes is read in small batches, up to a limit")
-@pytest.mark.parametrize(("kind", "ending"), [("texts", "parquet"), ("lists", "parquet"), ("texts", "feather")])
+@pytest.mark.fault(
+    "security", "A small file that decodes to gigabytes is read in small batches, up to a limit"
+)
+@pytest.mark.parametrize(
+    ("kind", "ending"), [("texts", "parquet"), ("lists", "parquet"), ("texts", "feather")]
+)
 def test_batches_stay_small_where_each_row_has_the_longest_text(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str, ending: str
 ) -> None:
@@ -466,7 +637,8 @@ def test_batches_stay_small_where_each_row_has_the_longest_text(
     assert rows == 600 + (kind == "lists") and most < 300 << 20, most >> 20
     monkeypatch.setenv("AKDL_GROUP_MB", "100")
     with pytest.raises(
-        RowError, match=f"^Source: {path} .*more than 104857600 bytes; if you trust it, set AKDL_GROUP_MB to a higher"
+        RowError,
+        match=f"^Source: {path} .*more than 104857600 bytes; if you trust it, set AKDL_GROUP_MB to a higher",
     ):
         rows_of(table, parts)
 
@@ -474,7 +646,12 @@ def test_batches_stay_small_where_each_row_has_the_longest_text(
 def test_ordinary_dictionaries_do_not_make_batches_smaller(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "a.parquet")
     texts = [f"text {number % 1000}" for number in range(200_000)]
-    pq.write_table(pa.table({"t": texts, "l": [[text] for text in texts], "u": list(map(str, range(200_000)))}), path)
+    pq.write_table(
+        pa.table(
+            {"t": texts, "l": [[text] for text in texts], "u": list(map(str, range(200_000)))}
+        ),
+        path,
+    )
     table = describe("Source", [path], selected=["t"])
     reader = FileParts(table)
     (part,) = (part for part, _ in reader.parts_of(path, None))
@@ -488,9 +665,13 @@ def replaced(path: str, old: bytes, new: bytes) -> None:
     pathlib.Path(path).write_bytes(content.replace(old, new))
 
 
-@pytest.mark.fault("security", "Offsets and indices of a damaged Arrow file never show the memory of the process")
+@pytest.mark.fault(
+    "security", "Offsets and indices of a damaged Arrow file never show the memory of the process"
+)
 @pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
-def test_offsets_and_indices_outside_of_a_file_are_refused(tmp_path: pathlib.Path, make: Callable[..., Any]) -> None:
+def test_offsets_and_indices_outside_of_a_file_are_refused(
+    tmp_path: pathlib.Path, make: Callable[..., Any]
+) -> None:
     path = str(tmp_path / "a.arrow")
     for cells, numbers, row in (
         (pa.array(["abcdefgh"] * 4), [0, 8, 16, 24, 4096], 4),
@@ -504,14 +685,19 @@ def test_offsets_and_indices_outside_of_a_file_are_refused(tmp_path: pathlib.Pat
         write_arrow(pa.table({"t": cells}), path, 10, make)
         replaced(path, struct.pack("<5i", 0, 8, 16, 24, 32), struct.pack("<5i", *numbers))
         with pytest.raises(
-            RowError, match=f"^Source: {path}: column 't', row {row} of its row group: the cell is not valid: .*write"
+            RowError,
+            match=f"^Source: {path}: column 't', row {row} of its row group: the cell is not valid: .*write",
         ):
             read(path)
     for index in (1 << 28, -5, 2):
-        texts = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), pa.array(["x", "y"]))
+        texts = pa.DictionaryArray.from_arrays(
+            pa.array([0, 1, 0], pa.int32()), pa.array(["x", "y"])
+        )
         write_arrow(pa.table({"t": texts}), path, 10, make)
         replaced(path, struct.pack("<3i", 0, 1, 0), struct.pack("<3i", 0, index, 0))
-        with pytest.raises(RowError, match=f"^Source: {path}: column 't', row 2 of its row group: "):
+        with pytest.raises(
+            RowError, match=f"^Source: {path}: column 't', row 2 of its row group: "
+        ):
             read(path)
 
 
@@ -519,13 +705,20 @@ def test_offsets_and_indices_outside_of_a_file_are_refused(tmp_path: pathlib.Pat
 def test_invalid_utf_8_is_an_error_with_its_place(tmp_path: pathlib.Path, name: str) -> None:
     path = str(tmp_path / name)
     cells = pa.array([b"Rome"] * 999 + [b"K\xf6ln"], pa.binary())
-    table = pa.table({"id": range(1000), "city": pa.Array.from_buffers(pa.string(), 1000, cells.buffers())})
+    table = pa.table(
+        {"id": range(1000), "city": pa.Array.from_buffers(pa.string(), 1000, cells.buffers())}
+    )
     WRITERS[name](table, path, 1 << 20)
-    with pytest.raises(RowError, match=f"^Source: {path}: column 'city', row 1000: a cell is not UTF-8: declare BYTES"):
+    with pytest.raises(
+        RowError,
+        match=f"^Source: {path}: column 'city', row 1000: a cell is not UTF-8: declare BYTES",
+    ):
         read(path)
 
 
-@pytest.mark.fault("security", "A Parquet file that claims any number of rows is refused where they end")
+@pytest.mark.fault(
+    "security", "A Parquet file that claims any number of rows is refused where they end"
+)
 @pytest.mark.parametrize("claimed", [10**9, 2**40, 2**60, -5])
 def test_a_forged_number_of_rows_is_an_error(tmp_path: pathlib.Path, claimed: int) -> None:
     def varint(number: int) -> bytes:
@@ -545,18 +738,24 @@ def test_a_forged_number_of_rows_is_an_error(tmp_path: pathlib.Path, claimed: in
 
 
 def test_a_column_without_a_name_is_refused_with_the_remedy(tmp_path: pathlib.Path) -> None:
-    for name, write in {**WRITERS, "a.csv": lambda table, path, rows: pv.write_csv(table, path)}.items():
+    for name, write in {
+        **WRITERS,
+        "a.csv": lambda table, path, rows: pv.write_csv(table, path),
+    }.items():
         path = str(tmp_path / name)
         write(pa.table([pa.array([0, 1]), pa.array(["Rome", "Oslo"])], ["", "city"]), path, 10)
         with pytest.raises(
-            SchemaError, match=f"^Source: {path}: column 1 of '', 'city' has no name.* selectedCols.*index=False"
+            SchemaError,
+            match=f"^Source: {path}: column 1 of '', 'city' has no name.* selectedCols.*index=False",
         ):
             read(path)
         assert read(path, selected=["city"])["city"].to_pylist() == ["Rome", "Oslo"]
 
 
 @pytest.mark.parametrize("aside", ["README.md", "z_state.json", "LICENSE"])
-def test_a_file_that_is_no_part_of_the_table_is_named_with_a_pattern(tmp_path: pathlib.Path, aside: str) -> None:
+def test_a_file_that_is_no_part_of_the_table_is_named_with_a_pattern(
+    tmp_path: pathlib.Path, aside: str
+) -> None:
     write_arrow(pa.table({"a": [1]}), str(tmp_path / "data-0.arrow"), 10)
     (tmp_path / aside).write_text('{"splits": 1}')
     pattern = re.escape(f"set filePath to a pattern, such as {tmp_path}/*.feather")
@@ -568,9 +767,19 @@ def test_a_file_that_is_no_part_of_the_table_is_named_with_a_pattern(tmp_path: p
 
 
 def test_all_rows_come_when_only_columns_of_folders_are_selected(tmp_path: pathlib.Path) -> None:
-    for name, write in {**WRITERS, "a.csv": lambda table, path, rows: pv.write_csv(table, path)}.items():
+    for name, write in {
+        **WRITERS,
+        "a.csv": lambda table, path, rows: pv.write_csv(table, path),
+    }.items():
         for day in (1, 2):
             folder = tmp_path / name / f"day={day}"
             folder.mkdir(parents=True)
             write(pa.table({"x": [1, 2, 3], "y": [4, 5, 6]}), str(folder / name), 10)
-        assert read(str(tmp_path / name), selected=["day"])["day"].to_pylist() == [1, 1, 1, 2, 2, 2], name
+        assert read(str(tmp_path / name), selected=["day"])["day"].to_pylist() == [
+            1,
+            1,
+            1,
+            2,
+            2,
+            2,
+        ], name

@@ -15,7 +15,16 @@ import pytest
 from bridge.exceptions import BridgeError, ConfigurationError
 from bridge.files.publishing import file_system, publish
 from bridge.files.writing import PartFiles
-from tests.bridge.files.attempts import IDS, files_of, found_ids, ids, listed, sink_of, table, written
+from tests.bridge.files.attempts import (
+    IDS,
+    files_of,
+    found_ids,
+    ids,
+    listed,
+    sink_of,
+    table,
+    written,
+)
 from tests.bridge.files.random_rows import KINDS, NESTED, random_batch
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -26,9 +35,18 @@ def test_random_tables_come_back_exact(root: str, form: str) -> None:
     draw = random.Random(3)
     for number in range(25):
         batch = random_batch(draw, {**KINDS, **NESTED}, 40)
-        address, halves = f"{root}/{number}/", [batch.slice(0, batch.num_rows // 2), batch.slice(batch.num_rows // 2)]
+        address, halves = (
+            f"{root}/{number}/",
+            [batch.slice(0, batch.num_rows // 2), batch.slice(batch.num_rows // 2)],
+        )
         sink = sink_of(address, batch.schema, form)
-        publish(sink, {**written(PartFiles(sink, 0, 2), *halves[:1]), **written(PartFiles(sink, 1, 2), *halves[1:])})
+        publish(
+            sink,
+            {
+                **written(PartFiles(sink, 0, 2), *halves[:1]),
+                **written(PartFiles(sink, 1, 2), *halves[1:]),
+            },
+        )
         found = table(address, form).cast(batch.schema)
         assert repr(found.to_pylist()) == repr(batch.to_pylist()), batch.schema
 
@@ -40,7 +58,10 @@ def test_dead_attempts_leave_nothing(root: str) -> None:
     unfinished.start(-1)
     unfinished.write(ids(3))
     unfinished.close()
-    publish(sink, {**written(PartFiles(sink, 0, 2), ids(1, 2)), **written(PartFiles(sink, 1, 2), ids(3))})
+    publish(
+        sink,
+        {**written(PartFiles(sink, 0, 2), ids(1, 2)), **written(PartFiles(sink, 1, 2), ids(3))},
+    )
     assert found_ids(f"{root}/out/") == [1, 2, 3] and len(listed(f"{root}/out/")) == 2
     assert len(files_of(root)) == 2 + root.startswith("memory"), "and the manifest of a storage"
 
@@ -53,8 +74,13 @@ def test_one_file(root: str) -> None:
     sink = sink_of(f"{root}/empty.parquet", is_single=True)
     publish(sink, written(PartFiles(sink, 0, 1)))
     system, path = file_system(f"{root}/empty.parquet")
-    assert pq.read_table(path, filesystem=system).schema == IDS, "a table without rows has a file with its columns"
-    with pytest.raises(ConfigurationError, match="filePath names one file, which a checkpoint would end: let it end with '/'"):
+    assert pq.read_table(path, filesystem=system).schema == IDS, (
+        "a table without rows has a file with its columns"
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match="filePath names one file, which a checkpoint would end: let it end with '/'",
+    ):
         PartFiles(sink, 0, 1).checkpoint(1)
 
 
@@ -71,13 +97,21 @@ def test_what_a_checkpoint_holds_is_kept(root: str) -> None:
         files.write(ids(20 + subtask))
         files.close()
     again = [PartFiles(sink, subtask, 2) for subtask in range(2)]
-    publish(sink, {**written(again[0], ids(10, 20), checkpoint=1), **written(again[1], ids(11, 21), checkpoint=1)})
+    publish(
+        sink,
+        {
+            **written(again[0], ids(10, 20), checkpoint=1),
+            **written(again[1], ids(11, 21), checkpoint=1),
+        },
+    )
     assert found_ids(address) == [0, 1, 10, 11, 20, 21]
     late = PartFiles(sink, 0, 2)  # something else of the job failed after that
     late.start(1)
     late.write(ids(10, 20))
     assert late.end() is None and found_ids(address) == [0, 1, 10, 11, 20, 21]
-    with pytest.raises(BridgeError, match="Sink: the job continues from a checkpoint of another run of the program"):
+    with pytest.raises(
+        BridgeError, match="Sink: the job continues from a checkpoint of another run of the program"
+    ):
         PartFiles(sink_of(address, token="22222222"), 0, 2).start(1)
 
 
@@ -88,7 +122,9 @@ def test_a_stream_without_end_adds_files_with_each_checkpoint(root: str) -> None
     files.start(-1)
     files.write(ids(1))
     files.checkpoint(1)
-    assert not os.path.exists(f"{root}/out") and "out" not in {name.split("/")[0] for name in files_of(root)}
+    assert not os.path.exists(f"{root}/out") and "out" not in {
+        name.split("/")[0] for name in files_of(root)
+    }
     files.complete(1)
     assert found_ids(address) == [1]
     files.write(ids(2))
@@ -121,7 +157,9 @@ def test_partitions_are_folders(root: str, form: str) -> None:
     found = table(address, form, partitioning=parts, partition_base_dir=file_system(address)[1])
     key = lambda row: row["id"]  # noqa: E731
     expected = [
-        {**row, "day": row["day"] if row["day"] != "" else found_empty} for row in rows.to_pylist() for found_empty in [""]
+        {**row, "day": row["day"] if row["day"] != "" else found_empty}
+        for row in rows.to_pylist()
+        for found_empty in [""]
     ]
     assert sorted(found.select(["day", "id", "n"]).to_pylist(), key=key) == expected
 
@@ -138,11 +176,22 @@ def test_files_end_at_their_size(tmp_path: pathlib.Path) -> None:
 
 
 def test_ambiguous_times_are_refused(tmp_path: pathlib.Path) -> None:
-    sink = sink_of(f"{tmp_path}/a.csv", pa.schema([("z", pa.timestamp("s"))]), "csv", is_single=True, instants=("z",))
+    sink = sink_of(
+        f"{tmp_path}/a.csv",
+        pa.schema([("z", pa.timestamp("s"))]),
+        "csv",
+        is_single=True,
+        instants=("z",),
+    )
     files = PartFiles(sink, 0, 1)
     files.start(-1)
-    batch = pa.record_batch([pa.array([0], pa.timestamp("s")), pa.array([True])], ["z", "akdl_twice_0"])
-    with pytest.raises(ConfigurationError, match="Sink: column 'z' has a time in an hour that the session's time zone repeats"):
+    batch = pa.record_batch(
+        [pa.array([0], pa.timestamp("s")), pa.array([True])], ["z", "akdl_twice_0"]
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match="Sink: column 'z' has a time in an hour that the session's time zone repeats",
+    ):
         files.write(batch)
 
 
@@ -150,17 +199,25 @@ def test_names_of_partitions_keep_letters_and_are_refused_when_too_long(root: st
     types = pa.schema([("p", pa.string()), ("id", pa.int64())])
     texts = ["中" * 30, "Köln", "a b+&<>|$!~`;,@()", "a/b%2F=:?*#'\"[]{}^\\\x7f\x01", "é"]
     sink = sink_of(f"{root}/out/", types, partition_by=("p",))
-    publish(sink, written(PartFiles(sink, 0, 1), pa.record_batch([texts, range(len(texts))], schema=types)))
+    publish(
+        sink,
+        written(PartFiles(sink, 0, 1), pa.record_batch([texts, range(len(texts))], schema=types)),
+    )
     folders = {name.split("/")[0] for name in listed(f"{root}/out/")}
     assert {f"p={texts[0]}", f"p={texts[1]}", f"p={texts[2]}", f"p={texts[4]}"} < folders
-    assert "p=a%2Fb%252F%3D%3A%3F%2A%23%27%22%5B%5D%7B%7D%5E%5C%7F%01".replace("%7D", "}") in folders
+    assert (
+        "p=a%2Fb%252F%3D%3A%3F%2A%23%27%22%5B%5D%7B%7D%5E%5C%7F%01".replace("%7D", "}") in folders
+    )
     parts = ds.partitioning(pa.schema([("p", pa.string())]), flavor="hive")
-    found = table(f"{root}/out/", partitioning=parts, partition_base_dir=file_system(f"{root}/out/")[1])
+    found = table(
+        f"{root}/out/", partitioning=parts, partition_base_dir=file_system(f"{root}/out/")[1]
+    )
     assert dict(zip(found["id"].to_pylist(), found["p"].to_pylist())) == dict(enumerate(texts))
     if root.startswith("/"):
         files = PartFiles(sink_of(f"{root}/long/", types, partition_by=("p",)), 0, 1)
         files.start(-1)
         with pytest.raises(
-            ConfigurationError, match="^Sink: partitionBy: column 'p' has a text that is too long .* 302 bytes: "
+            ConfigurationError,
+            match="^Sink: partitionBy: column 'p' has a text that is too long .* 302 bytes: ",
         ):
             files.write(pa.record_batch([["中" * 100], [1]], schema=types))

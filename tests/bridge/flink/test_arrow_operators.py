@@ -96,9 +96,15 @@ def collected(chunks: Any) -> list[tuple[int, int, pa.RecordBatch]]:
 
 def test_each_member_is_told_once_that_the_job_starts(table_env: StreamTableEnvironment) -> None:
     """Also one that gets no rows, such as a parameter server."""
-    chunks = rows_for_members(table_env, numbers(table_env, 5), [8], Gathering(by_row=True), members=[7, 8])
+    chunks = rows_for_members(
+        table_env, numbers(table_env, 5), [8], Gathering(by_row=True), members=[7, 8]
+    )
     with chunks.execute_and_collect() as found:
-        starts = [(key, index, list(data)) for key, (kind, index, _, data) in found if kind == Element.START]
+        starts = [
+            (key, index, list(data))
+            for key, (kind, index, _, data) in found
+            if kind == Element.START
+        ]
     assert sorted(starts) == [(7, 0, []), (8, 1, [])]
 
 
@@ -140,7 +146,9 @@ def test_members_are_told_of_the_start_before_the_input_ends(table_envs: MLEnv) 
     table_env = table_envs.stenv
     rows = table_env.to_data_stream(numbers(table_env, 1))._j_data_stream
     ended = DataStream(with_operator(rows, "EndsAtOnce", ENDS_AT_ONCE, [], rows.getType()))
-    chunks = rows_for_members(table_env, table_env.from_data_stream(ended), [7], Gathering(by_row=True))
+    chunks = rows_for_members(
+        table_env, table_env.from_data_stream(ended), [7], Gathering(by_row=True)
+    )
     seen = chunks.process(Watermarks(), output_type=Types.TUPLE([Types.INT(), Types.LONG()]))
     with seen.execute_and_collect() as found:
         assert [tuple(each) for each in found] == [(Element.START, -(2**63))]
@@ -153,19 +161,37 @@ def test_members_are_told_watermarks_behind_the_rows_before_them(table_envs: MLE
         "'datagen', 'rows-per-second' = '50', 'number-of-rows' = '60', 'fields.id.kind' = 'sequence', 'fields.id.start' = '1', "
         "'fields.id.end' = '60')"
     )
-    told = rows_for_members(table_env, table_env.from_path("timed"), [7], Gathering(), members=[7, 8], sends_watermarks=True)
+    told = rows_for_members(
+        table_env,
+        table_env.from_path("timed"),
+        [7],
+        Gathering(),
+        members=[7, 8],
+        sends_watermarks=True,
+    )
     elements: dict[int, list[Any]] = collections.defaultdict(list)
     found = told._j_data_stream.executeAndCollect()
     try:
         while found.hasNext():
             row = found.next()
-            elements[row.getField(0)].append([row.getField(1).getField(place) for place in range(4)])
+            elements[row.getField(0)].append(
+                [row.getField(1).getField(place) for place in range(4)]
+            )
     finally:
         found.close()
-    times = {key: [time_of(bytes(each[3])) for each in got if each[0] == Element.WATERMARK] for key, got in elements.items()}
+    times = {
+        key: [time_of(bytes(each[3])) for each in got if each[0] == Element.WATERMARK]
+        for key, got in elements.items()
+    }
     for key, got in elements.items():
-        assert {tuple(each[1:3]) for each in got if each[0] == Element.WATERMARK} == {(0, 1)}, "the subtask, of how many"
-        assert times[key] == sorted(set(times[key])) and times[key][-1] == LAST_TIME and len(times[key]) > 1
+        assert {tuple(each[1:3]) for each in got if each[0] == Element.WATERMARK} == {(0, 1)}, (
+            "the subtask, of how many"
+        )
+        assert (
+            times[key] == sorted(set(times[key]))
+            and times[key][-1] == LAST_TIME
+            and len(times[key]) > 1
+        )
     assert sorted(times[7]) == sorted(times[8])
     ids: list[int] = []
     for kind, _, _, content in elements[7]:
@@ -174,15 +200,24 @@ def test_members_are_told_watermarks_behind_the_rows_before_them(table_envs: MLE
             assert batch.schema.names == ["id", "t"], "with the computed column"
             ids += batch["id"].to_pylist()
         elif kind == Element.WATERMARK and time_of(bytes(content)) < LAST_TIME:
-            assert ids[-1] == time_of(bytes(content)), "no row before it is missing, and none behind it is here"
+            assert ids[-1] == time_of(bytes(content)), (
+                "no row before it is missing, and none behind it is here"
+            )
     assert ids == list(range(1, 61))
 
 
 @pytest.mark.parametrize("sizes", [[1003], [502, 501], [335, 334, 334], [251, 251, 251, 250]])
-def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env: StreamTableEnvironment, sizes: list[int]) -> None:
+def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(
+    table_env: StreamTableEnvironment, sizes: list[int]
+) -> None:
     members = list(range(7, 7 + len(sizes)))
     found = collected(
-        rows_for_members(table_env, numbers(table_env, 1003), members, Gathering(by_row=True, rows=50, wait_s=LONG_S))
+        rows_for_members(
+            table_env,
+            numbers(table_env, 1003),
+            members,
+            Gathering(by_row=True, rows=50, wait_s=LONG_S),
+        )
     )
     ids = collections.defaultdict(list)
     for key, number, each in found:
@@ -195,25 +230,48 @@ def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env: Strea
 
 def test_whole_chunks_are_dealt_in_turn(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
-    found = collected(rows_for_members(table_env, numbers(table_env, 1000), [7, 8], Gathering(rows=300, wait_s=LONG_S), 3))
-    assert [(key, number, each.num_rows) for key, number, each in found] == [(7, 3, 300), (8, 3, 300), (7, 3, 300), (8, 3, 100)]
+    found = collected(
+        rows_for_members(
+            table_env, numbers(table_env, 1000), [7, 8], Gathering(rows=300, wait_s=LONG_S), 3
+        )
+    )
+    assert [(key, number, each.num_rows) for key, number, each in found] == [
+        (7, 3, 300),
+        (8, 3, 300),
+        (7, 3, 300),
+        (8, 3, 100),
+    ]
 
 
 @pytest.mark.parametrize(
-    "cell", ["REPEAT('x', 1000)", "CAST(REPEAT('x', 1000) AS BYTES)", "ARRAY[REPEAT('x', 500), REPEAT('y', 500)]"]
+    "cell",
+    [
+        "REPEAT('x', 1000)",
+        "CAST(REPEAT('x', 1000) AS BYTES)",
+        "ARRAY[REPEAT('x', 500), REPEAT('y', 500)]",
+    ],
 )
 def test_chunks_are_as_large_as_their_bytes(table_envs: MLEnv, cell: str) -> None:
     table_env = table_envs.stenv
     table = numbers(table_env, 1000, f"{cell} AS x")
-    sizes = [each.num_rows for _, _, each in collected(_by_chunk(table_env, table, Gathering(bytes=100_000, wait_s=LONG_S)))]
+    sizes = [
+        each.num_rows
+        for _, _, each in collected(
+            _by_chunk(table_env, table, Gathering(bytes=100_000, wait_s=LONG_S))
+        )
+    ]
     assert sum(sizes) == 1000
     assert all(90 <= size <= 101 for size in sizes[:-1])
 
 
 def test_a_chunk_leaves_with_a_row_larger_than_a_chunk(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
-    table = numbers(table_env, 5, "id, CASE WHEN id = 2 THEN REPEAT('x', 1500000) ELSE 'y' END AS x")
-    found = collected(_by_chunk(table_env, table, Gathering(rows=1000, bytes=100_000, wait_s=LONG_S)))
+    table = numbers(
+        table_env, 5, "id, CASE WHEN id = 2 THEN REPEAT('x', 1500000) ELSE 'y' END AS x"
+    )
+    found = collected(
+        _by_chunk(table_env, table, Gathering(rows=1000, bytes=100_000, wait_s=LONG_S))
+    )
     assert [each.column(0).to_pylist() for _, _, each in found] == [[0, 1, 2], [3, 4]]
     assert len(found[0][2].column(1)[2].as_py()) == 1_500_000
 
@@ -222,14 +280,23 @@ def test_nulls_wherever_a_chunk_grows(table_envs: MLEnv) -> None:
     """Vectors grow at powers of two, later for what is null."""
     numeric = ["id", *(f"CAST(id AS {name})" for name in ("INT", "FLOAT", "DOUBLE"))]
     cells = [*numeric, "'x'", "ARRAY['x', 'y']", "MAP['x', id]", "ROW('x', ARRAY[id])", "x'00'"]
-    columns = ", ".join(f"CASE WHEN MOD(id, 1000) < 10 THEN {cell} END AS c{place}" for place, cell in enumerate(cells))
-    found = collected(_by_chunk(table_envs.stenv, numbers(table_envs.stenv, 70_000, columns), Gathering(bytes=1 << 30)))
+    columns = ", ".join(
+        f"CASE WHEN MOD(id, 1000) < 10 THEN {cell} END AS c{place}"
+        for place, cell in enumerate(cells)
+    )
+    found = collected(
+        _by_chunk(
+            table_envs.stenv, numbers(table_envs.stenv, 70_000, columns), Gathering(bytes=1 << 30)
+        )
+    )
     assert sum(each.num_rows for _, _, each in found) == 70_000
     for place in range(len(cells)):
         assert sum(each.num_rows - each.column(place).null_count for _, _, each in found) == 700
     present = [number for number in range(70_000) if number % 1000 < 10]
     for place in range(len(numeric)):
-        assert [cell for _, _, each in found for cell in each.column(place).drop_null().to_pylist()] == present
+        assert [
+            cell for _, _, each in found for cell in each.column(place).drop_null().to_pylist()
+        ] == present
 
 
 def test_all_results_are_asked_for_when_no_more_rows_come_soon(table_envs: MLEnv) -> None:
@@ -237,11 +304,16 @@ def test_all_results_are_asked_for_when_no_more_rows_come_soon(table_envs: MLEnv
     table_env.execute_sql(
         "CREATE TEMPORARY TABLE bursts (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10', 'fields.id.min' = '0')"
     )
-    at_the_end, _ = chunks_of(table_env, numbers(table_env, 12), Gathering(rows=5, wait_s=LONG_S), sends_all_out=True)
+    at_the_end, _ = chunks_of(
+        table_env, numbers(table_env, 12), Gathering(rows=5, wait_s=LONG_S), sends_all_out=True
+    )
     with at_the_end.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
         assert list(found) == [Element.CHUNK] * 2 + [Element.ALL_OUT, Element.END]
-    # Flink's source makes ten rows at once each second, so the chunk is full long before the timer fires.
-    in_time, _ = chunks_of(table_env, table_env.from_path("bursts"), Gathering(rows=10, wait_s=0.3), sends_all_out=True)
+    # Flink's source makes ten rows at once each second, so the chunk is full long before the timer
+    # fires.
+    in_time, _ = chunks_of(
+        table_env, table_env.from_path("bursts"), Gathering(rows=10, wait_s=0.3), sends_all_out=True
+    )
     with in_time.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
         kinds = [next(found) for _ in range(4)]
     assert kinds == [Element.CHUNK, Element.ALL_OUT] * 2
@@ -260,8 +332,12 @@ def test_rows_do_not_wait_longer_than_they_may(table_envs: MLEnv) -> None:
 
 @pytest.mark.parametrize("workers", [1, 10, 100])
 @pytest.mark.parametrize("between_ms", [0.2, 3, 9, 11, 700])
-def test_no_row_of_a_stream_waits_longer_than_promised(table_envs: MLEnv, workers: int, between_ms: float) -> None:
-    """However seldom rows come, and however many workers there are; on a clock of the test's own."""
+def test_no_row_of_a_stream_waits_longer_than_promised(
+    table_envs: MLEnv, workers: int, between_ms: float
+) -> None:
+    """However seldom rows come, and however many workers there are; on a clock of the
+    test's own.
+    """
     draw, time_ms, arrivals = random.Random(workers), 0.0, []
     for _ in range(400):
         time_ms += draw.expovariate(1 / between_ms)
@@ -276,16 +352,24 @@ def test_no_row_of_a_stream_waits_longer_than_promised(table_envs: MLEnv, worker
 def test_a_type_that_arrow_does_not_have_is_refused(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     with pytest.raises(
-        SchemaError, match=r"the column 'i' has the type INTERVAL.*which Arrow does not have: CAST it, or leave it out"
+        SchemaError,
+        match=r"the column 'i' has the type INTERVAL.*which Arrow does not have: CAST it, or leave it out",
     ):
-        chunks_of(table_env, table_env.sql_query("SELECT 1 AS n, INTERVAL '1' DAY AS i"), Gathering())
+        chunks_of(
+            table_env, table_env.sql_query("SELECT 1 AS n, INTERVAL '1' DAY AS i"), Gathering()
+        )
 
 
 @pytest.mark.fault("data", "A table with updates is refused as the input of a script")
 def test_members_get_no_updates(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
-    updating = table_env.sql_query(f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)")
-    with pytest.raises(ConfigurationError, match="^AnOp: its input is a changing table \\(GROUP BY .* Group in windows"):
+    updating = table_env.sql_query(
+        f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)"
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match="^AnOp: its input is a changing table \\(GROUP BY .* Group in windows",
+    ):
         rows_for_members(table_env, updating, [0], Gathering(by_row=True), where="AnOp: its input")
 
 
@@ -314,28 +398,41 @@ def test_every_type_comes_back_as_it_was(table_env: StreamTableEnvironment) -> N
     ]
     names = [f"c{place}" for place in range(len(cells) + len(nested) + len(nulls))]
     table = table_env.sql_query(
-        "SELECT " + ", ".join(f"{cell} AS {name}" for cell, name in zip([*cells, *nested, *nulls], names))
+        "SELECT "
+        + ", ".join(f"{cell} AS {name}" for cell, name in zip([*cells, *nested, *nulls], names))
     )
     back = _there_and_back(table_env, table)
     texts = ", ".join(f"CAST({name} AS STRING)" for name in names)
     assert list(map(str, _types(back))) == list(map(str, _types(table)))
     (before,), (after,) = (
-        list(table_env.sql_query(f"SELECT {texts} FROM {each}").execute().collect()) for each in (table, back)
+        list(table_env.sql_query(f"SELECT {texts} FROM {each}").execute().collect())
+        for each in (table, back)
     )
     assert list(after) == list(before)
 
 
 def test_updates_stay_updates(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
-    updating = table_env.sql_query(f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)")
+    updating = table_env.sql_query(
+        f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)"
+    )
     with _there_and_back(table_env, updating).execute().collect() as rows:
         found = [(str(row.get_row_kind()), *row) for row in rows]
-    assert found == [("+I", 0, 1), ("+I", 1, 1), ("-U", 0, 1), ("+U", 0, 2), ("-U", 1, 1), ("+U", 1, 2)]
+    assert found == [
+        ("+I", 0, 1),
+        ("+I", 1, 1),
+        ("-U", 0, 1),
+        ("+U", 0, 2),
+        ("-U", 1, 1),
+        ("+U", 1, 2),
+    ]
 
 
 def test_chunks_in_pieces_are_put_together(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
-    updating = table_env.sql_query(f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)")
+    updating = table_env.sql_query(
+        f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)"
+    )
     chunks, updates = chunks_of(table_env, updating, Gathering())
 
     def cut(chunk: Any) -> Iterator[Row]:
@@ -343,14 +440,26 @@ def test_chunks_in_pieces_are_put_together(table_envs: MLEnv) -> None:
         pieces = [Row(Element.PIECE.value, None, part) for part in (arrow[:100], arrow[100:101])]
         yield from (*pieces, Row(kind, kinds, arrow[101:]))
 
-    table = table_of(table_env, chunks.flat_map(cut, ELEMENT), column_types(updating), None, updates)
+    table = table_of(
+        table_env, chunks.flat_map(cut, ELEMENT), column_types(updating), None, updates
+    )
     with table.execute().collect() as rows:
         found = [(str(row.get_row_kind()), *row) for row in rows]
-    assert found == [("+I", 0, 1), ("+I", 1, 1), ("-U", 0, 1), ("+U", 0, 2), ("-U", 1, 1), ("+U", 1, 2)]
+    assert found == [
+        ("+I", 0, 1),
+        ("+I", 1, 1),
+        ("-U", 0, 1),
+        ("+U", 0, 2),
+        ("-U", 1, 1),
+        ("+U", 1, 2),
+    ]
 
 
 @pytest.mark.parametrize("sink", [False, True])
-@pytest.mark.fault("jobs", "A script's rows that Flink loses at their end are an error of the job, not missing rows")
+@pytest.mark.fault(
+    "jobs",
+    "A script's rows that Flink loses at their end are an error of the job, not missing rows",
+)
 def test_output_without_its_end_is_refused(table_env: StreamTableEnvironment, sink: bool) -> None:
     def ended(table: Table, end: list[Row]) -> DataStream:
         chunks, _ = chunks_of(table_env, table, Gathering(rows=2))
@@ -366,19 +475,26 @@ def test_output_without_its_end_is_refused(table_env: StreamTableEnvironment, si
             return sorted(row[0] for row in found)
 
     assert rows(numbers(table_env, 4), [Row(Element.END.value, None, b"")]) == [0, 1, 2, 3]
-    with pytest.raises(Exception, match="the last results of an operator did not arrive, so rows are missing"):
+    with pytest.raises(
+        Exception, match="the last results of an operator did not arrive, so rows are missing"
+    ):
         rows(numbers(table_env, 4), [])
 
 
 def test_functions_between_get_the_configuration_of_the_job(table_envs: MLEnv) -> None:
     """Such as that local jobs run them in this program."""
-    this, chunks = os.getpid(), chunks_of(table_envs.stenv, numbers(table_envs.stenv, 1), Gathering())[0]
+    this, chunks = (
+        os.getpid(),
+        chunks_of(table_envs.stenv, numbers(table_envs.stenv, 1), Gathering())[0],
+    )
 
     def here(chunk: Any) -> Iterator[Any]:
         assert os.getpid() == this
         yield Row(*chunk)
 
-    table = table_of(table_envs.stenv, chunks.flat_map(here, ELEMENT), [("id", logical_type("BIGINT"))])
+    table = table_of(
+        table_envs.stenv, chunks.flat_map(here, ELEMENT), [("id", logical_type("BIGINT"))]
+    )
     assert [tuple(row) for row in table.execute().collect()] == [(0,)]
 
 
@@ -390,7 +506,8 @@ def test_rows_of_this_program_stay_while_a_table_needs_them(table_envs: MLEnv) -
         return {name for name in os.listdir(program_folder()) if name.startswith("rows_")}
 
     before = folders()
-    kept = table_of_own(table_env, [write_batch(batch)], columns).where(col("n") > 1)  # of another table
+    # of another table
+    kept = table_of_own(table_env, [write_batch(batch)], columns).where(col("n") > 1)
     (own,) = folders() - before
     table_of_own(table_env, [write_batch(batch)] * 2, columns)
     (other,) = folders() - before - {own}
@@ -414,7 +531,9 @@ def test_a_failure_gives_memory_back(table_envs: MLEnv) -> None:
 
 
 def test_beam_does_not_log_while_it_counts_references(table_envs: MLEnv) -> None:
-    """Beam's log line made its count of a worker's references fall below zero at times, which ended the TaskManager."""
+    """Beam's log line made its count of a worker's references fall below zero at times, which ended
+    the TaskManager.
+    """
     table_env = table_envs.stenv
     logger = get_gateway().jvm.org.apache.logging.log4j.LogManager.getLogger(
         "org.apache.beam.runners.fnexecution.control.DefaultJobBundleFactory"
@@ -444,7 +563,11 @@ def _types(table: Any) -> Any:
 
 def test_flinks_page_counts_what_passes_while_it_passes() -> None:
     (port,) = free_ports(1)
-    page = {"rest.bind-port": str(port), "rest.port": str(port), "metrics.fetcher.update-interval": "50"}
+    page = {
+        "rest.bind-port": str(port),
+        "rest.port": str(port),
+        "metrics.fetcher.update-interval": "50",
+    }
     table_env = useLocalEnv(1, config=page).stenv
     table_env.execute_sql(
         "CREATE TEMPORARY TABLE lasting (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100', 'fields.id.min' = '0')"
@@ -460,7 +583,11 @@ def test_flinks_page_counts_what_passes_while_it_passes() -> None:
         def moves() -> bool:
             before = dict(seen)
             seen.update(_metrics(f"http://localhost:{port}/jobs/{job.getJobID()}"))
-            counted = [f"{operator}.akdl.{name}" for operator in ("RowsToArrow", "ArrowToRows") for name in ("rows", "bytes")]
+            counted = [
+                f"{operator}.akdl.{name}"
+                for operator in ("RowsToArrow", "ArrowToRows")
+                for name in ("rows", "bytes")
+            ]
             return all(seen.get(name, 0) > before.get(name, 0) > 0 for name in counted)
 
         wait_until(moves, "both operators count rows and bytes")
@@ -471,7 +598,9 @@ def test_flinks_page_counts_what_passes_while_it_passes() -> None:
 
 
 def _metrics(job: str) -> dict[str, float]:
-    """Return the newest metrics of our operators, by name, from the address of a job on Flink's page."""
+    """Return the newest metrics of our operators, by name, from the address of a job on Flink's
+    page.
+    """
     found = {}
     for vertex in requests.get(job).json().get("vertices", []):
         address = f"{job}/vertices/{vertex['id']}/subtasks/metrics"

@@ -14,7 +14,9 @@ from bridge.flink.elements import Element
 
 
 def test_java_has_the_same_numbers() -> None:
-    text = pathlib.Path(elements.__file__).with_name("ChunkOperator.java").read_text(encoding="utf-8")
+    text = (
+        pathlib.Path(elements.__file__).with_name("ChunkOperator.java").read_text(encoding="utf-8")
+    )
     found = re.findall(r"static final int (\w+) = (\d+);", text)
     kinds = {kind: int(number) for kind, number in found if kind in Element.__members__}
     assert kinds == {kind: Element[kind] for kind in kinds} and len(kinds) >= 3
@@ -30,9 +32,13 @@ def test_a_chunk_of_usual_size_leaves_as_it_is(kinds: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("kinds", [None, b"\0\3"])
-def test_a_large_chunk_leaves_in_pieces(kinds: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_chunk_leaves_in_pieces(
+    kinds: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(elements, "PIECE_BYTES", 500)
     found = list(elements.pieces(BATCH, kinds))
-    assert [kind for kind, _, _ in found] == [Element.PIECE] * (len(found) - 1) + [Element.CHUNK] and len(found) > 3
+    assert [kind for kind, _, _ in found] == [Element.PIECE] * (len(found) - 1) + [
+        Element.CHUNK
+    ] and len(found) > 3
     assert found[-1][1] == kinds and max(len(arrow) for _, _, arrow in found) <= 500
     assert read_batch(b"".join(arrow for _, _, arrow in found)).equals(BATCH)

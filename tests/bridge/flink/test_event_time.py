@@ -7,25 +7,43 @@ from typing import Any
 
 import pytest
 
-from bridge.flink.event_time import FIRST_TIME, LAST_TIME, EventTime, Watermarks, late_counter, late_rows, time_bytes, time_of
+from bridge.flink.event_time import (
+    FIRST_TIME,
+    LAST_TIME,
+    EventTime,
+    Watermarks,
+    late_counter,
+    late_rows,
+    time_bytes,
+    time_of,
+)
 
 IDLE = None
 
-# What happens: (subtask, watermark) or (subtask, IDLE) of two subtasks, "row" comes, or the script has finished so many rows.
-# What the output is told: a watermark, or (watermark, "idle").
+# What happens: (subtask, watermark) or (subtask, IDLE) of two subtasks, "row" comes, or the script
+# has finished so many rows. What the output is told: a watermark, or (watermark, "idle").
 TABLE: dict[str, tuple[list[Any], list[Any]]] = {
     "the minimum of both": ([(0, 5), (1, 3), (0, 9), (1, 7)], [3, 7]),
     "none before all have told theirs": ([(0, 5), (0, 9)], []),
     "it waits for the rows before it": (["row", "row", (0, 5), (1, 5), 1, 2], [5]),
     "not for those behind it": (["row", (0, 5), (1, 5), "row", 1], [5]),
-    "the latest of several that are due": (["row", (0, 1), (1, 1), "row", (0, 2), (1, 2), "row", (0, 3), (1, 3), 2, 3], [2, 3]),
+    "the latest of several that are due": (
+        ["row", (0, 1), (1, 1), "row", (0, 2), (1, 2), "row", (0, 3), (1, 3), 2, 3],
+        [2, 3],
+    ),
     "one that tells nothing new": ([(0, 5), (1, 5), (1, 5), (0, 5)], [5]),
     "an idle one is left out": ([(0, 5), (1, 3), (1, IDLE)], [3, 5]),
     "an idle one that told nothing": ([(1, IDLE), (0, 5)], [5]),
     "an idle one that goes on": ([(0, 5), (1, IDLE), (1, 3), (0, 9), (1, 6)], [5, 6]),
     "all are idle": ([(0, 5), (1, 3), (0, IDLE), (1, IDLE)], [3, (5, "idle")]),
-    "idle only behind the rows before": (["row", (0, 5), (1, 5), (0, IDLE), (1, IDLE), 1], [(5, "idle")]),
-    "all were idle": ([(0, 5), (1, 5), (0, IDLE), (1, IDLE), (1, 5), (0, 7), (1, 8)], [5, (5, "idle"), 5, 7]),
+    "idle only behind the rows before": (
+        ["row", (0, 5), (1, 5), (0, IDLE), (1, IDLE), 1],
+        [(5, "idle")],
+    ),
+    "all were idle": (
+        [(0, 5), (1, 5), (0, IDLE), (1, IDLE), (1, 5), (0, 7), (1, 8)],
+        [5, (5, "idle"), 5, 7],
+    ),
     "it wakes before the rows that it waits for": (
         [(0, 5), (1, 5), (0, IDLE), (1, IDLE), "row", (0, 7), (1, 8), 1],
         [5, (5, "idle"), 5, 7],
@@ -36,7 +54,10 @@ TABLE: dict[str, tuple[list[Any], list[Any]]] = {
     ),
     "one that has ended is left out": ([(0, LAST_TIME), (1, 3)], [3]),
     "the rest of one that has ended": ([(0, LAST_TIME), (1, 3), (1, IDLE)], [3, (3, "idle")]),
-    "the end of all is that of the input": (["row", (0, 3), (1, 3), (0, LAST_TIME), (1, LAST_TIME), 1], [3]),
+    "the end of all is that of the input": (
+        ["row", (0, 3), (1, 3), (0, LAST_TIME), (1, LAST_TIME), 1],
+        [3],
+    ),
 }
 
 
@@ -81,7 +102,9 @@ def test_what_is_waited_for_is_known() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_row_comes_behind_its_watermark(seed: int) -> None:
-    """Rows of three subtasks, each in order of time and none before its watermark; a script that writes them, one by one."""
+    """Rows of three subtasks, each in order of time and none before its watermark; a script that
+    writes them, one by one.
+    """
     draw, watermarks, of = random.Random(seed), Watermarks(), 3
     times, idle, came = [0] * of, [False] * of, []
     done, reached = 0, -2
@@ -110,7 +133,9 @@ def test_no_row_comes_behind_its_watermark(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_member_overtakes_the_rows_of_another(seed: int) -> None:
-    """One subtask that is idle now and then, and its rows in turn to three members, whose scripts are slow at random."""
+    """One subtask that is idle now and then, and its rows in turn to three members, whose scripts
+    are slow at random.
+    """
     draw, members = random.Random(seed), 3
     watermarks = [Watermarks() for _ in range(members)]
     rows: list[list[int]] = [[] for _ in range(members)]
@@ -148,9 +173,14 @@ def test_only_late_rows_are_told_of() -> None:
     own, carried = late_counter("AnOp", "a.py", "t", False), late_counter("AnOp", "a.py", "u", True)
     assert list(late_rows({own: 0, "numRecords": 7, "[1]": 8})) == []
     (first, second) = late_rows({own: 1234, carried: 5})
-    assert first.startswith("AnOp (a.py): 1,234 rows arrived behind the watermark of 't', so windows")
+    assert first.startswith(
+        "AnOp (a.py): 1,234 rows arrived behind the watermark of 't', so windows"
+    )
     assert "WATERMARK FOR t AS SOURCE_WATERMARK() uses the watermarks of the input" in first
-    assert "5 rows arrived behind the watermark of 'u'" in second and "the script wrote other times than it read" in second
+    assert (
+        "5 rows arrived behind the watermark of 'u'" in second
+        and "the script wrote other times than it read" in second
+    )
 
 
 @pytest.mark.parametrize("time", [FIRST_TIME, -1, 0, 1_700_000_000_000, LAST_TIME])

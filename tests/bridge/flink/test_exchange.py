@@ -39,7 +39,10 @@ def main(config):
 
 
 def settings(script: str, **changes: Any) -> GroupSettings:
-    files = (UserFile("script.py", script.encode()), UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()))
+    files = (
+        UserFile("script.py", script.encode()),
+        UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()),
+    )
     schema = Schema.parse("id BIGINT NOT NULL")
     values: dict[str, Any] = {"num_workers": 1, "num_ps": 0, **changes}
     return GroupSettings(
@@ -57,10 +60,16 @@ def start() -> Iterator[Start]:
     started: list[Subtask] = []
 
     def open_subtask(
-        script: str = ECHO, is_streaming: bool = False, subtask: Any = None, files: FileTable | None = None, **changes: Any
+        script: str = ECHO,
+        is_streaming: bool = False,
+        subtask: Any = None,
+        files: FileTable | None = None,
+        **changes: Any,
     ) -> Subtask:
         group = settings(script, **changes)
-        function = Exchange(group, "group", [[key, key + 1] for key in KEYS[: group.size]], is_streaming, files)
+        function = Exchange(
+            group, "group", [[key, key + 1] for key in KEYS[: group.size]], is_streaming, files
+        )
         started.append(Subtask(function, **{"key": KEYS[0], **(subtask or {})}))
         return started[-1]
 
@@ -71,7 +80,9 @@ def start() -> Iterator[Start]:
 
 def test_each_chunk_reaches_the_script_once_and_in_order(start: Start) -> None:
     subtask = start()
-    assert list(subtask.function.process_element1(Row(Element.START.value, 0, 0, b""), subtask)) == []
+    assert (
+        list(subtask.function.process_element1(Row(Element.START.value, 0, 0, b""), subtask)) == []
+    )
     rows = subtask.start() + subtask.feed(range(5)) + subtask.feed([5]) + subtask.feed(range(6, 9))
     assert rows == [], "the script writes when it has all"
     assert subtask.end_input() == [list(range(9))]
@@ -93,7 +104,11 @@ def test_parts_of_files_are_read_at_the_end_of_input(start: Start, tmp_path: pat
     element = Row(Element.CHUNK.value, 0, 2, parts_to_arrow(parts[:2]))
     assert list(subtask.function.process_element2(element, subtask)) == []
     subtask.start()
-    list(subtask.function.process_element2(Row(Element.CHUNK.value, 0, 1, parts_to_arrow(parts[2:])), subtask))
+    list(
+        subtask.function.process_element2(
+            Row(Element.CHUNK.value, 0, 1, parts_to_arrow(parts[2:])), subtask
+        )
+    )
     assert subtask.end_input() == [[*range(200), *range(700, 800)]]
 
 
@@ -146,7 +161,9 @@ def test_looking_goes_on_and_ends_with_the_input(start: Start) -> None:
     assert not subtask.processing_timers
 
 
-def test_what_comes_after_the_end_of_input_is_cut_in_slices(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_after_the_end_of_input_is_cut_in_slices(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(exchange, "SLICE_BYTES", 1)
     script = """
 def main(config):
@@ -163,10 +180,14 @@ def main(config):
 
 
 def test_a_script_that_fails_fails_the_function(start: Start) -> None:
-    subtask = start("def main(config):\n    assert config.dataset_length == 2\n    raise ValueError('at row 2')\n")
+    subtask = start(
+        "def main(config):\n    assert config.dataset_length == 2\n    raise ValueError('at row 2')\n"
+    )
     subtask.start()
     subtask.feed([1, 2])
-    with pytest.raises(TaskError, match=r"^TestOp, chief 0 \(script.py\): the script failed: ValueError: at row 2"):
+    with pytest.raises(
+        TaskError, match=r"^TestOp, chief 0 \(script.py\): the script failed: ValueError: at row 2"
+    ):
         subtask.end_input()
     assert not task_processes()
 
@@ -174,7 +195,9 @@ def test_a_script_that_fails_fails_the_function(start: Start) -> None:
 def test_rows_that_come_back_have_to_fit_the_schema(start: Start) -> None:
     subtask = start("def main(config):\n    config.output_writer.write_batch({'id': [None]})\n")
     subtask.start()
-    with pytest.raises(BridgeError, match="TestOp: script.py wrote row 0: column 'id' .* NOT NULL, got none"):
+    with pytest.raises(
+        BridgeError, match="TestOp: script.py wrote row 0: column 'id' .* NOT NULL, got none"
+    ):
         subtask.end_input()
 
 
@@ -188,7 +211,9 @@ def test_closing_ends_a_process_whatever_it_does(start: Start) -> None:
 
 @pytest.mark.parametrize("phase", ["start", "rendezvous", "feeding", "output", "end"])
 @pytest.mark.fault("jobs", "Cancelling a job ends its processes, whatever they are doing")
-def test_cancelling_ends_the_process_in_each_phase(start: Start, phase: str, tmp_path: pathlib.Path) -> None:
+def test_cancelling_ends_the_process_in_each_phase(
+    start: Start, phase: str, tmp_path: pathlib.Path
+) -> None:
     script = f"""
 import pathlib, time
 def main(config):
@@ -203,7 +228,11 @@ def main(config):
         subtask.feed([1])
     waiting = None
     if phase in ("feeding", "output"):
-        what = subtask.end_input if phase == "output" else lambda: [subtask.feed(range(500)) for _ in range(100_000)]
+        what = (
+            subtask.end_input
+            if phase == "output"
+            else lambda: [subtask.feed(range(500)) for _ in range(100_000)]
+        )
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(what)
             wait_until((tmp_path / "writes").exists, "the script runs")
@@ -231,7 +260,9 @@ def test_rows_after_the_end_of_input_are_refused(start: Start) -> None:
 def test_an_end_that_comes_before_the_first_element_is_refused(start: Start) -> None:
     subtask = start()
     subtask.watermark = END_OF_INPUT
-    with pytest.raises(BridgeError, match="TestOp: the input ended before the addresses of the group arrived"):
+    with pytest.raises(
+        BridgeError, match="TestOp: the input ended before the addresses of the group arrived"
+    ):
         subtask.start()
 
 
@@ -239,7 +270,8 @@ def test_an_input_that_ends_without_an_address_names_who_is_missing(start: Start
     subtask = start(num_workers=2)
     subtask.start()
     with pytest.raises(
-        BridgeError, match="the input ended without the address of worker 0. If the job continues from a checkpoint"
+        BridgeError,
+        match="the input ended without the address of worker 0. If the job continues from a checkpoint",
     ):
         subtask.end_input()
 
@@ -254,14 +286,20 @@ def test_elements_of_another_key_are_refused(start: Start, call: Callable[[Subta
 
 
 def test_another_parallelism_than_the_planned_one_is_refused(start: Start) -> None:
-    with pytest.raises(BridgeError, match="TestOp: Flink started 3 tasks instead of 2. Exclude this operator from autoscaling"):
+    with pytest.raises(
+        BridgeError,
+        match="TestOp: Flink started 3 tasks instead of 2. Exclude this operator from autoscaling",
+    ):
         start(num_workers=2, subtask={"parallelism": 3})
 
 
 def test_an_elastic_group_has_the_size_of_its_job(start: Start) -> None:
     subtask = start(num_workers=3, num_ps=1, least_workers=1, subtask={"parallelism": 3})
     assert subtask.function._settings.num_workers == 2
-    assert subtask.function._keys == keys_of_subtasks(3) and subtask.function._key == keys_of_subtasks(3)[0][0]
+    assert (
+        subtask.function._keys == keys_of_subtasks(3)
+        and subtask.function._key == keys_of_subtasks(3)[0][0]
+    )
 
 
 def test_timers_of_another_key_do_nothing(start: Start) -> None:
@@ -273,15 +311,21 @@ def test_timers_of_another_key_do_nothing(start: Start) -> None:
 
 @pytest.mark.parametrize("key", [11, 12])
 @pytest.mark.parametrize("call", [lambda subtask: subtask.feed([4]), Subtask.end_input])
-def test_going_on_from_a_checkpoint_with_rows_is_refused(start: Start, call: Callable[[Subtask], Any], key: int) -> None:
+def test_going_on_from_a_checkpoint_with_rows_is_refused(
+    start: Start, call: Callable[[Subtask], Any], key: int
+) -> None:
     first = start()
     first.start()
     first.feed([1, 2, 3])
     checkpoint = first.checkpoint()
     first.end()
-    again = start(subtask={"states": checkpoint, "attempt": 1} if key == 11 else {"others": {key: checkpoint}})
+    again = start(
+        subtask={"states": checkpoint, "attempt": 1} if key == 11 else {"others": {key: checkpoint}}
+    )
     again.start()
-    with pytest.raises(BridgeError, match="restarted the job from a checkpoint, but the 3 rows before it"):
+    with pytest.raises(
+        BridgeError, match="restarted the job from a checkpoint, but the 3 rows before it"
+    ):
         call(again)
 
 

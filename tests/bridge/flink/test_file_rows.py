@@ -37,7 +37,9 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
         half = ROWS // 2
         floats = {f"x{place}": random.random(half, dtype=np.float32) for place in range(10)}
         ids = np.arange(half * number, half * (number + 1))
-        pq.write_table(pa.table({"id": ids, **floats}), path / f"{number}.parquet", row_group_size=150_000)
+        pq.write_table(
+            pa.table({"id": ids, **floats}), path / f"{number}.parquet", row_group_size=150_000
+        )
     return path
 
 
@@ -47,7 +49,11 @@ def test_each_number_stands_for_about_a_megabyte(folder: pathlib.Path) -> None:
     read = ReadNumbered(table, numbered)
     read.open(None)
     found = [
-        [id for chunk in read.process_element(number, None) for id in read_batch(chunk.to_row()[2])["id"].to_pylist()]
+        [
+            id
+            for chunk in read.process_element(number, None)
+            for id in read_batch(chunk.to_row()[2])["id"].to_pylist()
+        ]
         for number in range(numbered.count)
     ]
     assert [id for ids in found for id in ids] == list(range(ROWS))
@@ -61,11 +67,19 @@ def test_small_files_travel_together(tmp_path: pathlib.Path) -> None:
     send = SendParts(describe("Source", [str(tmp_path)]), numbered, [5, 7])
     send.open(None)
     elements = [list(send.process_element(number, None)) for number in range(numbered.count)]
-    parts = [parts_from(read_batch(first[1][3])) for first, second in elements if (first[0], second[0]) == (5, 7)]
-    assert list(map(len, parts)) == [64, 36] and all(part.rows == 1 for some in parts for part in some)
+    parts = [
+        parts_from(read_batch(first[1][3]))
+        for first, second in elements
+        if (first[0], second[0]) == (5, 7)
+    ]
+    assert list(map(len, parts)) == [64, 36] and all(
+        part.rows == 1 for some in parts for part in some
+    )
 
 
-def test_watched_files_are_read_a_part_at_a_time_and_continue_from_a_checkpoint(folder: pathlib.Path) -> None:
+def test_watched_files_are_read_a_part_at_a_time_and_continue_from_a_checkpoint(
+    folder: pathlib.Path,
+) -> None:
     table, states = describe("Source", [str(folder)]), None
     found: list[int] = []
     for attempt in range(3):
@@ -82,7 +96,9 @@ def test_watched_files_are_read_a_part_at_a_time_and_continue_from_a_checkpoint(
     assert found == list(range(ROWS))
 
 
-def test_files_that_wait_in_a_savepoint_of_another_parallelism_are_read(folder: pathlib.Path) -> None:
+def test_files_that_wait_in_a_savepoint_of_another_parallelism_are_read(
+    folder: pathlib.Path,
+) -> None:
     table = describe("Source", [str(folder)])
     first = Subtask(ReadWatched(table, [[5]]), 5)
     for file in list_files("Source", [str(folder)]):
@@ -92,7 +108,9 @@ def test_files_that_wait_in_a_savepoint_of_another_parallelism_are_read(folder: 
     found: list[int] = []
     while again.processing_timers:
         found += again.look()
-    assert found == list(range(ROWS)) and not any(states.get("akdl_waiting") for states in again.others.values())
+    assert found == list(range(ROWS)) and not any(
+        states.get("akdl_waiting") for states in again.others.values()
+    )
 
 
 @pytest.fixture
@@ -109,18 +127,29 @@ def stream_env(tmp_path: pathlib.Path) -> Iterator[Any]:
 
 @pytest.mark.slow
 @pytest.mark.flink
-@pytest.mark.fault("jobs", "Checkpoints of file sources complete behind a slow reader; a restart loses and doubles no row")
+@pytest.mark.fault(
+    "jobs",
+    "Checkpoints of file sources complete behind a slow reader; a restart loses and doubles no row",
+)
 @pytest.mark.parametrize("scan", [{}, {"scanInterval": 0.2}], ids=["bounded", "watched"])
 def test_checkpoints_complete_behind_a_slow_reader(
     stream_env: Any, scan: dict[str, Any], folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     def completed() -> int:
-        return max((int(path.parent.name[4:]) for path in (tmp_path / "checkpoints").glob("*/chk-*/_metadata")), default=0)
+        return max(
+            (
+                int(path.parent.name[4:])
+                for path in (tmp_path / "checkpoints").glob("*/chk-*/_metadata")
+            ),
+            default=0,
+        )
 
     sink = Sink(stream_env, tmp_path)
     source = ParquetSourceStreamOp(filePath=str(folder), **scan)
     slow = StreamOperator.fromTable(slow_rows(source.getOutputTable(), 10_000, tmp_path / "fails"))
-    client = slow.select("0 AS worker, id").getOutputTable().execute_insert(sink.name).get_job_client()
+    client = (
+        slow.select("0 AS worker, id").getOutputTable().execute_insert(sink.name).get_job_client()
+    )
     wait_until(lambda: completed() >= 3, "checkpoints complete", DEADLINE_S)
     final = len(sink.final_rows())
     assert final < ROWS / 2  # in the middle of the files

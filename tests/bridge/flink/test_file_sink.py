@@ -56,15 +56,23 @@ def env() -> Iterator[Callable[..., Any]]:
     """Return environments, whose jobs restart where they are told so."""
 
     def make(parallelism: int = 2, restarts: int = 0, **config: Any) -> Any:
-        restart = {"type": "fixed-delay", "fixed-delay.attempts": str(restarts), "fixed-delay.delay": "10 ms"}
-        options = {f"restart-strategy.{key}": value for key, value in restart.items()} if restarts else {}
+        restart = {
+            "type": "fixed-delay",
+            "fixed-delay.attempts": str(restarts),
+            "fixed-delay.delay": "10 ms",
+        }
+        options = (
+            {f"restart-strategy.{key}": value for key, value in restart.items()} if restarts else {}
+        )
         return useLocalEnv(parallelism, {**options, **config})
 
     yield make
     resetEnv()
 
 
-def counting(table_env: Any, rows: int, per_second: int = 1_000_000_000, endless: bool = False) -> Any:
+def counting(
+    table_env: Any, rows: int, per_second: int = 1_000_000_000, endless: bool = False
+) -> Any:
     """Table of ids from 0, in a stream for Flink without an end that it has all the same."""
     end = "" if endless else f"'number-of-rows' = '{rows}', "
     table_env.execute_sql(
@@ -91,7 +99,11 @@ def failing_once(table_env: Any, folder: pathlib.Path, at: int, times: int = 1) 
 
 
 def files_below(folder: pathlib.Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.name.startswith("failed_"))
+    return sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if not path.name.startswith("failed_")
+    )
 
 
 def ids_in(folder: pathlib.Path, form: str = "parquet") -> list[int]:
@@ -108,21 +120,35 @@ def test_all_types_are_exact(env: Callable[..., Any], tmp_path: pathlib.Path) ->
     op.link(FeatherSinkBatchOp(filePath=str(tmp_path / "one.feather")))
     op.link(JsonSinkBatchOp(filePath=f"{tmp_path}/json/"))
     op.select("id, s, f8, z6").link(CsvSinkBatchOp(filePath=f"{tmp_path}/csv/", numFiles=1))
-    op.select("id, s, b").link(ParquetSinkBatchOp(filePath=str(tmp_path / "hive"), partitionBy=["b"]))
+    op.select("id, s, b").link(
+        ParquetSinkBatchOp(filePath=str(tmp_path / "hive"), partitionBy=["b"])
+    )
     BatchOperator.execute()
-    for found in (ds.dataset(tmp_path / "parquet").to_table(), pa.feather.read_table(tmp_path / "one.feather")):
+    for found in (
+        ds.dataset(tmp_path / "parquet").to_table(),
+        pa.feather.read_table(tmp_path / "one.feather"),
+    ):
         found = found.sort_by("id")
         assert found.schema.field("z6").type == pa.timestamp("us", "UTC")
         assert found.schema.field("m").type.item_type == pa.timestamp("ms", "UTC")
         for name, column in zip(expected.schema.names, expected.columns):
             if pa.types.is_map(column.type):
-                assert found[name].combine_chunks().items.cast(pa.timestamp("ms")).equals(column.combine_chunks().items)
+                assert (
+                    found[name]
+                    .combine_chunks()
+                    .items.cast(pa.timestamp("ms"))
+                    .equals(column.combine_chunks().items)
+                )
             else:
-                assert found[name].cast(column.type).combine_chunks().equals(column.combine_chunks()), name
+                assert (
+                    found[name].cast(column.type).combine_chunks().equals(column.combine_chunks())
+                ), name
     writers = {path.name.split("-")[1] for path in (tmp_path / "parquet").iterdir()}
     assert writers == {"00000", "00001"}, "each subtask writes"
     assert len(list((tmp_path / "csv").iterdir())) == 1
-    lines = sorted(line for path in (tmp_path / "csv").iterdir() for line in path.read_text().splitlines())
+    lines = sorted(
+        line for path in (tmp_path / "csv").iterdir() for line in path.read_text().splitlines()
+    )
     cells = zip(*(expected[name].to_pylist() for name in ("id", "s", "f8", "z6")))
     assert lines == sorted(",".join(map(str, row)) for row in cells)
     hive = ds.dataset(tmp_path / "hive", partitioning="hive").to_table()
@@ -132,9 +158,12 @@ def test_all_types_are_exact(env: Callable[..., Any], tmp_path: pathlib.Path) ->
 
 
 @pytest.mark.parametrize(
-    ("mode", "endless", "interval"), [("btenv", False, None), ("stenv", False, "200 ms"), ("stenv", True, "200 ms")]
+    ("mode", "endless", "interval"),
+    [("btenv", False, None), ("stenv", False, "200 ms"), ("stenv", True, "200 ms")],
 )
-@pytest.mark.fault("jobs", "A job that fails while it writes files loses and doubles no row, and leaves nothing")
+@pytest.mark.fault(
+    "jobs", "A job that fails while it writes files loses and doubles no row, and leaves nothing"
+)
 def test_a_restart_loses_and_doubles_nothing(
     env: Callable[..., Any], tmp_path: pathlib.Path, mode: str, endless: bool, interval: str | None
 ) -> None:
@@ -161,10 +190,13 @@ def operators_of(table: Any) -> list[str]:
     return [each.getName() for each in made.getTransitivePredecessors()]
 
 
-@pytest.mark.fault("jobs", "A job that fails while it writes the chunks of an operator loses and doubles no row")
+@pytest.mark.fault(
+    "jobs", "A job that fails while it writes the chunks of an operator loses and doubles no row"
+)
 def test_chunks_pass_without_rows(env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = env(2, 5, **{"execution.checkpointing.interval": "200 ms"}).stenv
-    texts = [f"n{number}" * (1_100_000 if number == 777 else 1) for number in range(2000)]  # its chunk arrives in pieces
+    # its chunk arrives in pieces
+    texts = [f"n{number}" * (1_100_000 if number == 777 else 1) for number in range(2000)]
     rows = pa.table({"id": range(2000), "s": texts, "t": [None] * 2000})
     rows = rows.set_column(2, "t", rows["t"].cast(pa.timestamp("us", "UTC")))
     pq.write_table(rows, tmp_path / "in.parquet", row_group_size=100)
@@ -174,11 +206,15 @@ def test_chunks_pass_without_rows(env: Callable[..., Any], tmp_path: pathlib.Pat
     target = FileSink("Sink", f"{tmp_path}/never", "parquet", "0", rows.schema)
     for subtasks, passes in ((None, 1), (1, 2)):
         graph = operators_of(write_files(table_env, chosen.getOutputTable(), target, subtasks)[0])
-        assert (graph.count("ArrowToRows"), graph.count("RowsToArrow")) == (1, passes), "the table of files alone"
+        assert (graph.count("ArrowToRows"), graph.count("RowsToArrow")) == (1, passes), (
+            "the table of files alone"
+        )
     source.link(ParquetSinkStreamOp(filePath=f"{tmp_path}/all/"))
     chosen.link(ParquetSinkStreamOp(filePath=f"{tmp_path}/one/", numFiles=1))
     table_env.create_temporary_view("ids", source.getOutputTable())
-    StreamOperator.fromTable(failing_once(table_env, tmp_path, 1500)).link(ParquetSinkStreamOp(filePath=f"{tmp_path}/other/"))
+    StreamOperator.fromTable(failing_once(table_env, tmp_path, 1500)).link(
+        ParquetSinkStreamOp(filePath=f"{tmp_path}/other/")
+    )
     StreamOperator.execute()
     assert (tmp_path / "failed_0").exists()
     assert ds.dataset(tmp_path / "all").to_table().sort_by("id").equals(rows)
@@ -187,7 +223,9 @@ def test_chunks_pass_without_rows(env: Callable[..., Any], tmp_path: pathlib.Pat
 
 
 @pytest.mark.fault("jobs", "A job that fails leaves the files of the job before it")
-def test_a_job_that_fails_leaves_the_earlier_files(env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+def test_a_job_that_fails_leaves_the_earlier_files(
+    env: Callable[..., Any], tmp_path: pathlib.Path
+) -> None:
     table_env = env(2).btenv
     ids = counting(table_env, 1000)
     target = {"filePath": f"{tmp_path}/out/", "overwriteSink": True}
@@ -200,61 +238,102 @@ def test_a_job_that_fails_leaves_the_earlier_files(env: Callable[..., Any], tmp_
     failing.link(JsonSinkBatchOp(filePath=str(tmp_path / "out.json"), overwriteSink=True))
     with pytest.raises(BridgeError, match="as asked for"):
         BatchOperator.execute()
-    assert files_below(tmp_path) == before and ids_in(tmp_path / "out", "feather") == list(range(1000))
+    assert files_below(tmp_path) == before and ids_in(tmp_path / "out", "feather") == list(
+        range(1000)
+    )
     failing.link(FeatherSinkBatchOp(**target))
     BatchOperator.execute()
     assert len(files_below(tmp_path)) == len(before) and files_below(tmp_path) != before
     assert ids_in(tmp_path / "out", "feather") == list(range(1000))
 
 
-def test_sinks_of_streams_run_with_print(env: Callable[..., Any], tmp_path: pathlib.Path, capsys: Any) -> None:
+def test_sinks_of_streams_run_with_print(
+    env: Callable[..., Any], tmp_path: pathlib.Path, capsys: Any
+) -> None:
     table_env = env(1).stenv
     ids = StreamOperator.fromTable(counting(table_env, 100))
-    for kind, name in ((CsvSinkStreamOp, "a.csv"), (FeatherSinkStreamOp, "a.feather"), (JsonSinkStreamOp, "a.json")):
+    for kind, name in (
+        (CsvSinkStreamOp, "a.csv"),
+        (FeatherSinkStreamOp, "a.feather"),
+        (JsonSinkStreamOp, "a.json"),
+    ):
         ids.link(kind(filePath=str(tmp_path / name)))
     ids.filter("id = 7").print(title="seven")
     StreamOperator.execute()
     assert capsys.readouterr().out.splitlines() == ["seven: id", "seven: 7"], "files print nothing"
     numbers = range(100)
     assert (tmp_path / "a.csv").read_text() == "".join(f"{number}\n" for number in numbers)
-    assert (tmp_path / "a.json").read_text() == "".join(f'{{"id":{number}}}\n' for number in numbers)
+    assert (tmp_path / "a.json").read_text() == "".join(
+        f'{{"id":{number}}}\n' for number in numbers
+    )
     assert pa.feather.read_table(tmp_path / "a.feather")["id"].to_pylist() == list(numbers)
-    with pytest.raises(ConfigurationError, match="JsonSinkStreamOp: filePath: .*a.json exists already"):
+    with pytest.raises(
+        ConfigurationError, match="JsonSinkStreamOp: filePath: .*a.json exists already"
+    ):
         ids.link(JsonSinkStreamOp(filePath=str(tmp_path / "a.json")))
 
 
 def test_streams_that_cannot_be_written(env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = env(1).stenv
     endless = StreamOperator.fromTable(counting(table_env, 10, endless=True))
-    folder, one = ParquetSinkStreamOp(filePath=f"{tmp_path}/a/"), ParquetSinkStreamOp(filePath=f"{tmp_path}/a")
-    with pytest.raises(ConfigurationError, match="ParquetSinkStreamOp: files of a stream without end appear with .*checkpoint"):
+    folder, one = (
+        ParquetSinkStreamOp(filePath=f"{tmp_path}/a/"),
+        ParquetSinkStreamOp(filePath=f"{tmp_path}/a"),
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match="ParquetSinkStreamOp: files of a stream without end appear with .*checkpoint",
+    ):
         endless.link(folder)
-    with pytest.raises(ConfigurationError, match="filePath names one file, and the stream has no end: let it end with '/'"):
+    with pytest.raises(
+        ConfigurationError,
+        match="filePath names one file, and the stream has no end: let it end with '/'",
+    ):
         endless.link(one)
-    bounded = StreamOperator.fromTable(table_env.sql_query("SELECT v, COUNT(*) AS n FROM (VALUES (1), (1)) AS t(v) GROUP BY v"))
-    with pytest.raises(ConfigurationError, match="ParquetSinkStreamOp: the input is a changing table"):
+    bounded = StreamOperator.fromTable(
+        table_env.sql_query("SELECT v, COUNT(*) AS n FROM (VALUES (1), (1)) AS t(v) GROUP BY v")
+    )
+    with pytest.raises(
+        ConfigurationError, match="ParquetSinkStreamOp: the input is a changing table"
+    ):
         bounded.link(one)
-    with pytest.raises(ConfigurationError, match="column 'now' is a processing time: CAST it, or leave it out"):
+    with pytest.raises(
+        ConfigurationError, match="column 'now' is a processing time: CAST it, or leave it out"
+    ):
         StreamOperator.fromTable(table_env.sql_query("SELECT 1 AS a, PROCTIME() AS now")).link(one)
     with pytest.raises(ConfigurationError, match="'partitionBy' names 'idd'.*'id'"):
         endless.link(ParquetSinkStreamOp(filePath=f"{tmp_path}/a", partitionBy=["idd"]))
-    with pytest.raises(ConfigurationError, match="partitionBy: 'id' cannot name folders: expected columns of numbers"):
+    with pytest.raises(
+        ConfigurationError,
+        match="partitionBy: 'id' cannot name folders: expected columns of numbers",
+    ):
         endless.link(ParquetSinkStreamOp(filePath=f"{tmp_path}/a", partitionBy=["id"]))
-    with pytest.raises(ConfigurationError, match="ParquetSinkStreamOp: numFiles=2 needs as many slots; the parallelism is 1"):
+    with pytest.raises(
+        ConfigurationError,
+        match="ParquetSinkStreamOp: numFiles=2 needs as many slots; the parallelism is 1",
+    ):
         endless.link(ParquetSinkStreamOp(filePath=f"{tmp_path}/a", numFiles=2))
     table_env = env(1, **{"execution.checkpointing.interval": "1 s"}).stenv
-    with pytest.raises(ConfigurationError, match="filePath names one file, which a checkpoint would end"):
-        StreamOperator.fromTable(table_env.sql_query("SELECT 1 AS a")).link(ParquetSinkStreamOp(filePath=f"{tmp_path}/a"))
+    with pytest.raises(
+        ConfigurationError, match="filePath names one file, which a checkpoint would end"
+    ):
+        StreamOperator.fromTable(table_env.sql_query("SELECT 1 AS a")).link(
+            ParquetSinkStreamOp(filePath=f"{tmp_path}/a")
+        )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_takes_no_files(env: Callable[..., Any]) -> None:
-    BatchOperator.fromTable(counting(env(1).btenv, 10)).link(ParquetSinkBatchOp(filePath="/proc/a.parquet"))
+    BatchOperator.fromTable(counting(env(1).btenv, 10)).link(
+        ParquetSinkBatchOp(filePath="/proc/a.parquet")
+    )
     with pytest.raises(BridgeError, match="ParquetSinkBatchOp: filePath: .*/proc/a.parquet"):
         BatchOperator.execute()
 
 
-def test_a_table_without_rows_has_its_columns(env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+def test_a_table_without_rows_has_its_columns(
+    env: Callable[..., Any], tmp_path: pathlib.Path
+) -> None:
     table_env = env(2).btenv
     none = BatchOperator.fromTable(counting(table_env, 10)).filter("id > 99")
     none.link(ParquetSinkBatchOp(filePath=f"{tmp_path}/a/"))
@@ -267,4 +346,7 @@ def test_a_table_without_rows_has_its_columns(env: Callable[..., Any], tmp_path:
     pairs.link(ParquetSinkBatchOp(filePath=f"{tmp_path}/b/", partitionBy=["p"], overwriteSink=True))
     BatchOperator.execute()
     assert len([name for name in files_below(tmp_path / "b") if "part-" in name]) == 1
-    assert pq.read_table(tmp_path / "a").schema.names == ["id"] and (tmp_path / "a.csv").read_text() == ""
+    assert (
+        pq.read_table(tmp_path / "a").schema.names == ["id"]
+        and (tmp_path / "a.csv").read_text() == ""
+    )

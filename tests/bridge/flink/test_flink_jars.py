@@ -1,6 +1,8 @@
-"""Our Java texts and the names of Flink's classes against the jars of the oldest Flink; of each one in `make test-jars`.
+"""Our Java texts and the names of Flink's classes against the jars of the oldest Flink; of each one
+in `make test-jars`.
 
-Flink compiles the texts with Janino, which its jar of the table runtime holds: here with the Janino of each release.
+Flink compiles the texts with Janino, which its jar of the table runtime holds: here with the Janino
+of each release.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ PYTHON_FILES = [*ROOT.glob("bridge/**/*.py"), *ROOT.glob("operators/**/*.py")]
 NAMES = {
     name
     for path in PYTHON_FILES
-    for name in re.findall(r"\bjvm\.(org\.apache(?:\.[a-z]\w*)*\.[A-Z]\w+)", path.read_text(encoding="utf-8"))
+    for name in re.findall(
+        r"\bjvm\.(org\.apache(?:\.[a-z]\w*)*\.[A-Z]\w+)", path.read_text(encoding="utf-8")
+    )
 }
 
 
@@ -46,7 +50,16 @@ def jars(request: pytest.FixtureRequest) -> list[pathlib.Path]:
         if is_new:
             needs_package_index()
             wanted = f"apache-flink-libraries=={request.param}.*"
-            command = [find_uv(), "pip", "install", "--quiet", "--no-deps", "--target", str(folder), wanted]
+            command = [
+                find_uv(),
+                "pip",
+                "install",
+                "--quiet",
+                "--no-deps",
+                "--target",
+                str(folder),
+                wanted,
+            ]
             done = subprocess.run(command, capture_output=True, text=True, timeout=19 * DEADLINE_S)
             assert done.returncode == 0, done.stderr
     return [*folder.glob("pyflink/lib/*.jar"), *folder.glob("pyflink/opt/flink-python*.jar")]
@@ -73,23 +86,33 @@ def java_array(kind: Any, values: list[Any]) -> Any:
 @functools.cache
 def package_of_grpc(jar: pathlib.Path) -> str:
     with zipfile.ZipFile(jar) as file:
-        (found,) = [name for name in file.namelist() if name.endswith("/InternalGlobalInterceptors.class")]
+        (found,) = [
+            name for name in file.namelist() if name.endswith("/InternalGlobalInterceptors.class")
+        ]
     return found.rpartition("/")[0].replace("/", ".")
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.stem)
 def test_a_text_compiles(text: pathlib.Path, jars: list[pathlib.Path], loader: Any) -> None:
     source = text.read_text(encoding="utf-8")
-    if "ModelProviderFactory" in source and jars[-1].name.startswith(("flink-python-1.", "flink-python-2.0.")):
+    if "ModelProviderFactory" in source and jars[-1].name.startswith(
+        ("flink-python-1.", "flink-python-2.0.")
+    ):
         pytest.skip("Flink has ML_PREDICT since 2.1, so jars=['akdl'] is refused before")
     if "extends ChunkOperator" in source:
         source = java_text("bridge.flink", "ChunkOperator", text.stem)
     if "GRPC." in source:
         source = source.replace("GRPC.", package_of_grpc(jars[-1]) + ".")
-    # By reflection: py4j keeps methods by the names of classes, and would take those of another release.
+    # By reflection: py4j keeps methods by the names of classes, and would take those of another
+    # release.
     jvm, values = get_gateway().jvm, [loader, text.stem, source]
-    types = java_array(jvm.Class, [jvm.Class.forName(f"java.lang.{name}") for name in ("ClassLoader", "String", "String")])
-    compiler = loader.loadClass("org.apache.flink.table.runtime.generated.CompileUtils").getMethod("compile", types)
+    types = java_array(
+        jvm.Class,
+        [jvm.Class.forName(f"java.lang.{name}") for name in ("ClassLoader", "String", "String")],
+    )
+    compiler = loader.loadClass("org.apache.flink.table.runtime.generated.CompileUtils").getMethod(
+        "compile", types
+    )
     assert compiler.invoke(None, java_array(jvm.Object, values)).getName() == text.stem
 
 

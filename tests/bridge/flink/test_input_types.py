@@ -1,4 +1,6 @@
-"""Every SQL type on its way from Flink to a script: what arrives is what Flink has, with nulls and in odd time zones."""
+"""Every SQL type on its way from Flink to a script: what arrives is what Flink has, with nulls and
+in odd time zones.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from tests.bridge.flink.test_arrow_operators import collected
 
 pytestmark = pytest.mark.flink
 
-FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microseconds of the years 1 to 9999
+# microseconds of the years 1 to 9999
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 NAN = "IF(RAND_INTEGER(1) = 0, 'NaN', '')"  # the planner fails at a constant that is no number
 
 # Type, SQL expressions of the cells, what arrives. The session's time zone is New York.
@@ -96,11 +99,16 @@ def plain(column: Column, rows: int) -> list[Any]:
     if cells.cell_offsets is not None:
         ends = cells.cell_offsets.tolist()
         values = [values[start:end] for start, end in zip(ends, ends[1:])]
-    return values if cells.valid is None else [value if valid else None for value, valid in zip(values, cells.valid)]
+    return (
+        values
+        if cells.valid is None
+        else [value if valid else None for value, valid in zip(values, cells.valid)]
+    )
 
 
 def test_every_type_with_nulls(table_env: StreamTableEnvironment) -> None:
-    # Rows in one VALUES stay one source; the planner makes constants of the columns of a UNION with one row each.
+    # Rows in one VALUES stay one source; the planner makes constants of the columns of a UNION with
+    # one row each.
     cells = ", ".join(
         f"CASE i {' '.join(f'WHEN {i} THEN CAST({cell} AS {sql})' for i, cell in enumerate(literals))} END AS {quoted(name)}"
         for name, (sql, literals, _) in COLUMNS.items()
@@ -112,19 +120,31 @@ def test_every_type_with_nulls(table_env: StreamTableEnvironment) -> None:
 
 
 def test_constants_and_columns_of_nulls(table_env: StreamTableEnvironment) -> None:
-    cells = ", ".join(f"CAST({literals[0]} AS {sql}) AS {quoted(name)}" for name, (sql, literals, _) in COLUMNS.items())
-    nulls = ", ".join(f"CAST(NULL AS {sql}) AS n{place}" for place, (sql, _, _) in enumerate(COLUMNS.values()))
+    cells = ", ".join(
+        f"CAST({literals[0]} AS {sql}) AS {quoted(name)}"
+        for name, (sql, literals, _) in COLUMNS.items()
+    )
+    nulls = ", ".join(
+        f"CAST(NULL AS {sql}) AS n{place}" for place, (sql, _, _) in enumerate(COLUMNS.values())
+    )
     (row,) = arrived(table_env, f"SELECT {cells}, {nulls}")
-    assert {name: row[name] for name in COLUMNS} == {name: expected[0] for name, (_, _, expected) in COLUMNS.items()}
+    assert {name: row[name] for name in COLUMNS} == {
+        name: expected[0] for name, (_, _, expected) in COLUMNS.items()
+    }
     assert all(cell is None for name, cell in row.items() if name not in COLUMNS)
 
 
 def test_a_null_element_is_refused(table_env: StreamTableEnvironment) -> None:
     with pytest.raises(RowError, match="column 'x' .*: row 1 of a batch: the array holds a null"):
-        arrived(table_env, "SELECT CASE i WHEN 1 THEN ARRAY[i] ELSE ARRAY[i, NULL] END AS x FROM (VALUES (1), (2)) AS m(i)")
+        arrived(
+            table_env,
+            "SELECT CASE i WHEN 1 THEN ARRAY[i] ELSE ARRAY[i, NULL] END AS x FROM (VALUES (1), (2)) AS m(i)",
+        )
 
 
 @pytest.mark.fault("data", "Empty arrays are not null")
 def test_empty_arrays(table_env: StreamTableEnvironment) -> None:
-    found = arrived(table_env, "SELECT ARRAY_REMOVE(ARRAY[i], 1) AS x FROM (VALUES (1), (2)) AS m(i)")
+    found = arrived(
+        table_env, "SELECT ARRAY_REMOVE(ARRAY[i], 1) AS x FROM (VALUES (1), (2)) AS m(i)"
+    )
     assert found == [{"x": []}, {"x": [2]}]

@@ -17,7 +17,9 @@ def test_each_subtask_owns_its_keys() -> None:
     useLocalEnv(1)
     assert least_keys(MAX_PARALLELISM) == LEAST_KEYS
     jvm = get_gateway().jvm
-    assign = jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.computeOperatorIndexForKeyGroup
+    assign = (
+        jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.computeOperatorIndexForKeyGroup
+    )
     for size in (1, 3, 100, MAX_PARALLELISM, MAX_PARALLELISM + 1):
         groups = max(size, MAX_PARALLELISM)
         owners = [owner for owner, keys in enumerate(keys_of_subtasks(size)) for _ in keys]

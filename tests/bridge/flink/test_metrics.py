@@ -19,17 +19,26 @@ def test_a_gauge_per_metric_shows_its_latest_value() -> None:
     latest = Report(number=1, step=3, metrics={"loss": 0.25})
     gauges.look()
     found = root.add_group("akdl")._flink_gauge  # what PyFlink asks when a bundle ends
-    assert {name: gauge() for name, gauge in found.items()} == {"step": 3, "lossMillionths": 250_000}
+    assert {name: gauge() for name, gauge in found.items()} == {
+        "step": 3,
+        "lossMillionths": 250_000,
+    }
     latest = Report(number=2, step=4, metrics={"loss": 0.125, "auc": 0.5})
     gauges.look()
-    assert {name: gauge() for name, gauge in found.items()} == {"step": 4, "lossMillionths": 125_000, "aucMillionths": 500_000}
+    assert {name: gauge() for name, gauge in found.items()} == {
+        "step": 4,
+        "lossMillionths": 125_000,
+        "aucMillionths": 500_000,
+    }
 
 
 def test_without_metrics_nothing_is_shown() -> None:
     ReportGauges(None, lambda: Report(number=1, metrics={"loss": 1.0})).look()
 
 
-@pytest.mark.parametrize(("value", "expected"), [(-1.5, -1_500_000), (math.nan, 0), (-math.inf, 0), (1e300, 2**63 - 1)])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(-1.5, -1_500_000), (math.nan, 0), (-math.inf, 0), (1e300, 2**63 - 1)]
+)
 def test_what_a_gauge_cannot_hold(value: float, expected: int) -> None:
     assert millionths(value) == expected
 
@@ -66,7 +75,9 @@ def test_batches_are_counted() -> None:
     metrics = PredictionMetrics(group, 1.25)  # type: ignore[arg-type]
     metrics.add(100, 2, 0.05)
     metrics.add(50, 0, 0.02, newer_models=1)
-    numbers = {name: each.value if isinstance(each, _Number) else each() for name, each in group.items()}
+    numbers = {
+        name: each.value if isinstance(each, _Number) else each() for name, each in group.items()
+    }
     assert numbers == {
         "inferences": 150, "failedRows": 2, "batchRows": 50, "batchMillis": 20, "loadMillis": 1250, "modelVersion": 2,
     }  # fmt: skip

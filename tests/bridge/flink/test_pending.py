@@ -35,7 +35,9 @@ def test_what_is_not_done_comes_again(states: tuple[MapState, ValueState]) -> No
     assert restored(Pending(*states)) == ["def"]
 
 
-def test_a_chunk_that_is_partly_done_comes_without_its_beginning(states: tuple[MapState, ValueState]) -> None:
+def test_a_chunk_that_is_partly_done_comes_without_its_beginning(
+    states: tuple[MapState, ValueState],
+) -> None:
     pending = Pending(*states)
     pending.restore()
     pending.add(*chunk("abc"))
@@ -56,11 +58,16 @@ def test_rows_are_taken_out(states: tuple[MapState, ValueState]) -> None:
     pending.add(*chunk("d"))
     pending.drop(1)
     other = Pending(*states)
-    assert ["".join(batch.column(0).to_pylist()) for batch in other.take()] == ["bc", "d"] and not states[0]
+    assert ["".join(batch.column(0).to_pylist()) for batch in other.take()] == [
+        "bc",
+        "d",
+    ] and not states[0]
     assert other.take() == []
 
 
-def test_rows_are_numbered_on_after_a_restart_without_rows(states: tuple[MapState, ValueState]) -> None:
+def test_rows_are_numbered_on_after_a_restart_without_rows(
+    states: tuple[MapState, ValueState],
+) -> None:
     pending = Pending(*states)
     pending.restore()
     pending.add(*chunk("a"))

@@ -32,7 +32,9 @@ def table_env(request: pytest.FixtureRequest, table_envs: Any) -> Any:
 
 
 def settings(**changes: Any) -> GroupSettings:
-    files = tuple(UserFile(name, (SCRIPTS / name).read_bytes()) for name in ("echo_ids.py", "tfrecords.py"))
+    files = tuple(
+        UserFile(name, (SCRIPTS / name).read_bytes()) for name in ("echo_ids.py", "tfrecords.py")
+    )
     values: dict[str, Any] = {"kind": "batch", "num_workers": 2, "num_ps": 1, **changes}
     return GroupSettings(
         operator="TestOp", input_schema=Schema.parse("id BIGINT"), output_schema=Schema.parse("worker INT, id BIGINT"),
@@ -40,7 +42,9 @@ def settings(**changes: Any) -> GroupSettings:
     )  # fmt: skip
 
 
-def run(table_env: Any, group: GroupSettings, sql: str = "SELECT * FROM (VALUES (1), (2), (3)) AS t(id)") -> tuple[Any, str]:
+def run(
+    table_env: Any, group: GroupSettings, sql: str = "SELECT * FROM (VALUES (1), (2), (3)) AS t(id)"
+) -> tuple[Any, str]:
     name = f"graph_{next(_groups)}"
     table = table_env.sql_query(f"SELECT CAST(id AS BIGINT) AS id FROM ({sql})")
     return run_script(table_env, table, [], group, name)[0], name
@@ -55,7 +59,11 @@ def transformations(table_env: Any, table: Any) -> Iterator[Any]:
 
 
 def keyed_functions(table_env: Any, table: Any) -> dict[str, Any]:
-    return {node.getName(): node for node in transformations(table_env, table) if node.getName().startswith("TestOp")}
+    return {
+        node.getName(): node
+        for node in transformations(table_env, table)
+        if node.getName().startswith("TestOp")
+    }
 
 
 def test_both_functions_have_a_subtask_per_member_in_the_same_place(table_env: Any) -> None:
@@ -80,19 +88,28 @@ def test_batch_mode_sorts_neither_chunks_nor_addresses(table_envs: Any) -> None:
 
 def test_a_stream_keeps_the_keys_of_its_chunks(table_envs: Any) -> None:
     table, _ = run(table_envs.stenv, settings(kind="stream"))
-    assert keyed_functions(table_envs.stenv, table)["TestOp, echo_ids.py"].getStateKeySelector2() is not None
+    assert (
+        keyed_functions(table_envs.stenv, table)["TestOp, echo_ids.py"].getStateKeySelector2()
+        is not None
+    )
 
 
 def test_chunks_of_a_stream_wait_in_no_buffer(table_envs: Any) -> None:
-    """With Flink's 100 ms the rows of a stream took 120 ms to a script and back, at 10 ms in a chunk."""
+    """With Flink's 100 ms the rows of a stream took 120 ms to a script and back, at 10 ms in a
+    chunk.
+    """
     table, _ = run(table_envs.stenv, settings(kind="stream"))
-    (chunks,) = {node for node in transformations(table_envs.stenv, table) if node.getName() == "RowsToArrow"}
+    (chunks,) = {
+        node for node in transformations(table_envs.stenv, table) if node.getName() == "RowsToArrow"
+    }
     assert chunks.getBufferTimeout() == 0
 
 
 def test_the_result_has_the_columns_of_the_output_and_its_event_time(table_envs: Any) -> None:
     group = settings(kind="stream", watermark=("id_time", "id_time - INTERVAL '1' SECOND"))
-    group = GroupSettings(**{**vars(group), "output_schema": Schema.parse("id BIGINT, id_time TIMESTAMP(3)")})
+    group = GroupSettings(
+        **{**vars(group), "output_schema": Schema.parse("id BIGINT, id_time TIMESTAMP(3)")}
+    )
     table, _ = run(table_envs.stenv, group)
     assert list(table.get_resolved_schema().get_column_names()) == ["id", "id_time"]
     assert time_attributes(table) == {"id_time": "ROWTIME"}
@@ -100,25 +117,40 @@ def test_the_result_has_the_columns_of_the_output_and_its_event_time(table_envs:
 
 def test_a_group_has_at_most_so_many_processes(table_envs: Any) -> None:
     with pytest.raises(
-        ConfigurationError, match=f"numWorkers . numPSs is {MOST_MEMBERS + 1}, but one group has at most {MOST_MEMBERS}"
+        ConfigurationError,
+        match=f"numWorkers . numPSs is {MOST_MEMBERS + 1}, but one group has at most {MOST_MEMBERS}",
     ):
         run(table_envs.btenv, settings(num_workers=MOST_MEMBERS))
 
 
 def test_a_large_group_has_a_key_for_each_process(table_envs: Any) -> None:
     table, _ = run(table_envs.btenv, settings(num_workers=MAX_PARALLELISM + 7, num_ps=0))
-    (exchange,) = {node for node in transformations(table_envs.btenv, table) if node.getName() == "TestOp, echo_ids.py"}
-    assert (exchange.getParallelism(), exchange.getMaxParallelism()) == (MAX_PARALLELISM + 7, MAX_PARALLELISM + 7)
+    (exchange,) = {
+        node
+        for node in transformations(table_envs.btenv, table)
+        if node.getName() == "TestOp, echo_ids.py"
+    }
+    assert (exchange.getParallelism(), exchange.getMaxParallelism()) == (
+        MAX_PARALLELISM + 7,
+        MAX_PARALLELISM + 7,
+    )
 
 
 def test_operators_have_names_of_their_own(table_env: Any) -> None:
     table, _ = run(table_env, settings())
     names = {node.getUid() for node in transformations(table_env, table)} - {None}
-    assert {name.rpartition("-")[2] for name in names} == {"rows", "addresses", "exchange", "result"}
+    assert {name.rpartition("-")[2] for name in names} == {
+        "rows",
+        "addresses",
+        "exchange",
+        "result",
+    }
 
 
 def test_rows_go_to_workers_in_turn_and_come_back(table_env: Any) -> None:
-    rows, _ = run(table_env, settings(num_ps=0), "SELECT * FROM (VALUES (1), (2), (3), (4), (5)) AS t(id)")
+    rows, _ = run(
+        table_env, settings(num_ps=0), "SELECT * FROM (VALUES (1), (2), (3), (4), (5)) AS t(id)"
+    )
     with rows.execute().collect() as found:
         pairs = [tuple(row) for row in found]
     assert sorted(id for _, id in pairs) == [1, 2, 3, 4, 5]
@@ -128,12 +160,18 @@ def test_rows_go_to_workers_in_turn_and_come_back(table_env: Any) -> None:
 def test_jobs_of_an_elastic_group_have_other_numbers_of_workers(table_envs: Any) -> None:
     """An operator that was planned behind the group keeps its own parallelism."""
     ids = ", ".join(f"({each})" for each in range(12))
-    table = table_envs.btenv.sql_query(f"SELECT CAST(id AS BIGINT) AS id FROM (VALUES {ids}) AS t(id)")
+    table = table_envs.btenv.sql_query(
+        f"SELECT CAST(id AS BIGINT) AS id FROM (VALUES {ids}) AS t(id)"
+    )
     extra = table_envs.btenv.sql_query("SELECT CAST(1 AS BIGINT) AS id")
-    group = settings(num_workers=3, num_ps=1, least_workers=1, extra_schemas=(Schema.parse("id BIGINT"),))
+    group = settings(
+        num_workers=3, num_ps=1, least_workers=1, extra_schemas=(Schema.parse("id BIGINT"),)
+    )
     written, resize = run_script(table_envs.btenv, table, [extra], group, f"graph_{next(_groups)}")
     assert resize is not None
-    counted, _ = run(table_envs.btenv, settings(num_workers=1, num_ps=0), f"SELECT id FROM {written}")
+    counted, _ = run(
+        table_envs.btenv, settings(num_workers=1, num_ps=0), f"SELECT id FROM {written}"
+    )
     for workers in (2, 3, 1):
         resize(workers)
         with written.execute().collect() as rows:

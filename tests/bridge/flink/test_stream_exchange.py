@@ -58,7 +58,10 @@ def start() -> Iterator[Start]:
         **changes: Any,
     ) -> Subtask:
         text = HELPERS + "from tfrecords import examples\n" + script
-        files = (UserFile("script.py", text.encode()), UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()))
+        files = (
+            UserFile("script.py", text.encode()),
+            UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()),
+        )
         settings = GroupSettings(
             operator="TestOp", kind="stream", input_schema=schema, output_schema=schema, main_script="script.py",
             user_files=files, **{"num_workers": 1, "num_ps": 0, **changes},
@@ -75,12 +78,18 @@ def start() -> Iterator[Start]:
 def pending(subtask: Subtask) -> int:
     """Return how many rows a checkpoint would keep."""
     done = subtask.states["akdl_done"].value() or 0
-    return sum(first + rows - max(first, done) for first, (rows, _) in subtask.states["akdl_pending"].items())
+    return sum(
+        first + rows - max(first, done)
+        for first, (rows, _) in subtask.states["akdl_pending"].items()
+    )
 
 
 def look_until_all_done(subtask: Subtask) -> list[int]:
     found: list[int] = []
-    wait_until(lambda: found.extend(subtask.look()) or pending(subtask) == 0, "the script is done with all rows")
+    wait_until(
+        lambda: found.extend(subtask.look()) or pending(subtask) == 0,
+        "the script is done with all rows",
+    )
     return found
 
 
@@ -96,13 +105,20 @@ def test_rows_come_back_while_none_come(start: Start) -> None:
 
 def test_the_end_of_input_waits_for_the_last_row(start: Start) -> None:
     subtask = start()
-    rows = subtask.start() + subtask.feed(range(100)) + subtask.feed(range(100, 200)) + sum(subtask.end_input(), [])
+    rows = (
+        subtask.start()
+        + subtask.feed(range(100))
+        + subtask.feed(range(100, 200))
+        + sum(subtask.end_input(), [])
+    )
     assert rows == list(range(200)) and pending(subtask) == 0
     subtask.look()
     assert not subtask.processing_timers, "nothing is looked for after the end"
 
 
-def test_rows_are_looked_for_as_often_as_they_may_wait(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_looked_for_as_often_as_they_may_wait(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     subtask = start(chunk_wait_s=0.25)
     monkeypatch.setattr(subtask, "current_processing_time", lambda: 1000)
     subtask.start()
@@ -149,12 +165,16 @@ def main(config):
     first = start(script, replay=UNCOMMITTED)
     first.start()
     rows = first.feed([1, 2, 3])
-    wait_until(lambda: rows.extend(first.look()) or pending(first) == 2, "one row of three is committed")
+    wait_until(
+        lambda: rows.extend(first.look()) or pending(first) == 2, "one row of three is committed"
+    )
     assert rows == [1], "the output of the others waits for a commit, as a failure would repeat it"
     checkpoint = first.checkpoint()
     first.end()
     again = start(ECHO, replay=UNCOMMITTED, subtask={"states": checkpoint, "attempt": 1})
-    assert again.start() + sum(again.end_input(), []) == [2, 3], "rows that the script has taken but not committed"
+    assert again.start() + sum(again.end_input(), []) == [2, 3], (
+        "rows that the script has taken but not committed"
+    )
 
 
 @pytest.mark.fault("jobs")
@@ -183,7 +203,11 @@ def main(config):
     releaser.start()
     rows += subtask.feed([2])
     releaser.join()
-    assert "1 rows" in caplog.text and "maxUncommitted is 1 bytes" in caplog.text and "task_config.commit()" in caplog.text
+    assert (
+        "1 rows" in caplog.text
+        and "maxUncommitted is 1 bytes" in caplog.text
+        and "task_config.commit()" in caplog.text
+    )
     assert rows + sum(subtask.end_input(), []) == [1, 2] and pending(subtask) == 0
 
 
@@ -218,7 +242,9 @@ def test_rows_of_members_of_a_savepoint_move_to_the_member_that_has_their_key(st
     )
     assert again.start() + again.feed([7]) == []
     again.end()
-    assert pending(again) == 7 and not any(states.get("akdl_pending") for states in again.others.values()), "each row once"
+    assert pending(again) == 7 and not any(
+        states.get("akdl_pending") for states in again.others.values()
+    ), "each row once"
     committing = ECHO + "        config.commit(columns.rows)\n"
     last = start(committing, subtask={"states": again.checkpoint(), "attempt": 1}, **settings)
     rows = last.start()
@@ -236,9 +262,17 @@ def test_rows_of_members_of_a_savepoint_that_are_partly_done(start: Start) -> No
 
 def test_rows_of_a_savepoint_for_a_parameter_server_are_refused(start: Start) -> None:
     group = {"keys": [[KEY], [21, 12]], "num_ps": 1}
-    with pytest.raises(BridgeError, match="3 rows in flight of the savepoint went to ps 0, which takes no rows. Continue with"):
-        start(subtask={"key": 21, "index": 1, "others": {12: unfinished(start, [1, 2, 3])}}, **group).start()
-    assert start(subtask={"key": 21, "index": 1, "others": {12: unfinished(start)}}, **group).start() == []
+    with pytest.raises(
+        BridgeError,
+        match="3 rows in flight of the savepoint went to ps 0, which takes no rows. Continue with",
+    ):
+        start(
+            subtask={"key": 21, "index": 1, "others": {12: unfinished(start, [1, 2, 3])}}, **group
+        ).start()
+    assert (
+        start(subtask={"key": 21, "index": 1, "others": {12: unfinished(start)}}, **group).start()
+        == []
+    )
 
 
 def test_timers_of_other_keys_do_nothing_and_elements_are_refused(start: Start) -> None:
@@ -246,18 +280,24 @@ def test_timers_of_other_keys_do_nothing_and_elements_are_refused(start: Start) 
     subtask.start()
     subtask.key = 12
     assert subtask.look() == [] and subtask.end_input() == [[]]
-    with pytest.raises(BridgeError, match="rows in flight of an unaligned checkpoint cannot go to other workers"):
+    with pytest.raises(
+        BridgeError, match="rows in flight of an unaligned checkpoint cannot go to other workers"
+    ):
         subtask.feed([1])
 
 
 @pytest.mark.fault(
-    "jobs", "A savepoint of other counts that the program did not know of is refused, and none of its rows is lost"
+    "jobs",
+    "A savepoint of other counts that the program did not know of is refused, and none of its rows is lost",
 )
 def test_timers_of_other_keys_are_refused_where_no_savepoint_is_known(start: Start) -> None:
     subtask = start(from_savepoint=False)
     subtask.start()
     subtask.key = 12
-    with pytest.raises(BridgeError, match="the program did not know of it .* set execution.state-recovery.path before"):
+    with pytest.raises(
+        BridgeError,
+        match="the program did not know of it .* set execution.state-recovery.path before",
+    ):
         subtask.look()
 
 
@@ -286,7 +326,9 @@ def test_a_script_that_returns_early_drops_the_rest(start: Start) -> None:
 def test_a_script_that_returns_early_fails_where_that_is_wanted(start: Start) -> None:
     subtask = start("def main(config):\n    print('bye')\n", on_return=FAIL)
     subtask.start()
-    with pytest.raises(TaskError, match="(?s)script.py.: the script returned before its input ended. onReturn="):
+    with pytest.raises(
+        TaskError, match="(?s)script.py.: the script returned before its input ended. onReturn="
+    ):
         subtask.look_until(1)
 
 
@@ -320,7 +362,9 @@ def main(config):
 """
     first = start(script, replay=UNCOMMITTED)
     first.start()
-    with pytest.raises(TaskError, match=r"^TestOp, chief 0 \(script.py\): the script failed: ValueError: once"):
+    with pytest.raises(
+        TaskError, match=r"^TestOp, chief 0 \(script.py\): the script failed: ValueError: once"
+    ):
         first.feed([1, 2])
         first.look_until(1)
     checkpoint = first.checkpoint()
@@ -356,7 +400,9 @@ def main(config):
 
 def look_until_told(subtask: Subtask, *told: EventTime) -> list[int]:
     found: list[int] = []
-    wait_until(lambda: found.extend(subtask.look()) or subtask.told == list(told), f"{told} are told")
+    wait_until(
+        lambda: found.extend(subtask.look()) or subtask.told == list(told), f"{told} are told"
+    )
     return found
 
 
@@ -365,7 +411,9 @@ def test_a_watermark_follows_the_rows_before_it(start: Start, tmp_path: pathlib.
     hold.touch()
     subtask = start(HELD.format(hold=str(hold)), **CARRIES)
     subtask.start()
-    assert subtask.tell(0, 2, 10) + subtask.tell(1, 2, 20) == [] and subtask.told == [EventTime(10)], "no row is before it"
+    assert subtask.tell(0, 2, 10) + subtask.tell(1, 2, 20) == [] and subtask.told == [
+        EventTime(10)
+    ], "no row is before it"
     subtask.feed([1, 2])
     subtask.tell(0, 2, 30)
     subtask.feed([3])
@@ -389,7 +437,9 @@ def test_rows_come_before_their_watermark_whatever_is_taken_at_once(start: Start
     ids = [each for each in subtask.output if not isinstance(each, EventTime)]
     assert ids == list(range(30)) and subtask.told
     for place, each in enumerate(subtask.output):
-        assert not isinstance(each, EventTime) or set(range(each.time + 1)) <= set(subtask.output[:place])
+        assert not isinstance(each, EventTime) or set(range(each.time + 1)) <= set(
+            subtask.output[:place]
+        )
 
 
 def test_a_watermark_waits_for_commits_where_rows_do(start: Start) -> None:
@@ -422,8 +472,12 @@ def test_a_watermark_waits_for_the_next_start_of_a_script(start: Start) -> None:
     assert rows == [1, 2], "the second one is of the second start"
 
 
-def test_watermarks_after_a_restart_wait_for_the_rows_of_the_checkpoint(start: Start, tmp_path: pathlib.Path) -> None:
-    first = start("import time\ndef main(config):\n    time.sleep(600)\n", replay=UNCOMMITTED, **CARRIES)
+def test_watermarks_after_a_restart_wait_for_the_rows_of_the_checkpoint(
+    start: Start, tmp_path: pathlib.Path
+) -> None:
+    first = start(
+        "import time\ndef main(config):\n    time.sleep(600)\n", replay=UNCOMMITTED, **CARRIES
+    )
     first.start()
     first.feed([1, 2, 3])
     first.tell(1, 2, END_OF_INPUT)  # one subtask of two has ended
@@ -431,7 +485,9 @@ def test_watermarks_after_a_restart_wait_for_the_rows_of_the_checkpoint(start: S
     checkpoint = first.checkpoint()
     first.end()
     assert first.told == []
-    again = start(COMMITS_TWO, replay=UNCOMMITTED, subtask={"states": checkpoint, "attempt": 1}, **CARRIES)
+    again = start(
+        COMMITS_TWO, replay=UNCOMMITTED, subtask={"states": checkpoint, "attempt": 1}, **CARRIES
+    )
     rows = again.start() + again.feed([4]) + again.tell(0, 2, 5)
     rows += look_until_told(again, EventTime(5))
     assert rows + sum(again.end_input(), []) == [1, 2, 3, 4]
@@ -441,7 +497,9 @@ def test_a_watermark_that_waits_for_long_is_told_of(
     start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_exchange, "WARNING_S", 0.05)
-    subtask = start("import time\ndef main(config):\n    list(config.tf_context.rows.segments())\n", **CARRIES)
+    subtask = start(
+        "import time\ndef main(config):\n    list(config.tf_context.rows.segments())\n", **CARRIES
+    )
     subtask.start()
     subtask.feed([1, 2])
     subtask.tell(0, 1, 5)

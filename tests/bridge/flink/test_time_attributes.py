@@ -34,7 +34,10 @@ def table(table_env: Any) -> Any:
 
 def types(table: Any) -> dict[str, str]:
     schema = table._j_table.getResolvedSchema()
-    return {name: str(type_) for name, type_ in zip(schema.getColumnNames(), schema.getColumnDataTypes())}
+    return {
+        name: str(type_)
+        for name, type_ in zip(schema.getColumnNames(), schema.getColumnDataTypes())
+    }
 
 
 def test_time_attributes_are_found(table: Any) -> None:
@@ -42,11 +45,23 @@ def test_time_attributes_are_found(table: Any) -> None:
 
 
 def test_a_column_that_only_has_the_type_of_a_time_is_none(table_env: Any) -> None:
-    assert time_attributes(table_env.sql_query("SELECT CAST(`t``s` AS TIMESTAMP(3)) AS t, id FROM times_1")) == {}
-    assert time_attributes(table_env.sql_query("SELECT TIMESTAMP '2020-01-01 00:00:00' AS `*ROWTIME*`")) == {}
+    assert (
+        time_attributes(
+            table_env.sql_query("SELECT CAST(`t``s` AS TIMESTAMP(3)) AS t, id FROM times_1")
+        )
+        == {}
+    )
+    assert (
+        time_attributes(
+            table_env.sql_query("SELECT TIMESTAMP '2020-01-01 00:00:00' AS `*ROWTIME*`")
+        )
+        == {}
+    )
 
 
-def test_event_times_become_plain_and_keep_their_names_and_types(table_env: Any, table: Any) -> None:
+def test_event_times_become_plain_and_keep_their_names_and_types(
+    table_env: Any, table: Any
+) -> None:
     plain = with_plain_times(table_env, table, "plain", ["id", "t`s", "p", "select"])
     assert time_attributes(plain) == {"p": PROCTIME}
     assert types(plain)["t`s"] == types(plain)["select"] == "TIMESTAMP(3)"
@@ -59,7 +74,10 @@ def test_one_may_stay(table_env: Any, table: Any) -> None:
 
 
 def test_columns_come_in_the_order_of_the_table(table_env: Any, table: Any) -> None:
-    assert list(types(with_plain_times(table_env, table, "ordered", {"select", "id"}))) == ["id", "select"]
+    assert list(types(with_plain_times(table_env, table, "ordered", {"select", "id"}))) == [
+        "id",
+        "select",
+    ]
 
 
 def test_the_time_of_a_window_which_is_never_null_becomes_plain(table_env: Any) -> None:
@@ -68,4 +86,7 @@ def test_the_time_of_a_window_which_is_never_null_becomes_plain(table_env: Any) 
         "GROUP BY window_start, window_end, window_time"
     )
     assert types(windows)["w"] == "TIMESTAMP(3) NOT NULL *ROWTIME*"
-    assert types(with_plain_times(table_env, windows, "windows", ["w", "n"])) == {"w": "TIMESTAMP(3) NOT NULL", "n": "INT"}
+    assert types(with_plain_times(table_env, windows, "windows", ["w", "n"])) == {
+        "w": "TIMESTAMP(3) NOT NULL",
+        "n": "INT",
+    }

@@ -1,4 +1,6 @@
-"""The folder of a model process, its pipe and its end; what starts here is no model process, but reads the pipe as one does."""
+"""The folder of a model process, its pipe and its end; what starts here is no model process, but
+reads the pipe as one does.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def started() -> Iterator[Started]:
         process.wait()
 
 
-def test_the_first_task_starts_a_process_and_the_last_one_ends_it(place: pathlib.Path, started: Started) -> None:
+def test_the_first_task_starts_a_process_and_the_last_one_ends_it(
+    place: pathlib.Path, started: Started
+) -> None:
     first, second = ProcessFolder("group"), ProcessFolder("group")
     pipes = [first.join(started), second.join(started)]
     assert len(started) == 1 and first.has_process() and first.path == second.path
@@ -59,7 +63,9 @@ def test_the_first_task_starts_a_process_and_the_last_one_ends_it(place: pathlib
     first.leave(third)
 
 
-def test_the_end_of_a_job_lets_go_of_the_processes_of_its_groups(place: pathlib.Path, started: Started) -> None:
+def test_the_end_of_a_job_lets_go_of_the_processes_of_its_groups(
+    place: pathlib.Path, started: Started
+) -> None:
     one, other = ProcessFolder("one"), ProcessFolder("other")
     pipe, kept = one.join(started), other.join(started)
     release({"one"})
@@ -123,7 +129,9 @@ model_process.ModelProcess(model_process.ModelSettings("TestOp", "killed", "{}",
 
 def test_what_a_killed_task_leaves_is_removed_by_the_next(place: pathlib.Path) -> None:
     unusable = ModelSettings("TestOp", "next", "{}", "secret", python="/no/python")
-    with subprocess.Popen([sys.executable, "-c", STARTING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as task:
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as task:
         try:
             assert task.stdout.readline() == "unpacks\n"
             with pytest.raises(ConfigurationError, match="/no/python"):

@@ -35,14 +35,22 @@ def test_a_program_has_one_folder() -> None:
 def test_a_scratch_folder_in_it_goes_with_its_block() -> None:
     with pytest.raises(KeyError), scratch_folder("rows_") as folder:
         pathlib.Path(folder, "file").touch()
-        assert os.path.dirname(folder) == program_folder() and os.path.basename(folder).startswith("rows_")
+        assert os.path.dirname(folder) == program_folder() and os.path.basename(folder).startswith(
+            "rows_"
+        )
         raise KeyError
     assert not os.path.exists(folder)
 
 
 def test_the_folder_goes_with_the_program() -> None:
     code = "import os; from bridge.folders.program_folder import program_folder as f; print(f(), os.path.isdir(f()))"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=4 * DEADLINE_S)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE_S,
+    )
     folder, existed = done.stdout.split()
     assert existed == "True" and not os.path.exists(folder)
 
@@ -53,7 +61,9 @@ def test_a_users_file_is_linked_under_a_name_of_its_content(write: Callable[...,
     with open(path, "rb") as file:
         assert sha256 == hashlib.sha256(file.read()).hexdigest()
     assert os.path.dirname(named) == program_folder()
-    assert os.path.basename(named) == f"akdl_kind_{sha256[:32]}", "without a suffix: Flink would unpack it"
+    assert os.path.basename(named) == f"akdl_kind_{sha256[:32]}", (
+        "without a suffix: Flink would unpack it"
+    )
     assert os.path.realpath(named) == os.path.realpath(path)
 
 

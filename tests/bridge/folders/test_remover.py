@@ -15,7 +15,9 @@ pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_folder_goes_with_the_last_copy_of_its_descriptor(shared: bool, tmp_path: pathlib.Path) -> None:
+def test_a_folder_goes_with_the_last_copy_of_its_descriptor(
+    shared: bool, tmp_path: pathlib.Path
+) -> None:
     folder = tmp_path / "folder"
     first = hold(str(folder), shared)
     (folder / "inner").mkdir(parents=True)

@@ -20,7 +20,9 @@ def test_ours_hide_nothing(tmp_path: pathlib.Path) -> None:
         assert shadowed_packages(entry) == {}
 
 
-@pytest.mark.parametrize("name", ["akdl.py", "bridge.py", "operators.py", "akdl/__init__.py", "operators/__init__.py"])
+@pytest.mark.parametrize(
+    "name", ["akdl.py", "bridge.py", "operators.py", "akdl/__init__.py", "operators/__init__.py"]
+)
 def test_a_file_of_the_users(tmp_path: pathlib.Path, name: str) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)

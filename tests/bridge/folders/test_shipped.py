@@ -1,4 +1,6 @@
-"""What travels with a job is given to Flink once; our own packages do so from wherever they are installed."""
+"""What travels with a job is given to Flink once; our own packages do so from wherever they are
+installed.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class TableEnv:
         return self.config
 
     def add_python_file(self, path: str) -> None:
-        self.config["python.files"] = ",".join(filter(None, [path, self.config.get("python.files", "")]))
+        self.config["python.files"] = ",".join(
+            filter(None, [path, self.config.get("python.files", "")])
+        )
 
 
 @pytest.mark.process
@@ -52,9 +56,14 @@ class TableEnv:
 def test_our_packages_travel_from_where_they_are(tmp_path: pathlib.Path, installed: str) -> None:
     with zipfile.ZipFile(wheel()) as archive:
         archive.extractall(tmp_path)
-        ours = {name for name in archive.namelist() if name.startswith(("akdl/", "bridge/", "operators/"))}
+        ours = {
+            name
+            for name in archive.namelist()
+            if name.startswith(("akdl/", "bridge/", "operators/"))
+        }
     place = str(wheel() if installed == "as a file" else tmp_path)
-    command = [sys.executable, "-I", "-S", "-B", "-c", DRIVER, place]  # -S: nothing but Python and that place
+    # -S: nothing but Python and that place
+    command = [sys.executable, "-I", "-S", "-B", "-c", DRIVER, place]
     done = subprocess.run(command, capture_output=True, text=True, timeout=4 * DEADLINE_S)
     assert done.returncode == 0, done.stderr
     origin, files = json.loads(done.stdout)
@@ -68,7 +77,10 @@ def test_a_file_is_given_to_flink_once_beside_those_of_the_user() -> None:
         ship(table_env, "/akdl_env_1")
         ship_own_packages(table_env)
     own, env, user = table_env.config["python.files"].split(",")
-    assert sorted(os.listdir(own)) == ["akdl", "bridge", "operators"] and (env, user) == ("/akdl_env_1", "/user.py")
+    assert sorted(os.listdir(own)) == ["akdl", "bridge", "operators"] and (env, user) == (
+        "/akdl_env_1",
+        "/user.py",
+    )
 
 
 @pytest.mark.parametrize("config", [{}, {"execution_target": "local"}])
@@ -89,6 +101,9 @@ def test_path_on_host(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -
 def test_files_that_would_hide_ours_are_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "bridge.py").touch()
     config = {"execution_target": "remote", "python_files": str(tmp_path)}
-    with pytest.raises(ConfigurationError, match=r"^python\.files: \S+/bridge\.py would be shipped with the job and hide"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"^python\.files: \S+/bridge\.py would be shipped with the job and hide",
+    ):
         ship_own_packages(TableEnv(**config))
     ship_own_packages(TableEnv(**{**config, "execution_target": "local"}))  # then nothing travels

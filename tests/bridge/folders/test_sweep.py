@@ -40,15 +40,23 @@ def temporary(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathli
 
 
 @pytest.mark.fault("hosts", "Work folders of killed processes are removed at the next start")
-def test_folders_of_a_killed_program_and_its_removers_go_at_the_next_start(temporary: pathlib.Path) -> None:
+def test_folders_of_a_killed_program_and_its_removers_go_at_the_next_start(
+    temporary: pathlib.Path,
+) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", OWNER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as owner:
         assert owner.stdout is not None
         folders = owner.stdout.readline().split()
         sweep()
         assert len(folders) == 3 and all(map(os.path.isdir, folders)), "they are used"
-        remover = next(each for each in psutil.Process(owner.pid).children() if folders[0] in each.cmdline())
+        remover = next(
+            each for each in psutil.Process(owner.pid).children() if folders[0] in each.cmdline()
+        )
         remover.kill()
         owner.send_signal(signal.SIGKILL)
         owner.wait()
@@ -60,7 +68,12 @@ def test_folders_of_a_killed_program_and_its_removers_go_at_the_next_start(tempo
 
 def test_what_others_have_made_stays(temporary: pathlib.Path) -> None:
     """A folder without a lock, one of another host, and a link in place of a lock."""
-    for name, host in [("akdl-without", None), ("akdl-elsewhere", "another-host"), ("akdl-link", None), ("other", "x")]:
+    for name, host in [
+        ("akdl-without", None),
+        ("akdl-elsewhere", "another-host"),
+        ("akdl-link", None),
+        ("other", "x"),
+    ]:
         (temporary / name).mkdir()
         if host is not None:
             (temporary / name / ".akdl-lock").write_text(host)
@@ -70,15 +83,21 @@ def test_what_others_have_made_stays(temporary: pathlib.Path) -> None:
     before = sorted(path.name for path in temporary.iterdir())
     sweep()
     assert [
-        path.name for path in sorted(temporary.iterdir()) if not path.name.startswith(("akdl_models", "akdl_envs"))
+        path.name
+        for path in sorted(temporary.iterdir())
+        if not path.name.startswith(("akdl_models", "akdl_envs"))
     ] == before
 
 
-@pytest.mark.fault("security", "Folders that another user made first do not keep scripts from starting")
+@pytest.mark.fault(
+    "security", "Folders that another user made first do not keep scripts from starting"
+)
 def test_a_folder_of_somebody_else_stops_no_start(
     temporary: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Another user may make folders of these names first, in a place that all share, and there is no other place."""
+    """Another user may make folders of these names first, in a place that all share, and there is
+    no other place.
+    """
     (temporary / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(temporary / "file"))
     for name in ("akdl_envs", "akdl_models"):

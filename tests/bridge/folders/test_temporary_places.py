@@ -24,7 +24,9 @@ def test_folders_of_the_cluster(text: str, folders: list[str], tmp_path: pathlib
     assert places({"FLINK_CONF_DIR": str(tmp_path)}) == folders
 
 
-def test_what_a_job_sets_comes_first_and_the_system_last(folders: list[str], tmp_path: pathlib.Path) -> None:
+def test_what_a_job_sets_comes_first_and_the_system_last(
+    folders: list[str], tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "config.yaml").write_text("parallelism.default: 1\n")
     environment = {"FLINK_CONF_DIR": str(tmp_path), "LOCAL_DIRS": folders[1]}
     assert places(environment, ":".join(folders)) == folders

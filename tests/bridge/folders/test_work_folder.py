@@ -26,7 +26,9 @@ def test_a_work_folder_holds_the_files_and_akdl_and_goes_as_a_whole() -> None:
     try:
         with open(os.path.join(folder.path, "data", "words.txt"), "rb") as file:
             assert file.read() == b"words"
-        assert os.listdir(folder.library) == ["akdl"], "nothing else of this environment is on the process's path"
+        assert os.listdir(folder.library) == ["akdl"], (
+            "nothing else of this environment is on the process's path"
+        )
         assert os.path.isfile(os.path.join(folder.library, "akdl", "entry.py"))
         assert os.stat(folder.path).st_mode & 0o077 == 0, "nobody else may look into it"
     finally:
@@ -49,7 +51,9 @@ else:
 
 @pytest.mark.process
 @pytest.mark.parametrize("has_process", [False, True])
-def test_a_work_folder_goes_when_its_owner_is_killed_and_its_process_has_ended(has_process: bool) -> None:
+def test_a_work_folder_goes_when_its_owner_is_killed_and_its_process_has_ended(
+    has_process: bool,
+) -> None:
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER, *["with a process"] * has_process],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

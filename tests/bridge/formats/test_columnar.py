@@ -1,4 +1,6 @@
-"""Row groups of Parquet, Arrow and ORC files; tests/bridge/files/test_reading.py has the cells of all formats."""
+"""Row groups of Parquet, Arrow and ORC files; tests/bridge/files/test_reading.py has the cells of
+all formats.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from bridge.formats.formats import reader_of
 
 def test_a_large_group_is_read_in_little_memory(tmp_path: pathlib.Path) -> None:
     path, rows = str(tmp_path / "a.parquet"), 2_000_000
-    pq.write_table(pa.table({"a": pa.array(range(rows), pa.int64())}), path, row_group_size=rows, use_dictionary=False)
+    pq.write_table(
+        pa.table({"a": pa.array(range(rows), pa.int64())}),
+        path,
+        row_group_size=rows,
+        use_dictionary=False,
+    )
     reader = reader_of("parquet", path)
     (group,) = reader.groups(["a"])
     assert group.rows == rows and 15 << 20 < group.size < 17 << 20

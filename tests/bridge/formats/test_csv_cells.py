@@ -76,7 +76,9 @@ def is_cell(kind: str, text: str) -> bool:
 @pytest.mark.parametrize("kind", CELLS)
 def test_text_that_is_a_cell(kind: str) -> None:
     good, bad = CELLS[kind]
-    assert [text for text in good if not is_cell(kind, text)] == [] and [text for text in bad if is_cell(kind, text)] == []
+    assert [text for text in good if not is_cell(kind, text)] == [] and [
+        text for text in bad if is_cell(kind, text)
+    ] == []
 
 
 @pytest.mark.parametrize("kind", CELLS)
@@ -85,7 +87,12 @@ def test_lenient_cells_are_those_that_fit(kind: str) -> None:
     texts = [*TEXTS, None, *TEXTS]
     whole = csv_cells(column(kind), pa.array(texts), is_lenient=True)
     assert whole.type == column(kind).arrow
-    alone = [csv_cells(column(kind), pa.array([text]))[0].as_py() if text and is_cell(kind, text) else None for text in texts]
+    alone = [
+        csv_cells(column(kind), pa.array([text]))[0].as_py()
+        if text and is_cell(kind, text)
+        else None
+        for text in texts
+    ]
     assert str(whole.to_pylist()) == str(alone)
 
 
@@ -96,9 +103,13 @@ def told(kind: str, text: str) -> str:
 def test_the_error_says_what_to_do() -> None:
     assert "CAST(REPLACE(`x`, ',', '.') AS DOUBLE)" in told("DOUBLE", "1.234,5")
     assert told("INT", "NA") == "setNullLiteral('NA') reads all such cells as null; "
-    assert "the format is 2024-05-31 18:00:00 or 2024-05-31T18:00:00" in told("TIMESTAMP(3)", "2024-02-29 01:02:03+01:00")
+    assert "the format is 2024-05-31 18:00:00 or 2024-05-31T18:00:00" in told(
+        "TIMESTAMP(3)", "2024-02-29 01:02:03+01:00"
+    )
     assert "if this is the header line, setIgnoreFirstLine(True) skips it" in told("INT", "x")
-    assert "it has too many digits: to round it, read the column as DECIMAL(38, 18)" in told("DECIMAL(4, 1)", "1.55")
+    assert "it has too many digits: to round it, read the column as DECIMAL(38, 18)" in told(
+        "DECIMAL(4, 1)", "1.55"
+    )
 
 
 def test_the_usual_nulls_are_those_of_pandas() -> None:

@@ -1,4 +1,6 @@
-"""Rows of CSV text in all forms: blank lines, quotes, other ends of rows, and rows of several lengths."""
+"""Rows of CSV text in all forms: blank lines, quotes, other ends of rows, and rows of several
+lengths.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def rows(folder: pathlib.Path, text: str | bytes, types: str, **form: Any) -> li
     path = folder / f"{next(numbers)}.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     schema = Schema.parse(types).all_nullable
-    table = describe("t", [str(path)], "csv", schema=schema, csv=CsvForm(names=tuple(schema.names), **form))
+    table = describe(
+        "t", [str(path)], "csv", schema=schema, csv=CsvForm(names=tuple(schema.names), **form)
+    )
     parts = FileParts(table)
     return [
         tuple(row.values())
@@ -44,14 +48,26 @@ def test_cells_are_values_or_null(folder: pathlib.Path) -> None:
     text = 'true, 7 ,0.5,"a, ""b""",1.50\n,,,"",\n'
     types = "a BOOLEAN, b INT, c DOUBLE, d STRING, e STRING"
     assert rows(folder, text, types) == [(True, 7, 0.5, 'a, "b"', "1.50"), (None,) * 5]
-    assert rows(folder, "NA,NA\n-,\n", "a INT, b STRING", null_literals=("NA", "-")) == [(None, None), (None, None)]
+    assert rows(folder, "NA,NA\n-,\n", "a INT, b STRING", null_literals=("NA", "-")) == [
+        (None, None),
+        (None, None),
+    ]
 
 
 def test_arrays_have_their_elements_between_semicolons(folder: pathlib.Path) -> None:
     text = "1;+2,x\n,\n3,a;b\n"
-    assert rows(folder, text, "a ARRAY<INT>, b ARRAY<STRING>") == [([1, 2], ["x"]), (None, None), ([3], ["a", "b"])]
-    assert rows(folder, "1;x,a\n2,b\n", "a ARRAY<INT>, b STRING", lenient=True) == [(None, "a"), ([2], "b")]
-    with pytest.raises(RowError, match="csv: line 2, column 'a': expected ARRAY<INT>, got '1;x'; setLenient"):
+    assert rows(folder, text, "a ARRAY<INT>, b ARRAY<STRING>") == [
+        ([1, 2], ["x"]),
+        (None, None),
+        ([3], ["a", "b"]),
+    ]
+    assert rows(folder, "1;x,a\n2,b\n", "a ARRAY<INT>, b STRING", lenient=True) == [
+        (None, "a"),
+        ([2], "b"),
+    ]
+    with pytest.raises(
+        RowError, match="csv: line 2, column 'a': expected ARRAY<INT>, got '1;x'; setLenient"
+    ):
         rows(folder, "1\n1;x\n", "a ARRAY<INT>")
 
 
@@ -69,17 +85,25 @@ def test_files_without_rows(folder: pathlib.Path) -> None:
 
 
 def test_another_row_delimiter_and_a_first_line(folder: pathlib.Path) -> None:
-    assert rows(folder, "id;1;2;", "a INT", row_delimiter=";", ignore_first_line=True) == [(1,), (2,)]
+    assert rows(folder, "id;1;2;", "a INT", row_delimiter=";", ignore_first_line=True) == [
+        (1,),
+        (2,),
+    ]
     assert rows(folder, "1,x||2,y", "a INT, b STRING", row_delimiter="||") == [(1, "x"), (2, "y")]
     assert rows(folder, '"a\r\nb"\r\n', "a STRING", row_delimiter="\r\n") == [("a\r\nb",)]
-    with pytest.raises(RowError, match=r"line 2: this is not a row of CSV: the rowDelimiter ';' is inside quotes"):
+    with pytest.raises(
+        RowError, match=r"line 2: this is not a row of CSV: the rowDelimiter ';' is inside quotes"
+    ):
         rows(folder, '"a;b";', "a STRING", row_delimiter=";")
 
 
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("age,visits\n", "number 2 of the file, and number 1 in schemaStr: .*the file, which is age, visits"),
+        (
+            "age,visits\n",
+            "number 2 of the file, and number 1 in schemaStr: .*the file, which is age, visits",
+        ),
         ("id,visits,age\n", "number 2 of the file, and number 1 in schemaStr"),
         (" age , visits \n", "number 2 of the file, and number 1"),
         ("visits,age\n", None),
@@ -88,43 +112,73 @@ def test_another_row_delimiter_and_a_first_line(folder: pathlib.Path) -> None:
         ("a", None),
     ],
 )
-@pytest.mark.fault("data", "A CSV file whose line of names has the columns of the schema in another order is an error")
-def test_names_of_a_file_are_those_of_the_schema(folder: pathlib.Path, header: str, words: str | None) -> None:
+@pytest.mark.fault(
+    "data",
+    "A CSV file whose line of names has the columns of the schema in another order is an error",
+)
+def test_names_of_a_file_are_those_of_the_schema(
+    folder: pathlib.Path, header: str, words: str | None
+) -> None:
     given = folder, f"{header}1,2\n" if "\n" in header else header, "visits INT, age INT"
     if words is None:
         rows(*given, ignore_first_line=True)
     else:
-        with pytest.raises(ConfigurationError, match=f"csv: line 1: the column 'visits' is {words}"):
+        with pytest.raises(
+            ConfigurationError, match=f"csv: line 1: the column 'visits' is {words}"
+        ):
             rows(*given, ignore_first_line=True)
 
 
 def test_the_cell_that_is_not_utf8(folder: pathlib.Path) -> None:
-    for text in (b"a,b\n1,ok\n2,caf\xe9\n", b'a,b\n"1",ok\n2,"caf\xe9"\n', b'a,b\n1,"o\nk"\n2,caf\xe9\n'):
+    for text in (
+        b"a,b\n1,ok\n2,caf\xe9\n",
+        b'a,b\n"1",ok\n2,"caf\xe9"\n',
+        b'a,b\n1,"o\nk"\n2,caf\xe9\n',
+    ):
         line = 3 + text.count(b"o\n")
-        with pytest.raises(RowError, match=f"csv: line {line}, column 'b': the file is not UTF-8 .*0xe9\\): convert it with"):
+        with pytest.raises(
+            RowError,
+            match=f"csv: line {line}, column 'b': the file is not UTF-8 .*0xe9\\): convert it with",
+        ):
             rows(folder, text, "a INT, b STRING", ignore_first_line=True)
         assert rows(folder, text, "a INT, b BYTES", ignore_first_line=True)[1] == (2, b"caf\xe9")
 
 
 def test_rows_that_do_not_fit_are_errors_with_their_line_or_null(folder: pathlib.Path) -> None:
-    with pytest.raises(RowError, match=r"csv: line 2, column 'a': expected INT, got 'x'; setLenient\(True\)"):
+    with pytest.raises(
+        RowError, match=r"csv: line 2, column 'a': expected INT, got 'x'; setLenient\(True\)"
+    ):
         rows(folder, "1\nx\n", "a INT")
-    with pytest.raises(RowError, match=r"csv: line 5, column 'a': expected INT, got 'x'; setLenient\(True\)"):
+    with pytest.raises(
+        RowError, match=r"csv: line 5, column 'a': expected INT, got 'x'; setLenient\(True\)"
+    ):
         rows(folder, '1,"two\nlines"\n\n2,\nx,', "a INT, b STRING")
-    with pytest.raises(RowError, match=r"csv: line 1: expected 2 cells, got 1; setLenient\(True\) accepts rows of any length"):
+    with pytest.raises(
+        RowError,
+        match=r"csv: line 1: expected 2 cells, got 1; setLenient\(True\) accepts rows of any length",
+    ):
         rows(folder, "1\n", "a INT, b INT")
     with pytest.raises(
-        RowError, match="csv: line 1: expected 4 cells, got 2; if the cells are separated by ';', set it as field"
+        RowError,
+        match="csv: line 1: expected 4 cells, got 2; if the cells are separated by ';', set it as field",
     ):
         rows(folder, "1;2,5;3;\n", "a INT, b DOUBLE, c INT, d INT")
-    assert rows(folder, "x,2\n3\n4,5,6\n", "a INT, b INT", lenient=True) == [(None, 2), (3, None), (4, 5)]
+    assert rows(folder, "x,2\n3\n4,5,6\n", "a INT, b INT", lenient=True) == [
+        (None, 2),
+        (3, None),
+        (4, 5),
+    ]
 
 
 @pytest.mark.parametrize("lenient", [False, True])
 @pytest.mark.parametrize("text", ['1,"a\n2,b\n3,c\n', '1,"a"b\n', '1,"a\n2,x\n3,"b\n'])
 @pytest.mark.fault("data")
-def test_quotes_that_would_swallow_rows_are_an_error(folder: pathlib.Path, text: str, lenient: bool) -> None:
-    with pytest.raises(RowError, match=r"csv: line \d: this is not a row of CSV: .*set quoteChar if it is not '\"'"):
+def test_quotes_that_would_swallow_rows_are_an_error(
+    folder: pathlib.Path, text: str, lenient: bool
+) -> None:
+    with pytest.raises(
+        RowError, match=r"csv: line \d: this is not a row of CSV: .*set quoteChar if it is not '\"'"
+    ):
         rows(folder, text, "a INT, b STRING", lenient=lenient)
 
 
@@ -148,7 +202,14 @@ def test_random_rows_come_back(folder: pathlib.Path) -> None:
         width = rng.randrange(1, 5)
         table = [
             tuple(
-                rng.choice([None, "".join(rng.choice([*" ,;\t|\"'\r\nxß𝄞", ""]) for _ in range(rng.randrange(6)))])
+                rng.choice(
+                    [
+                        None,
+                        "".join(
+                            rng.choice([*" ,;\t|\"'\r\nxß𝄞", ""]) for _ in range(rng.randrange(6))
+                        ),
+                    ]
+                )
                 for _ in range(width)
             )
             for _ in range(5)
@@ -170,8 +231,12 @@ def test_plain_text_is_read_as_text_with_quotes(folder: pathlib.Path) -> None:
     rng = random.Random(7)
     for _ in range(100):
         table = [[rng.choice(["", " ", "x", "7", "NA", "ß"]) for _ in range(3)] for _ in range(9)]
-        plain = "".join(",".join(row) + rng.choice(["\n", "\r\n", "\n\n", "\n  \n"]) for row in table)
+        plain = "".join(
+            ",".join(row) + rng.choice(["\n", "\r\n", "\n\n", "\n  \n"]) for row in table
+        )
         odd = re.sub("x", '"x"', plain) + 'q,"",\n'
         form: dict[str, Any] = {"null_literals": ("NA",), "lenient": rng.random() < 0.5}
         types = "a STRING, b STRING, c STRING"
-        assert [*rows(folder, plain, types, **form), ("q", None, None)] == rows(folder, odd, types, **form)
+        assert [*rows(folder, plain, types, **form), ("q", None, None)] == rows(
+            folder, odd, types, **form
+        )

@@ -11,7 +11,12 @@ import pyarrow as pa
 import pytest
 
 from bridge.exceptions import RowError, SchemaError
-from bridge.formats.file_columns import cells_for_flink, check_type, column_of_field, declared_column
+from bridge.formats.file_columns import (
+    cells_for_flink,
+    check_type,
+    column_of_field,
+    declared_column,
+)
 from bridge.schema import Schema
 
 INSTANT = datetime.datetime(2024, 5, 31, 18, tzinfo=datetime.timezone.utc)
@@ -48,7 +53,9 @@ def test_types_that_flink_stores_exactly(what: str) -> None:
     cells, sql, expected = EXACT[what]
     column = column_of_field(pa.field("x", cells.type))
     converted = cells_for_flink(column, cells)
-    assert column.sql == sql and converted.type == column.arrow and converted.to_pylist() == expected
+    assert (
+        column.sql == sql and converted.type == column.arrow and converted.to_pylist() == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,17 +68,25 @@ def test_types_that_flink_stores_exactly(what: str) -> None:
     ids=str,
 )  # fmt: skip
 def test_types_without_a_counterpart_are_refused_by_column(type_: pa.DataType) -> None:
-    with pytest.raises(SchemaError, match=r"^the column 'x y' has the type .*, which Flink does not have.*selectedCols$"):
+    with pytest.raises(
+        SchemaError,
+        match=r"^the column 'x y' has the type .*, which Flink does not have.*selectedCols$",
+    ):
         column_of_field(pa.field("x y", type_))
 
 
 @pytest.mark.parametrize(
     ("cells", "words"),
-    [(pa.array([1_500], pa.timestamp("ns")), "would lose data"), (pa.array([1], pa.time64("us")), "would lose data")],
+    [
+        (pa.array([1_500], pa.timestamp("ns")), "would lose data"),
+        (pa.array([1], pa.time64("us")), "would lose data"),
+    ],
 )
 def test_cells_that_do_not_fit(cells: pa.Array, words: str) -> None:
     with pytest.raises(
-        RowError, match=rf"^column 'x', row 1: a cell of the type {cells.type!s}".replace("[", r"\[") + f".*{words}"
+        RowError,
+        match=rf"^column 'x', row 1: a cell of the type {cells.type!s}".replace("[", r"\[")
+        + f".*{words}",
     ):
         cells_for_flink(column_of_field(pa.field("x", cells.type)), cells)
 
@@ -88,7 +103,11 @@ def declared(sql: str) -> Any:
         ("DATE", pa.array(["2024-05-31"]), [datetime.date(2024, 5, 31)]),
         ("STRING", pa.array([1.5]), ["1.5"]),
         ("VARCHAR(2)", pa.array(["äö", None]), ["äö", None]),
-        ("DECIMAL(5, 2)", pa.array([decimal.Decimal("1.50")], pa.decimal128(10, 4)), [decimal.Decimal("1.50")]),
+        (
+            "DECIMAL(5, 2)",
+            pa.array([decimal.Decimal("1.50")], pa.decimal128(10, 4)),
+            [decimal.Decimal("1.50")],
+        ),
         ("TIMESTAMP_LTZ(3)", pa.array([NAIVE], pa.timestamp("us")), [NAIVE]),
         ("ARRAY<FLOAT>", pa.array([[1, None]]), [[1.0, None]]),
         ("BIGINT", pa.array([5], pa.duration("us")), [5]),
@@ -122,7 +141,9 @@ def test_types_of_other_files() -> None:
     text = column_of_field(pa.field("x", pa.string()))
     for same in (pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.null()):
         check_type(text, same)
-    with pytest.raises(SchemaError, match="'x' has the type BIGINT, but STRING in the first file: declare"):
+    with pytest.raises(
+        SchemaError, match="'x' has the type BIGINT, but STRING in the first file: declare"
+    ):
         check_type(text, pa.int64())
     with pytest.raises(SchemaError, match="has instants.*declare TIMESTAMP_LTZ"):
         check_type(declared("TIMESTAMP(3)"), pa.timestamp("ms", "UTC"))
@@ -131,17 +152,26 @@ def test_types_of_other_files() -> None:
 
 
 def invalid(kind: pa.DataType, *texts: bytes) -> pa.Array:
-    return pa.array(list(texts), pa.large_binary() if kind == pa.large_string() else pa.binary()).view(kind)
+    return pa.array(
+        list(texts), pa.large_binary() if kind == pa.large_string() else pa.binary()
+    ).view(kind)
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
 def test_texts_that_are_not_utf8_are_refused_with_their_row(kind: pa.DataType) -> None:
     cells = invalid(kind, b"ok", b"caf\xe9", b"\xff")
     told = "^column 'x', row 12: a cell is not UTF-8: declare BYTES for it in schemaStr"
-    for column in (column_of_field(pa.field("x", kind)), declared("STRING"), declared("VARCHAR(9)"), declared("INT")):
+    for column in (
+        column_of_field(pa.field("x", kind)),
+        declared("STRING"),
+        declared("VARCHAR(9)"),
+        declared("INT"),
+    ):
         with pytest.raises(RowError, match=told if column.sql != "INT" else "^column 'x', row "):
             cells_for_flink(column, cells, 11)
-    nested = pa.ListArray.from_arrays(pa.array([0, 1, 3], pa.int32()), cells.cast(pa.binary()).view(pa.string()))
+    nested = pa.ListArray.from_arrays(
+        pa.array([0, 1, 3], pa.int32()), cells.cast(pa.binary()).view(pa.string())
+    )
     struct = pa.StructArray.from_arrays([nested], ["a"])
     words = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), nested.values)
     for odd in (nested, struct, words):
@@ -161,8 +191,16 @@ def test_damaged_offsets_are_refused() -> None:
 @pytest.mark.parametrize(
     ("sql", "text", "expected"),
     [
-        ("TIMESTAMP_LTZ(3)", "2024-05-31T18:00:00.250000+09:00", datetime.datetime(2024, 5, 31, 9, 0, 0, 250_000)),
-        ("TIMESTAMP(3)", "2024-05-31 18:00:00.250000", datetime.datetime(2024, 5, 31, 18, 0, 0, 250_000)),
+        (
+            "TIMESTAMP_LTZ(3)",
+            "2024-05-31T18:00:00.250000+09:00",
+            datetime.datetime(2024, 5, 31, 9, 0, 0, 250_000),
+        ),
+        (
+            "TIMESTAMP(3)",
+            "2024-05-31 18:00:00.250000",
+            datetime.datetime(2024, 5, 31, 18, 0, 0, 250_000),
+        ),
         ("TIME(3)", "18:00:00.25", datetime.time(18, 0, 0, 250_000)),
         ("TIME(0)", "18:00", datetime.time(18)),
         ("TIMESTAMP(3)", "2024-05-31T18:00:00Z", "declare TIMESTAMP_LTZ for it"),
@@ -176,7 +214,9 @@ def test_texts_that_are_declared_otherwise(sql: str, text: Any, expected: Any) -
     column, cells = declared(sql), pa.array([None, text])
     check_type(column, cells.type)
     if isinstance(expected, str):
-        with pytest.raises(RowError, match=f"^column 'x', row 2: a cell of the type .* does not fit .*{expected}"):
+        with pytest.raises(
+            RowError, match=f"^column 'x', row 2: a cell of the type .* does not fit .*{expected}"
+        ):
             cells_for_flink(column, cells)
     else:
         assert cells_for_flink(column, cells).to_pylist() == [None, expected]
@@ -186,8 +226,16 @@ def test_texts_that_are_declared_otherwise(sql: str, text: Any, expected: Any) -
     ("found", "sql", "words"),
     [
         (pa.array(["1" * 31]), "DECIMAL(38, 10)", "does not fit"),
-        (pa.array([decimal.Decimal(3 * 10**30)], pa.decimal128(38, 0)), "DECIMAL(38, 10)", "does not fit"),
-        (pa.array([decimal.Decimal(3 * 10**20)], pa.decimal128(38, 0)), "DECIMAL(38, 20)", "does not fit"),
+        (
+            pa.array([decimal.Decimal(3 * 10**30)], pa.decimal128(38, 0)),
+            "DECIMAL(38, 10)",
+            "does not fit",
+        ),
+        (
+            pa.array([decimal.Decimal(3 * 10**20)], pa.decimal128(38, 0)),
+            "DECIMAL(38, 20)",
+            "does not fit",
+        ),
         (pa.array([["3e30"]]), "ARRAY<DECIMAL(38, 10)>", "does not fit"),
         (pa.array(["0xFF"]), "TINYINT", "hexadecimal"),
         (pa.array(["0xFFFFFFFFFFFFFFFF"]), "BIGINT", "hexadecimal"),
@@ -197,7 +245,9 @@ def test_texts_that_are_declared_otherwise(sql: str, text: Any, expected: Any) -
         (pa.array([1e40]), "FLOAT", "beyond FLOAT"),
     ],
 )
-def test_numbers_that_would_become_others_are_refused(found: pa.Array, sql: str, words: str) -> None:
+def test_numbers_that_would_become_others_are_refused(
+    found: pa.Array, sql: str, words: str
+) -> None:
     with pytest.raises(RowError, match=f"^column 'x', row 1: .*{words}"):
         cells_for_flink(declared(sql), found)
 
@@ -205,12 +255,22 @@ def test_numbers_that_would_become_others_are_refused(found: pa.Array, sql: str,
 @pytest.mark.parametrize(
     ("found", "sql", "expected"),
     [
-        (pa.array([" 12345678901234567890.5 ", None]), "DECIMAL(38, 10)", [decimal.Decimal("12345678901234567890.5"), None]),
-        (pa.array([decimal.Decimal("1.50")], pa.decimal128(38, 2)), "DECIMAL(3, 1)", [decimal.Decimal("1.5")]),
+        (
+            pa.array([" 12345678901234567890.5 ", None]),
+            "DECIMAL(38, 10)",
+            [decimal.Decimal("12345678901234567890.5"), None],
+        ),
+        (
+            pa.array([decimal.Decimal("1.50")], pa.decimal128(38, 2)),
+            "DECIMAL(3, 1)",
+            [decimal.Decimal("1.5")],
+        ),
         (pa.array(["inf", "-Infinity", "1.5"]), "DOUBLE", [float("inf"), float("-inf"), 1.5]),
         (pa.array([float("inf")]), "FLOAT", [float("inf")]),
         (pa.array([" 7 ", "007"]), "INT", [7, 7]),
     ],
 )
-def test_numbers_that_fit_stay_as_they_are(found: pa.Array, sql: str, expected: list[object]) -> None:
+def test_numbers_that_fit_stay_as_they_are(
+    found: pa.Array, sql: str, expected: list[object]
+) -> None:
     assert cells_for_flink(declared(sql), found).to_pylist() == expected

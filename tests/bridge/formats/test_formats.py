@@ -31,7 +31,9 @@ def test_format_by_name(path: str, format_: str | None) -> None:
     assert format_of(path) == format_
 
 
-def read_csv(folder: pathlib.Path, text: str | bytes, sql: str | None = None, **wanted: Any) -> pa.Table:
+def read_csv(
+    folder: pathlib.Path, text: str | bytes, sql: str | None = None, **wanted: Any
+) -> pa.Table:
     path = folder / "a.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read(str(path), schema=None if sql is None else Schema.parse(sql), **wanted)
@@ -55,7 +57,9 @@ LATER = "x,a\n" + "1.5,1\n" * 900_000  # more than a block
         (LATER + "x,1\n", None, "line 900002, column 'x': .*'x' as a scalar of type double"),
     ],
 )  # fmt: skip
-def test_numbers_of_csv_are_exact_or_refused(tmp_path: pathlib.Path, text: str, sql: str | None, words: str) -> None:
+def test_numbers_of_csv_are_exact_or_refused(
+    tmp_path: pathlib.Path, text: str, sql: str | None, words: str
+) -> None:
     with pytest.raises(BridgeError, match=f"^Source: {tmp_path}/a.csv: {words}"):
         read_csv(tmp_path, text, sql)
 
@@ -66,10 +70,16 @@ def test_numbers_of_csv_are_exact_or_refused(tmp_path: pathlib.Path, text: str, 
         (["00501", "2134"], "STRING", ["00501", "2134"]),
         (["0x1F", "1"], "STRING", ["0x1F", "1"]),
         (["0", "-5", " 7 "], "BIGINT", [0, -5, 7]),
-        (["0.5", "1e300", "-inf", "9007199254740992"], "DOUBLE", [0.5, 1e300, float("-inf"), 2.0**53]),
+        (
+            ["0.5", "1e300", "-inf", "9007199254740992"],
+            "DOUBLE",
+            [0.5, 1e300, float("-inf"), 2.0**53],
+        ),
     ],
 )
-def test_types_of_csv_cells(tmp_path: pathlib.Path, cells: list[str], sql: str, expected: list[Any]) -> None:
+def test_types_of_csv_cells(
+    tmp_path: pathlib.Path, cells: list[str], sql: str, expected: list[Any]
+) -> None:
     text = "\n".join(["a", *cells])
     assert read_csv(tmp_path, text)["a"].to_pylist() == expected
     assert [column.sql for column in describe("Source", [str(tmp_path)]).columns] == [sql]
@@ -77,22 +87,33 @@ def test_types_of_csv_cells(tmp_path: pathlib.Path, cells: list[str], sql: str, 
 
 def test_declared_csv_types_hold_large_integers(tmp_path: pathlib.Path) -> None:
     text = "a,b\n18446744073709551615,007\n"
-    assert read_csv(tmp_path, text, "a DECIMAL(20, 0), b BIGINT").to_pylist() == [{"a": decimal.Decimal(2**64 - 1), "b": 7}]
-    assert read_csv(tmp_path, text, "a DOUBLE, b STRING").to_pylist() == [{"a": 2.0**64, "b": "007"}]
+    assert read_csv(tmp_path, text, "a DECIMAL(20, 0), b BIGINT").to_pylist() == [
+        {"a": decimal.Decimal(2**64 - 1), "b": 7}
+    ]
+    assert read_csv(tmp_path, text, "a DOUBLE, b STRING").to_pylist() == [
+        {"a": 2.0**64, "b": "007"}
+    ]
     assert read_csv(tmp_path, text, "b INT")["b"].to_pylist() == [7]
 
 
 def test_instants_of_csv(tmp_path: pathlib.Path) -> None:
     text = "t\n2024-04-29T14:38:00+02:00\n2024-04-29 12:38:00.5Z\n\n"
-    expected = [datetime.datetime(2024, 4, 29, 12, 38), datetime.datetime(2024, 4, 29, 12, 38, 0, 500_000)]
+    expected = [
+        datetime.datetime(2024, 4, 29, 12, 38),
+        datetime.datetime(2024, 4, 29, 12, 38, 0, 500_000),
+    ]
     for sql in (None, "t TIMESTAMP_LTZ(3)", "t TIMESTAMP_LTZ(6)"):
         assert read_csv(tmp_path, text, sql)["t"].to_pylist() == expected
-    assert [column.sql for column in describe("Source", [str(tmp_path)]).columns] == ["TIMESTAMP_LTZ(6)"]
+    assert [column.sql for column in describe("Source", [str(tmp_path)]).columns] == [
+        "TIMESTAMP_LTZ(6)"
+    ]
     for sql, cell, words in (
         ("t TIMESTAMP(3)", "12:38:00Z", "expected no zone offset.*: declare TIMESTAMP_LTZ for it"),
         ("t TIMESTAMP_LTZ(3)", "12:38:00", "expected a zone offset.*: declare TIMESTAMP for it"),
     ):
-        with pytest.raises(BridgeError, match=f"^Source: {tmp_path}/a.csv: line 2, column 't': .*{words}"):
+        with pytest.raises(
+            BridgeError, match=f"^Source: {tmp_path}/a.csv: line 2, column 't': .*{words}"
+        ):
             read_csv(tmp_path, f"t\n2024-04-29 {cell}\n", sql)
 
 
@@ -122,7 +143,9 @@ def test_cells_of_a_csv_sink_are_read_as_they_were(tmp_path: pathlib.Path) -> No
         (b"caf\xe9\n1\n", None, "cannot be read: expected the format csv, .*'utf-8' codec can't decode byte 0xe9"),
     ],
 )  # fmt: skip
-def test_csv_that_is_not_utf8_is_refused(tmp_path: pathlib.Path, text: bytes, sql: str | None, words: str) -> None:
+def test_csv_that_is_not_utf8_is_refused(
+    tmp_path: pathlib.Path, text: bytes, sql: str | None, words: str
+) -> None:
     with pytest.raises(BridgeError, match=f"^Source: {tmp_path}/a.csv:? {words}"):
         read_csv(tmp_path, text, sql)
     if sql is None and text.startswith(b"x"):
@@ -134,7 +157,9 @@ def test_two_csv_columns_of_one_name_are_refused(tmp_path: pathlib.Path) -> None
     (tmp_path / "0.csv").write_text("a\n1\n")
     (tmp_path / "1.csv").write_text("a,b,a\n1,2,3\n")
     for wanted in ({}, {"selected": ["a"]}, {"schema": Schema.parse("a INT")}):
-        with pytest.raises(BridgeError, match=f"^Source: {tmp_path}/1.csv: it has two columns 'a': rename one"):
+        with pytest.raises(
+            BridgeError, match=f"^Source: {tmp_path}/1.csv: it has two columns 'a': rename one"
+        ):
             read(str(tmp_path), **wanted)
 
 
@@ -146,5 +171,8 @@ def test_a_row_of_csv_without_an_end_is_refused(tmp_path: pathlib.Path) -> None:
             file.write(b'a\n"')
             for _ in range(32):
                 file.write(line)
-        with pytest.raises(BridgeError, match=f"^Source: {path}: a row has more than 4 MB, or a quote is not closed"):
+        with pytest.raises(
+            BridgeError,
+            match=f"^Source: {path}: a row has more than 4 MB, or a quote is not closed",
+        ):
             read(str(path))

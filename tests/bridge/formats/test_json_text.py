@@ -1,4 +1,6 @@
-"""Lines of JSON: exact numbers, instants, bytes, hostile text, and the place of what does not fit."""
+"""Lines of JSON: exact numbers, instants, bytes, hostile text, and the place of what does
+not fit.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ UTC = datetime.timezone.utc
 MB = 1 << 20
 
 
-def read_text(folder: pathlib.Path, text: str | bytes, sql: str | None = None, **wanted: Any) -> pa.Table:
+def read_text(
+    folder: pathlib.Path, text: str | bytes, sql: str | None = None, **wanted: Any
+) -> pa.Table:
     path = folder / "a.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read(str(path), schema=None if sql is None else Schema.parse(sql), **wanted)
@@ -50,25 +54,39 @@ def refusal(folder: pathlib.Path, text: str | bytes, sql: str | None = None, **w
         ('{"a": 18446744073709551615}', "line 1, column 'a'", "18446744073709551615"),
         ('{"a": 1}\n{"a": 9223372036854775808}', "line 2, column 'a'", "9223372036854775808"),
         ('{"a": -9223372036854775809}', "line 1, column 'a'", "-9223372036854775809"),
-        ('{"b": 1, "a": {"x": [[1], [12345678901234567890]]}}', "line 1, column 'a'", "12345678901234567890"),
+        (
+            '{"b": 1, "a": {"x": [[1], [12345678901234567890]]}}',
+            "line 1, column 'a'",
+            "12345678901234567890",
+        ),
         ('{"a": 1.5}\n\n{"a": 9007199254740993}', "line 3, column 'a'", "9007199254740993"),
         ('{"a": ' + "9" * 5000 + "}", "line 1, column 'a'", "9" * 40),
-        ('{"a": 1.5}\n' + " " * MB + '\n{"a": 18446744073709551615}', "line 3, column 'a'", "18446744073709551615"),
+        (
+            '{"a": 1.5}\n' + " " * MB + '\n{"a": 18446744073709551615}',
+            "line 3, column 'a'",
+            "18446744073709551615",
+        ),
     ],
 )
 @pytest.mark.fault(
-    "data", "An integer of JSON or CSV that BIGINT and DOUBLE cannot hold is an error, unless its type is declared"
+    "data",
+    "An integer of JSON or CSV that BIGINT and DOUBLE cannot hold is an error, unless its type is declared",
 )
-def test_integers_beyond_bigint_are_refused(tmp_path: pathlib.Path, text: str, place: str, digits: str) -> None:
+def test_integers_beyond_bigint_are_refused(
+    tmp_path: pathlib.Path, text: str, place: str, digits: str
+) -> None:
     told = refusal(tmp_path, text)
     assert (
-        f"{place}: {digits} needs more digits than DOUBLE has" in told and "declare DECIMAL(20, 0) for it in schemaStr" in told
+        f"{place}: {digits} needs more digits than DOUBLE has" in told
+        and "declare DECIMAL(20, 0) for it in schemaStr" in told
     )
 
 
 def test_integers_beyond_bigint_in_a_later_block_are_refused(tmp_path: pathlib.Path) -> None:
     text = '{"a": 1}\n' * 200_000 + '{"a": 9223372036854775808}\n'
-    assert "line 200001, column 'a': expected BIGINT, got 9223372036854775808" in refusal(tmp_path, text)
+    assert "line 200001, column 'a': expected BIGINT, got 9223372036854775808" in refusal(
+        tmp_path, text
+    )
 
 
 def test_declared_types_hold_integers_beyond_bigint(tmp_path: pathlib.Path) -> None:
@@ -78,16 +96,26 @@ def test_declared_types_hold_integers_beyond_bigint(tmp_path: pathlib.Path) -> N
     assert "declare the columns to read in schemaStr" in refusal(
         tmp_path, text.partition("\n")[0].replace("184467440737095", "")
     )
-    found = read_text(tmp_path, '{"a": 18446744073709551615, "x": 1}', "a DECIMAL(20, 0)", selected=["x", "a"])
+    found = read_text(
+        tmp_path, '{"a": 18446744073709551615, "x": 1}', "a DECIMAL(20, 0)", selected=["x", "a"]
+    )
     assert found.to_pylist() == [{"x": 1, "a": decimal.Decimal(2**64 - 1)}]
 
 
 def test_floats_stay_floats(tmp_path: pathlib.Path) -> None:
     text = '{"a": 1e19, "s": "12345678901234567890"}\n{"a": 12345678901234567890.0}\n{"a": -1e308}\n{"a": 4503599627370496}\n'
-    assert read_text(tmp_path, text)["a"].to_pylist() == [1e19, 12345678901234567890.0, -1e308, 2.0**52]
-    assert "line 1: expected an object in one line: Number too big" in refusal(tmp_path, '{"a": 1e400}')
-    assert "column 'a', row 2: a cell of the type double does not fit FLOAT: it is beyond FLOAT" in refusal(
-        tmp_path, '{"a": 1}\n{"a": 1e39}', "a FLOAT"
+    assert read_text(tmp_path, text)["a"].to_pylist() == [
+        1e19,
+        12345678901234567890.0,
+        -1e308,
+        2.0**52,
+    ]
+    assert "line 1: expected an object in one line: Number too big" in refusal(
+        tmp_path, '{"a": 1e400}'
+    )
+    assert (
+        "column 'a', row 2: a cell of the type double does not fit FLOAT: it is beyond FLOAT"
+        in refusal(tmp_path, '{"a": 1}\n{"a": 1e39}', "a FLOAT")
     )
 
 
@@ -112,14 +140,18 @@ def test_types_of_times(tmp_path: pathlib.Path, texts: list[str], sql: str) -> N
     cells = read(str(path))["t"].to_pylist()
     assert column.sql == sql and cells[-1] is None
     if "LTZ" in sql:
-        assert cells[0].replace(tzinfo=UTC) == datetime.datetime.fromisoformat(texts[0].replace("Z", "+00:00")[:32])
+        assert cells[0].replace(tzinfo=UTC) == datetime.datetime.fromisoformat(
+            texts[0].replace("Z", "+00:00")[:32]
+        )
     elif sql == "STRING":
         assert cells[:-1] == texts
 
 
 def test_times_in_arrays_and_objects_are_texts(tmp_path: pathlib.Path) -> None:
     text = '{"a": ["2024-04-29T12:38:00+04:00"], "b": {"c": "2024-04-29"}}'
-    assert read_text(tmp_path, text).to_pylist() == [{"a": ["2024-04-29T12:38:00+04:00"], "b": {"c": "2024-04-29"}}]
+    assert read_text(tmp_path, text).to_pylist() == [
+        {"a": ["2024-04-29T12:38:00+04:00"], "b": {"c": "2024-04-29"}}
+    ]
     found = read_text(tmp_path, '{"a": ["2024-04-29T12:38:00", null]}', "a ARRAY<TIMESTAMP(3)>")
     assert found["a"].to_pylist() == [[datetime.datetime(2024, 4, 29, 12, 38), None]]
 
@@ -127,7 +159,9 @@ def test_times_in_arrays_and_objects_are_texts(tmp_path: pathlib.Path) -> None:
 def test_declared_times_are_not_shifted(tmp_path: pathlib.Path) -> None:
     text = '{"t": "2024-04-29T12:38:00"}\n\n{"t": "2024-04-29T14:38:00+02:00"}'
     told = refusal(tmp_path, text, "t TIMESTAMP(3)")
-    assert "column 't', row 2: " in told and told.endswith("declare TIMESTAMP_LTZ for it in schemaStr")
+    assert "column 't', row 2: " in told and told.endswith(
+        "declare TIMESTAMP_LTZ for it in schemaStr"
+    )
     told = refusal(tmp_path, text, "t TIMESTAMP_LTZ(3)")
     assert "column 't', row 1: " in told and "declare TIMESTAMP for it in schemaStr" in told
     later = '{"t": "2024-04-29T14:38:00Z"}\n' * 40_000 + '{"t": "2024-04-29T14:38:00"}'
@@ -137,7 +171,9 @@ def test_declared_times_are_not_shifted(tmp_path: pathlib.Path) -> None:
 def test_a_sinks_own_lines_are_read_as_they_were(tmp_path: pathlib.Path) -> None:
     instant = datetime.datetime(2024, 11, 3, 6, 30, 0, 250_000, UTC)
     columns = {
-        "instant TIMESTAMP_LTZ(6)": pa.array([instant, None], pa.timestamp("us", "America/New_York")),
+        "instant TIMESTAMP_LTZ(6)": pa.array(
+            [instant, None], pa.timestamp("us", "America/New_York")
+        ),
         "at TIMESTAMP(6)": pa.array([instant.replace(tzinfo=None), None], pa.timestamp("us")),
         "ms TIMESTAMP(3)": pa.array([instant.replace(tzinfo=None), None], pa.timestamp("ms")),
         "day DATE": pa.array([instant.date(), None]),
@@ -163,7 +199,9 @@ def test_a_sinks_own_lines_are_read_as_they_were(tmp_path: pathlib.Path) -> None
 @pytest.mark.parametrize("text", ["AQI", "AQI=x", "caf\u00e9", "A-_="])
 def test_bytes_are_base64(tmp_path: pathlib.Path, text: str) -> None:
     coded = base64.encodebytes(bytes(range(100))).decode()
-    assert read_text(tmp_path, json.dumps({"a": coded}), "a BYTES")["a"].to_pylist() == [bytes(range(100))]
+    assert read_text(tmp_path, json.dumps({"a": coded}), "a BYTES")["a"].to_pylist() == [
+        bytes(range(100))
+    ]
     told = refusal(tmp_path, json.dumps({"a": coded}) + "\n" + json.dumps({"a": text}), "a BYTES")
     assert f"line 2, column 'a': expected BYTES in base64, got \"{text}\"" in told
 
@@ -178,8 +216,12 @@ def test_bytes_are_base64(tmp_path: pathlib.Path, text: str) -> None:
         (b'\xff\xfe{\x00', None, "line 1: the file is not UTF-8"),
     ],
 )  # fmt: skip
-@pytest.mark.fault("data", "Text of JSON, CSV or Parquet that is not UTF-8 is an error with file, column and row")
-def test_invalid_utf8_is_an_error_with_its_place(tmp_path: pathlib.Path, text: bytes, sql: str | None, place: str) -> None:
+@pytest.mark.fault(
+    "data", "Text of JSON, CSV or Parquet that is not UTF-8 is an error with file, column and row"
+)
+def test_invalid_utf8_is_an_error_with_its_place(
+    tmp_path: pathlib.Path, text: bytes, sql: str | None, place: str
+) -> None:
     assert place in refusal(tmp_path, text, sql)
 
 
@@ -187,25 +229,65 @@ def test_invalid_utf8_is_an_error_with_its_place(tmp_path: pathlib.Path, text: b
     ("text", "sql", "place"),
     [
         ('{"a": 1, "a": 2}', None, "line 1: expected the key 'a' once, got it twice"),
-        ('{"a": 3}\n{"a": {"b": 1, "b": null}}', "x INT, a STRING", "line 1, column 'a': expected STRING, got 3"),
-        ('{"a": {"b": 1}}\n{"a": {"b": 1, "b": null}}', None, "line 2: expected the key 'a/b' once, got it twice"),
-        ('{"n": [0, 4, "P"]}', None, "line 1: Column(/n/[]) changed from number to string: declare the columns to read"),
-        ('{"a": 1}\n' * 200_000 + '{"a": 2.5}', None, "line 200001, column 'a': expected BIGINT, got 2.5: declare another"),
-        ('{"a": 1}\n' * 200_000 + '{"a": 1, "b": 2.5}', None, "line 200001 has the key 'b', which the beginning of the"),
-        ('{"a": {"c": 1}}\n' * 90_000 + '{"a": {"c": 1, "d": 1}}', None, "line 90001 has the key 'a.d', which the beginning"),
-        ('{"a": [{"c": 1}]}\n' * 90_000 + '{"a": [{"d": 1}]}', None, "line 90001 has the key 'a.d', which the beginning"),
+        (
+            '{"a": 3}\n{"a": {"b": 1, "b": null}}',
+            "x INT, a STRING",
+            "line 1, column 'a': expected STRING, got 3",
+        ),
+        (
+            '{"a": {"b": 1}}\n{"a": {"b": 1, "b": null}}',
+            None,
+            "line 2: expected the key 'a/b' once, got it twice",
+        ),
+        (
+            '{"n": [0, 4, "P"]}',
+            None,
+            "line 1: Column(/n/[]) changed from number to string: declare the columns to read",
+        ),
+        (
+            '{"a": 1}\n' * 200_000 + '{"a": 2.5}',
+            None,
+            "line 200001, column 'a': expected BIGINT, got 2.5: declare another",
+        ),
+        (
+            '{"a": 1}\n' * 200_000 + '{"a": 1, "b": 2.5}',
+            None,
+            "line 200001 has the key 'b', which the beginning of the",
+        ),
+        (
+            '{"a": {"c": 1}}\n' * 90_000 + '{"a": {"c": 1, "d": 1}}',
+            None,
+            "line 90001 has the key 'a.d', which the beginning",
+        ),
+        (
+            '{"a": [{"c": 1}]}\n' * 90_000 + '{"a": [{"d": 1}]}',
+            None,
+            "line 90001 has the key 'a.d', which the beginning",
+        ),
         ('[{"a": 1}]', None, 'line 1: expected an object in one line: got [{"a": 1}]'),
         ('{"a": 1}\n{"a":\n2}', None, 'line 2: expected an object in one line: got {"a":'),
-        ('{"a": 1}\n{"a": 2} {"a": 3}', None, "line 2: expected an object in one line: got other values behind it"),
+        (
+            '{"a": 1}\n{"a": 2} {"a": 3}',
+            None,
+            "line 2: expected an object in one line: got other values behind it",
+        ),
         ('{"a": 1}\n{"a": 2}, {"a": 3}', None, "line 2: expected an object in one line"),
         ('{"a": 1}\nnull', None, "line 2: expected an object in one line: got null"),
         ("null\n", None, "line 1: expected an object in one line: got null"),
-        ('{"a": "null"} null {}', "a STRING", "line 1: expected an object in one line: got other values behind it"),
+        (
+            '{"a": "null"} null {}',
+            "a STRING",
+            "line 1: expected an object in one line: got other values behind it",
+        ),
         ('{"a": true}', "a INT", "line 1, column 'a': expected INT, got true"),
     ],
 )
-@pytest.mark.fault("data", "A line of JSON that does not fit is an error with file, line, and column or key")
-def test_a_line_that_does_not_fit_is_named(tmp_path: pathlib.Path, text: str, sql: str | None, place: str) -> None:
+@pytest.mark.fault(
+    "data", "A line of JSON that does not fit is an error with file, line, and column or key"
+)
+def test_a_line_that_does_not_fit_is_named(
+    tmp_path: pathlib.Path, text: str, sql: str | None, place: str
+) -> None:
     assert place in refusal(tmp_path, text, sql)
 
 
@@ -227,19 +309,40 @@ DEEP = {
 
 @pytest.mark.process
 @pytest.mark.parametrize("sql", ["", "b BIGINT", "a STRING"])
-@pytest.mark.fault("security", "JSON that is nested thousands of levels deep is an error, and ends no process")
+@pytest.mark.fault(
+    "security", "JSON that is nested thousands of levels deep is an error, and ends no process"
+)
 def test_deep_json_is_refused(tmp_path: pathlib.Path, sql: str) -> None:
     first = '{"b": 1}\n' * (150_000 if sql else 1)  # more than a block
-    program = ["from tests.bridge.files.test_reading import *", f"schema = Schema.parse({sql!r}) if {sql!r} else None"]
+    program = [
+        "from tests.bridge.files.test_reading import *",
+        f"schema = Schema.parse({sql!r}) if {sql!r} else None",
+    ]
     for what, line in DEEP.items():
         (tmp_path / f"{what}.json").write_text(first + line + "\n")
-        program += ["try:", f"    read({str(tmp_path / what)!r} + '.json', schema=schema)", "except RowError as e: print(e)"]
-    done = subprocess.run([sys.executable, "-c", "\n".join(program)], capture_output=True, text=True, timeout=10 * DEADLINE_S)
+        program += [
+            "try:",
+            f"    read({str(tmp_path / what)!r} + '.json', schema=schema)",
+            "except RowError as e: print(e)",
+        ]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(program)],
+        capture_output=True,
+        text=True,
+        timeout=10 * DEADLINE_S,
+    )
     told = done.stdout.split("\n")
     for what, error in zip(DEEP, told):
         line = first.count("\n") + 1 + 200_000 * (what == "after blank lines")
-        reason = "got " if what.startswith("in many") else "arrays and objects are nested more than 100 levels deep"
-        assert f"Source: {tmp_path}/{what}.json: line {line}: expected an object in one line: {reason}" in error, done.stderr
+        reason = (
+            "got "
+            if what.startswith("in many")
+            else "arrays and objects are nested more than 100 levels deep"
+        )
+        assert (
+            f"Source: {tmp_path}/{what}.json: line {line}: expected an object in one line: {reason}"
+            in error
+        ), done.stderr
     assert len(told) == len(DEEP) + 1
 
 
@@ -252,15 +355,21 @@ def test_rows_with_many_arrays_are_not_deep(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.fault(
-    "security", "A line of JSON of hundreds of megabytes is an error that names the line, soon and in little memory"
+    "security",
+    "A line of JSON of hundreds of megabytes is an error that names the line, soon and in little memory",
 )
-def test_long_lines_are_joined_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_lines_are_joined_once(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started = time.process_time()
     (found,) = read_text(tmp_path, '{"a": "' + "A" * (40 * MB) + '"}')["a"].to_pylist()
     assert len(found) == 40 * MB and time.process_time() - started < 10
     monkeypatch.setenv("AKDL_TEXT_MB", "8")
     told = refusal(tmp_path, '{"a": 1}\n{"a": "' + "A" * (9 * MB) + '"}')
-    assert "line 2: it has more than 8388608 bytes; if you trust it, set AKDL_TEXT_MB to a higher number of MB" in told
+    assert (
+        "line 2: it has more than 8388608 bytes; if you trust it, set AKDL_TEXT_MB to a higher number of MB"
+        in told
+    )
 
 
 def test_lines_across_blocks() -> None:
@@ -274,5 +383,8 @@ def test_lines_across_blocks() -> None:
 
 def test_an_error_is_one_of_ours() -> None:
     column = declared_column(Schema.parse("a INT").columns[0])
-    with pytest.raises(RowError, match="^line 7, column 'a': expected INT, got \"x\": declare another type in schemaStr"):
+    with pytest.raises(
+        RowError,
+        match="^line 7, column 'a': expected INT, got \"x\": declare another type in schemaStr",
+    ):
         json_text.rows_of(6, b'{"a": 1}\n{"a": "x"}', [column], "ignore")

@@ -42,7 +42,11 @@ def csv_line(cells: Sequence[Any], field: str, quote: str, row: str) -> str:
     texts = ["" if cell is None else text_of(cell) for cell in cells]
     special = re.compile(f"[\r\n{re.escape(field + quote + row)}]")
     for place, (cell, text) in enumerate(zip(cells, texts)):
-        if (text == "" and (cell is not None or len(cells) == 1)) or special.search(text) or text != text.strip():
+        if (
+            (text == "" and (cell is not None or len(cells) == 1))
+            or special.search(text)
+            or text != text.strip()
+        ):
             texts[place] = f"{quote}{text.replace(quote, quote * 2)}{quote}"
     return field.join(texts) + row
 
@@ -50,7 +54,10 @@ def csv_line(cells: Sequence[Any], field: str, quote: str, row: str) -> str:
 def test_csv_is_the_text_of_each_cell() -> None:
     draw = random.Random(1)
     for _ in range(400):
-        batch, separators = random_batch(draw, KINDS), draw.choice((SEPARATORS[0], draw.choice(SEPARATORS)))
+        batch, separators = (
+            random_batch(draw, KINDS),
+            draw.choice((SEPARATORS[0], draw.choice(SEPARATORS))),
+        )
         rows = zip(*(column.to_pylist() for column in batch.columns))
         expected = "".join(csv_line(row, *separators) for row in rows)
         assert csv_lines(batch, *separators).decode() == expected, (separators, batch.to_pylist())
@@ -73,7 +80,9 @@ def is_same(found: Any, expected: Any, kind: pa.DataType) -> bool:
     if expected is None:
         return found is None
     if pa.types.is_list(kind):
-        return all(is_same(*pair, kind.value_type) for pair in zip(found, expected)) and len(found) == len(expected)
+        return all(is_same(*pair, kind.value_type) for pair in zip(found, expected)) and len(
+            found
+        ) == len(expected)
     if pa.types.is_map(kind):
         return list(found.items()) == expected
     if pa.types.is_struct(kind):

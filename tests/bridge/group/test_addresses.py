@@ -14,7 +14,15 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.group import addresses
-from bridge.group.addresses import Address, folder_id, hold, members_on_host, own_host, release, reserve
+from bridge.group.addresses import (
+    Address,
+    folder_id,
+    hold,
+    members_on_host,
+    own_host,
+    release,
+    reserve,
+)
 from tests.support.network import why_not
 
 
@@ -35,14 +43,18 @@ def test_own_host_is_an_address_of_this_host() -> None:
 
 
 @pytest.mark.fault("network", "A host name that resolves to loopback or another host is not used")
-def test_a_name_that_means_loopback_or_another_host_is_not_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_means_loopback_or_another_host_is_not_announced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     out = addresses.address_towards("192.0.2.1") or "127.0.0.1"
     for named in ("127.0.1.1", "203.0.113.9"):
         monkeypatch.setattr(socket, "gethostbyname", lambda name, named=named: named)
         assert own_host() == out
 
 
-def test_a_host_without_a_name_and_without_a_way_out_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_a_name_and_without_a_way_out_is_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def unknown(name: Any) -> None:
         raise OSError
 
@@ -50,7 +62,9 @@ def test_a_host_without_a_name_and_without_a_way_out_is_alone(monkeypatch: pytes
     monkeypatch.setattr(addresses, "address_towards", lambda target: None)
     monkeypatch.setattr(addresses, "own_addresses", lambda: ["127.0.0.1", "::1"])
     assert own_host() == "127.0.0.1"
-    monkeypatch.setattr(addresses, "own_addresses", lambda: ["127.0.0.1", "192.0.2.7", "2001:db8::7"])
+    monkeypatch.setattr(
+        addresses, "own_addresses", lambda: ["127.0.0.1", "192.0.2.7", "2001:db8::7"]
+    )
     assert own_host() == "192.0.2.7", "a network without a way out of it"
 
 
@@ -59,13 +73,17 @@ def test_interfaces_that_are_up_have_addresses(monkeypatch: pytest.MonkeyPatch) 
         return [SimpleNamespace(family=family, address=address)]
 
     interfaces = {
-        "eth0": found(socket.AF_INET6, "2001:db8::7") + found(socket.AF_INET6, "fe80::7%eth0") + found(-1, "00:00:5e:00:53:01"),
+        "eth0": found(socket.AF_INET6, "2001:db8::7")
+        + found(socket.AF_INET6, "fe80::7%eth0")
+        + found(-1, "00:00:5e:00:53:01"),
         "eth0:1": found(socket.AF_INET, "192.0.2.7"),
         "eth1": found(socket.AF_INET, "192.0.2.8"),
     }
     monkeypatch.setattr(psutil, "net_if_addrs", lambda: interfaces)
     monkeypatch.setattr(
-        psutil, "net_if_stats", lambda: {name: SimpleNamespace(isup=name == "eth0") for name in ("eth0", "eth1")}
+        psutil,
+        "net_if_stats",
+        lambda: {name: SimpleNamespace(isup=name == "eth0") for name in ("eth0", "eth1")},
     )
     assert addresses.own_addresses() == ["192.0.2.7", "2001:db8::7"]
 
@@ -97,7 +115,8 @@ def test_ipv6_addresses_stand_in_brackets() -> None:
 def test_a_network_chooses_among_addresses() -> None:
     assert own_host("127.0.0.0/8").startswith("127.")
     with pytest.raises(
-        ConfigurationError, match="hostNetwork: expected an address in 203.0.113.0/24 on the host .*, got 127.0.0.1"
+        ConfigurationError,
+        match="hostNetwork: expected an address in 203.0.113.0/24 on the host .*, got 127.0.0.1",
     ):
         own_host("203.0.113.0/24")
 
@@ -157,7 +176,8 @@ def test_a_member_that_reserves_again_gives_its_former_ports_up() -> None:
 
 def test_members_on_host_have_one_host_and_one_folder() -> None:
     group = [
-        Address(host, port, 9, folder) for port, (host, folder) in enumerate([("a", "1"), ("b", "1"), ("a", "2"), ("a", "1")])
+        Address(host, port, 9, folder)
+        for port, (host, folder) in enumerate([("a", "1"), ("b", "1"), ("a", "2"), ("a", "1")])
     ]
     assert [members_on_host(group, index) for index in range(4)] == [[0, 3], [1], [2], [0, 3]]
 

@@ -34,7 +34,10 @@ def test_chunks_come_as_they_were_and_then_the_end_mark(chunk_log: ChunkLog) -> 
     chunk_log.end()
     chunk_log.end()
     *chunks, last = read(chunk_log)
-    assert [(chunk.rows, chunk.columns, chunk.input) for chunk in chunks] == [(2, b"first", 1), (3, b"", 2)]
+    assert [(chunk.rows, chunk.columns, chunk.input) for chunk in chunks] == [
+        (2, b"first", 1),
+        (3, b"", 2),
+    ]
     assert (last.end.rows, last.end.checksum) == (5, zlib.crc32(b"first"))
     assert [chunk.columns for chunk in read(chunk_log, 1)[:-1]] == [b""]
     assert [chunk.HasField("end") for chunk in read(chunk_log, 2)] == [True]
@@ -65,7 +68,9 @@ def test_readers_follow_while_chunks_come(chunk_log: ChunkLog) -> None:
     seen.wait(DEADLINE_S)
     for thread in threads:
         thread.join()
-    assert [[chunk.columns for chunk in chunks] for chunks in found] == [[b"0", b"1", b"2", b"3", b"4", b""]] * 2
+    assert [[chunk.columns for chunk in chunks] for chunks in found] == [
+        [b"0", b"1", b"2", b"3", b"4", b""]
+    ] * 2
 
 
 def test_a_reader_that_waits_ends_when_it_is_not_wanted_or_the_chunk_log_is_closed(
@@ -91,7 +96,8 @@ def test_a_full_disk_is_an_error_in_words(tmp_path: pathlib.Path) -> None:
     with small_disk(tmp_path / "small", "size=64k") as folder:
         chunk_log = ChunkLog(os.path.join(folder, "chunk_log"))
         with pytest.raises(
-            OSError, match=f"No space left on device: {folder} holds .* MB, .* MB are free.*Free some space there"
+            OSError,
+            match=f"No space left on device: {folder} holds .* MB, .* MB are free.*Free some space there",
         ):
             chunk_log.append(1, bytes(1 << 17), 1)
         chunk_log.close()

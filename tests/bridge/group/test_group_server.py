@@ -43,7 +43,9 @@ def server(port: int) -> Iterator[GroupServer]:
 
 
 class Link(Membership):
-    """A member's channel that counts: its own states that member 0 has answered, and the states in the answers."""
+    """A member's channel that counts: its own states that member 0 has answered, and the states in
+    the answers.
+    """
 
     def __init__(
         self,
@@ -89,13 +91,17 @@ def member(index: int, **values: Any) -> Callable[[], MemberState]:
     return lambda: MemberState(index=index, phase=RUNNING, **values)
 
 
-def test_every_member_learns_what_has_changed_and_nothing_else(server: GroupServer, link: Any) -> None:
+def test_every_member_learns_what_has_changed_and_nothing_else(
+    server: GroupServer, link: Any
+) -> None:
     state = {"rows": 5}
     second = link(member(1))
     first = link(lambda: MemberState(index=0, phase=RUNNING, **state))
     wait_until(lambda: first.knows(0, 1) and second.knows(0, 1), "both know both")
     state["rows"], answered, received = 6, len(second.answered), second.received
-    wait_until(lambda: len(first.answered) > 3 and len(second.answered) > answered + 3, "some more reports")
+    wait_until(
+        lambda: len(first.answered) > 3 and len(second.answered) > answered + 3, "some more reports"
+    )
     assert second.received == received, "rows alone are not sent"
     second.ask_all()
     assert second.known[0].rows == 6
@@ -130,7 +136,9 @@ def test_the_last_state_is_told_on_hanging_up_and_only_once(server: GroupServer,
     wait_until(lambda: others.known[0].phase == ENDED, "the other knows that it has ended")
 
 
-def test_a_sample_larger_than_a_message_may_be_reaches_who_asks(server: GroupServer, link: Any) -> None:
+def test_a_sample_larger_than_a_message_may_be_reaches_who_asks(
+    server: GroupServer, link: Any
+) -> None:
     giver, taker, third = link(member(0)), link(member(1)), link(member(2))
     sample = bytes(range(256)) * 20_000
     taker.exchange_sample(0, b"")
@@ -145,14 +153,20 @@ def taken(link: Link, start: int = 0) -> list[Chunk]:
     return list(link.take_extra_inputs(start))
 
 
-def test_extra_inputs_come_to_members_of_this_attempt_that_have_the_token(port: int, link: Any, tmp_path: pathlib.Path) -> None:
+def test_extra_inputs_come_to_members_of_this_attempt_that_have_the_token(
+    port: int, link: Any, tmp_path: pathlib.Path
+) -> None:
     log = ChunkLog(str(tmp_path / "log"))
     large = bytes(range(256)) * 20_000  # more than a message of gRPC may have by default
     log.append(3, large, 2)
     log.append(1, b"x", 1)
     log.end()
     server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3, chunk_log=log)
-    own, stranger, stale = link(member(1)), link(member(1), token="guess"), link(member(1), attempt=7)
+    own, stranger, stale = (
+        link(member(1)),
+        link(member(1), token="guess"),
+        link(member(1), attempt=7),
+    )
     try:
         assert [(chunk.rows, chunk.input, chunk.columns == large) for chunk in taken(own)] == [
             (3, 2, True),
@@ -162,7 +176,9 @@ def test_extra_inputs_come_to_members_of_this_attempt_that_have_the_token(port: 
         assert [chunk.columns for chunk in taken(own, start=1)] == [b"x", b""]
         with pytest.raises(grpc.RpcError, match="UNAUTHENTICATED"):
             taken(stranger)
-        with pytest.raises(grpc.RpcError, match="the member belongs to attempt 7, this is attempt 0"):
+        with pytest.raises(
+            grpc.RpcError, match="the member belongs to attempt 7, this is attempt 0"
+        ):
             taken(stale)
     finally:
         log.close()
@@ -185,7 +201,9 @@ def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -
 
 
 @pytest.mark.fault("network", "Silent and malformed connections do not disturb a group")
-def test_clients_that_say_nothing_or_nonsense_disturb_nobody(server: GroupServer, port: int, link: Any) -> None:
+def test_clients_that_say_nothing_or_nonsense_disturb_nobody(
+    server: GroupServer, port: int, link: Any
+) -> None:
     with strangers(f"127.0.0.1:{port}"):
         own = link(member(0))
         wait_until(lambda: own.knows(0), "a member is answered")
@@ -193,7 +211,9 @@ def test_clients_that_say_nothing_or_nonsense_disturb_nobody(server: GroupServer
 
 @contextmanager
 def relay(port: int, cut_after: int) -> Iterator[tuple[int, list[int]]]:
-    """Yield a port that leads to another, and the bytes that each connection has carried; after so many it is reset."""
+    """Yield a port that leads to another, and the bytes that each connection has carried; after so
+    many it is reset.
+    """
     listening, carried = socket.create_server(("127.0.0.1", 0)), list[int]()
 
     def carry(near: socket.socket, far: socket.socket, number: int) -> None:
@@ -203,7 +223,8 @@ def relay(port: int, cut_after: int) -> Iterator[tuple[int, list[int]]]:
                 far.sendall(data)
         for each in (near, far):
             with suppress(OSError):
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # no goodbye but a reset
+                # no goodbye but a reset
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
 
@@ -214,7 +235,9 @@ def relay(port: int, cut_after: int) -> Iterator[tuple[int, list[int]]]:
                 far = socket.create_connection(("127.0.0.1", port))
                 carried.append(0)
                 for ends in ((near, far), (far, near)):
-                    threading.Thread(target=carry, args=(*ends, len(carried) - 1), daemon=True).start()
+                    threading.Thread(
+                        target=carry, args=(*ends, len(carried) - 1), daemon=True
+                    ).start()
 
     accepting = threading.Thread(target=accept, daemon=True)
     accepting.start()
@@ -256,10 +279,15 @@ def test_an_encrypted_line_is_for_those_with_the_key_of_the_job(port: int, link:
     try:
         for stranger in (None, other):
             refused = link(member(1), certificate=stranger)
-            wait_until(lambda refused=refused: refused.last_error.startswith("UNAVAILABLE: "), "it is refused, token and all")
+            wait_until(
+                lambda refused=refused: refused.last_error.startswith("UNAVAILABLE: "),
+                "it is refused, token and all",
+            )
             assert not refused.answered
         known = link(member(0), certificate=own)
-        wait_until(lambda: known.knows(0), "who has the key is answered, and nobody else was counted")
+        wait_until(
+            lambda: known.knows(0), "who has the key is answered, and nobody else was counted"
+        )
         with socket.create_connection(("127.0.0.1", port)) as plain:
             plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
             plain.settimeout(DEADLINE_S)
@@ -278,7 +306,9 @@ def test_a_member_that_the_group_does_not_have_is_refused(server: GroupServer, l
 
 
 @pytest.mark.fault("security", "A member of an earlier attempt is refused")
-def test_a_member_of_another_attempt_is_refused_and_not_counted(server: GroupServer, link: Any) -> None:
+def test_a_member_of_another_attempt_is_refused_and_not_counted(
+    server: GroupServer, link: Any
+) -> None:
     stale = link(member(1, attempt=7))
     expected = "FAILED_PRECONDITION: member 1 belongs to attempt 7, this is attempt 0"
     wait_until(lambda: stale.last_error == expected, "it is refused")
@@ -288,7 +318,9 @@ def test_a_member_of_another_attempt_is_refused_and_not_counted(server: GroupSer
 
 
 @pytest.mark.fault("network", "A member whose chief answers late keeps asking")
-def test_a_member_that_nobody_answers_counts_the_seconds_and_goes_on_asking(port: int, link: Any) -> None:
+def test_a_member_that_nobody_answers_counts_the_seconds_and_goes_on_asking(
+    port: int, link: Any
+) -> None:
     early = link(member(0))
     wait_until(lambda: early.last_error.startswith("UNAVAILABLE: "), "nobody is there")
     wait_until(lambda: early.unanswered_s > 0.2, "it counts")

@@ -57,7 +57,10 @@ def test_members_learn_of_each_other(peers: list[Peer]) -> None:
         assert not peer.sees(lambda self: self.membership.group().is_formed)
         peer.enter(RUNNING)
     for peer in peers:
-        wait_until(lambda peer=peer: peer.sees(lambda self: self.membership.group().is_formed), "all have connected")
+        wait_until(
+            lambda peer=peer: peer.sees(lambda self: self.membership.group().is_formed),
+            "all have connected",
+        )
         assert peer.membership.hub == peers[0].membership.hub != ""
         assert peer.membership.unanswered_s < 30
         assert "127.0.0.1" in peer.membership.group().describe()
@@ -65,11 +68,17 @@ def test_members_learn_of_each_other(peers: list[Peer]) -> None:
 
 def test_a_member_knows_when_the_chief_knows_of_its_end(peers: list[Peer]) -> None:
     peers[1].enter(RUNNING)
-    wait_until(lambda: peers[0].sees(lambda self: not self.membership.group().unformed[1:]), "the chief knows that it runs")
+    wait_until(
+        lambda: peers[0].sees(lambda self: not self.membership.group().unformed[1:]),
+        "the chief knows that it runs",
+    )
     assert not peers[1].membership.is_end_known
     peers[1].enter(ENDED)
     wait_until(lambda: peers[1].membership.is_end_known, "the chief knows")
-    wait_until(lambda: peers[0].sees(lambda self: self.membership.group().have_ended([1])), "the chief's own link hears of it")
+    wait_until(
+        lambda: peers[0].sees(lambda self: self.membership.group().have_ended([1])),
+        "the chief's own link hears of it",
+    )
 
 
 @pytest.mark.fault("network", "A worker whose last answer is lost ends, though the chief has left")
@@ -82,7 +91,9 @@ def test_a_member_leaves_when_the_chief_has_left(
     chief.leave()
     if starts_again:
         peer.leave()
-        peer = peers[1].membership = Membership(SETTINGS, 1, 0, peers[1].changed, lambda: peers[1].state, peer)
+        peer = peers[1].membership = Membership(
+            SETTINGS, 1, 0, peers[1].changed, lambda: peers[1].state, peer
+        )
         peer.report_to(chief.hub)
     peers[1].enter(ENDED)
     wait_until(lambda: "UNAVAILABLE" in peer.last_error, "the chief does not answer")
@@ -95,7 +106,9 @@ def test_a_chief_stays_for_a_member_that_has_had_no_answer() -> None:
     chief = Peer(0)
     chief.enter(ENDED)
     report = MemberReport(state=MemberState(index=1, phase=ENDED))
-    chief.membership.group().update(chief.membership._states.answer(report, time.monotonic()).members)
+    chief.membership.group().update(
+        chief.membership._states.answer(report, time.monotonic()).members
+    )
     assert not chief.sees(lambda self: self.membership.is_over)
     report.version = 1
     chief.membership._states.answer(report, time.monotonic())
@@ -103,9 +116,18 @@ def test_a_chief_stays_for_a_member_that_has_had_no_answer() -> None:
 
 
 def test_a_member_alone_has_no_line() -> None:
-    alone = Peer(0, GroupSettings("TestOp", "batch", 1, 0, SETTINGS.input_schema, SETTINGS.output_schema, "main.py", ()))
+    alone = Peer(
+        0,
+        GroupSettings(
+            "TestOp", "batch", 1, 0, SETTINGS.input_schema, SETTINGS.output_schema, "main.py", ()
+        ),
+    )
     alone.membership.join([Address("127.0.0.1", 1, 2)])
-    assert (alone.membership.hub, alone.membership.unanswered_s, alone.membership.last_error) == ("", 0.0, "")
+    assert (alone.membership.hub, alone.membership.unanswered_s, alone.membership.last_error) == (
+        "",
+        0.0,
+        "",
+    )
     alone.enter(RUNNING)
     assert alone.sees(lambda self: self.membership.group().is_formed)
     alone.membership.leave()

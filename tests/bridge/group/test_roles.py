@@ -10,9 +10,12 @@ from bridge.group.roles import role, tf_config
 
 
 @pytest.mark.parametrize(
-    ("index", "expected"), [(0, ("chief", 0)), (1, ("worker", 0)), (2, ("worker", 1)), (3, ("ps", 0)), (4, ("ps", 1))]
+    ("index", "expected"),
+    [(0, ("chief", 0)), (1, ("worker", 0)), (2, ("worker", 1)), (3, ("ps", 0)), (4, ("ps", 1))],
 )
-def test_roles_of_three_workers_and_two_parameter_servers(index: int, expected: tuple[str, int]) -> None:
+def test_roles_of_three_workers_and_two_parameter_servers(
+    index: int, expected: tuple[str, int]
+) -> None:
     assert role(index, 3) == expected
 
 
@@ -24,4 +27,7 @@ def test_cluster_lists_every_member_under_its_role() -> None:
 
 
 def test_a_single_worker_is_a_chief_alone() -> None:
-    assert json.loads(tf_config(0, 1, ["a:1"])) == {"cluster": {"chief": ["a:1"]}, "task": {"type": "chief", "index": 0}}
+    assert json.loads(tf_config(0, 1, ["a:1"])) == {
+        "cluster": {"chief": ["a:1"]},
+        "task": {"type": "chief", "index": 0},
+    }

@@ -7,14 +7,29 @@ from typing import Any
 import pytest
 
 from akdl.wire import ENDED, RUNNING, GroupState, MemberReport, MemberState, Phase
-from bridge.group.state_store import LOST_S, REPORT_S, STILL_S, StateStore, ask_all_s, report_s, stands_still
+from bridge.group.state_store import (
+    LOST_S,
+    REPORT_S,
+    STILL_S,
+    StateStore,
+    ask_all_s,
+    report_s,
+    stands_still,
+)
 from bridge.schema import Schema
 from bridge.settings import GroupSettings
 
 SCHEMA = Schema.parse("id BIGINT")
 
 
-def ask(store: StateStore, index: int, version: int = 0, now: float = 0.0, wants_all: bool = False, **state: Any) -> GroupState:
+def ask(
+    store: StateStore,
+    index: int,
+    version: int = 0,
+    now: float = 0.0,
+    wants_all: bool = False,
+    **state: Any,
+) -> GroupState:
     own = MemberState(index=index, phase=state.pop("phase", RUNNING), **state)
     return store.answer(MemberReport(state=own, version=version, wants_all=wants_all), now)
 
@@ -34,7 +49,9 @@ def test_what_has_changed_in_essence_is_told_once() -> None:
     assert told(ask(store, 1, second.version)) == []
     ended = ask(store, 1, second.version, rows=7, input_ended=True)
     assert told(ended) == [1]
-    assert told(ask(store, 0, second.version, rows=8)) == [1], "and again, as long as the member does not know it"
+    assert told(ask(store, 0, second.version, rows=8)) == [1], (
+        "and again, as long as the member does not know it"
+    )
     assert told(ask(store, 0, ended.version, rows=9)) == []
 
 
@@ -44,7 +61,10 @@ def test_who_asks_for_all_gets_the_latest_of_all() -> None:
     version = ask(store, 1).version
     ask(store, 0, version, now=1.0, rows=5)
     answer = ask(store, 1, version, now=3.0, wants_all=True)
-    assert answer.is_all and [(state.rows, state.silent_s) for state in answer.members] == [(5, 2.0), (0, 0.0)]
+    assert answer.is_all and [(state.rows, state.silent_s) for state in answer.members] == [
+        (5, 2.0),
+        (0, 0.0),
+    ]
 
 
 def test_a_silent_member_is_told_and_so_is_its_return() -> None:
@@ -57,7 +77,10 @@ def test_a_silent_member_is_told_and_so_is_its_return() -> None:
     assert [(state.index, state.silent_s) for state in lost.members] == [(1, LOST_S + 1)]
     assert told(ask(store, 0, lost.version, now=LOST_S + 9)) == []
     ask(store, 1, now=LOST_S + 10)
-    assert [(state.index, state.silent_s) for state in ask(store, 0, lost.version, now=LOST_S + 11).members] == [(1, 0.0)]
+    assert [
+        (state.index, state.silent_s)
+        for state in ask(store, 0, lost.version, now=LOST_S + 11).members
+    ] == [(1, 0.0)]
 
 
 def test_an_older_report_that_arrives_late_does_not_revive_a_member() -> None:
@@ -71,7 +94,9 @@ def test_the_time_since_the_end_of_a_member_that_still_reports_is_known() -> Non
     store = StateStore()
     ask(store, 0, phase=ENDED)
     ask(store, 0, phase=ENDED, now=9.0, idle_s=9.0)
-    (chief,) = (state for state in ask(store, 1, now=10.0, wants_all=True).members if state.index == 0)
+    (chief,) = (
+        state for state in ask(store, 1, now=10.0, wants_all=True).members if state.index == 0
+    )
     assert (chief.idle_s, chief.silent_s) == (9.0, 1.0)
 
 
@@ -104,6 +129,10 @@ def test_all_reports_of_a_large_group_cost_no_more_than_those_of_a_small_one() -
         (ENDED, {"idle_s": STILL_S}, 600.0, False),
     ],
 )
-def test_who_stands_still(phase: Phase, values: dict[str, Any], stall_timeout_s: float, expected: bool) -> None:
-    settings = GroupSettings("Op", "batch", 2, 0, SCHEMA, SCHEMA, "s.py", (), stall_timeout_s=stall_timeout_s)
+def test_who_stands_still(
+    phase: Phase, values: dict[str, Any], stall_timeout_s: float, expected: bool
+) -> None:
+    settings = GroupSettings(
+        "Op", "batch", 2, 0, SCHEMA, SCHEMA, "s.py", (), stall_timeout_s=stall_timeout_s
+    )
     assert stands_still(MemberState(phase=phase, **values), settings) is expected

@@ -51,9 +51,13 @@ def test_workers_that_have_returned() -> None:
 def test_a_process_that_stands_still_is_told_of_workers_that_have_returned() -> None:
     still = state(0, idle_s=MISSED_S)
     assert group(still, state(1, ENDED), state(2)).wishes(0).returned == "worker 0"
-    assert group(still, state(1), state(2, ENDED)).wishes(0).returned == "", "a server is not missed"
+    assert group(still, state(1), state(2, ENDED)).wishes(0).returned == "", (
+        "a server is not missed"
+    )
     assert group(state(0), state(1, ENDED), state(2)).wishes(0).returned == "", "it computes"
-    assert group(state(0, idle_s=60, waiting=True), state(1, ENDED)).wishes(0).returned == "", "it waits for rows"
+    assert group(state(0, idle_s=60, waiting=True), state(1, ENDED)).wishes(0).returned == "", (
+        "it waits for rows"
+    )
 
 
 def test_newer_states_replace_older_ones() -> None:
@@ -65,16 +69,25 @@ def test_newer_states_replace_older_ones() -> None:
 
 def test_input_has_ended_when_all_that_get_rows_have_got_their_last() -> None:
     assert not group(state(0, input_ended=True), state(1)).input_has_ended
-    assert group(state(0, input_ended=True), state(1, input_ended=True)).input_has_ended, "a server gets none"
-    assert not group(state(0, input_ended=True)).input_has_ended, "a worker that has not reported may still get rows"
-    assert group(state(1, input_ended=True), chief_coordinates=True).input_has_ended, "nor does a coordinating chief"
+    assert group(state(0, input_ended=True), state(1, input_ended=True)).input_has_ended, (
+        "a server gets none"
+    )
+    assert not group(state(0, input_ended=True)).input_has_ended, (
+        "a worker that has not reported may still get rows"
+    )
+    assert group(state(1, input_ended=True), chief_coordinates=True).input_has_ended, (
+        "nor does a coordinating chief"
+    )
 
 
 def test_shares() -> None:
     first = state(0, rows=3, dataset_file="/a", dataset_complete=True)
     assert group(first, state(1, rows=4, dataset_file="/b")).shares is None
     second = state(1, rows=4, dataset_file="/b", dataset_complete=True)
-    assert [(share.path, share.rows) for share in group(first, second).shares.shares] == [("/a", 3), ("/b", 4)]
+    assert [(share.path, share.rows) for share in group(first, second).shares.shares] == [
+        ("/a", 3),
+        ("/b", 4),
+    ]
     assert group(first, second).share_sizes == [3, 4]
 
 
@@ -83,7 +96,9 @@ def test_shares() -> None:
     [([3, 0], 0), ([0, 3], 1), ([3, 4], None), ([0, 0], None)],
     ids=["first", "second", "nobody needs", "nobody"],
 )
-def test_the_first_with_rows_gives_one_where_a_share_is_empty(rows: list[int], giver: int | None) -> None:
+def test_the_first_with_rows_gives_one_where_a_share_is_empty(
+    rows: list[int], giver: int | None
+) -> None:
     assert group(*(state(index, rows=count) for index, count in enumerate(rows))).giver == giver
 
 
@@ -106,22 +121,63 @@ def test_files_are_made_when_one_member_wants_them() -> None:
 @pytest.mark.parametrize(
     ("states", "lagging"),
     [
-        ([state(0, idle_s=9), state(1, idle_s=11), state(2, idle_s=99)], None),  # the chief still works
-        ([state(0, idle_s=11, rows_read=5), state(1, idle_s=11, rows_read=4), state(2, idle_s=99)], 1),  # has read least
+        # the chief still works
+        ([state(0, idle_s=9), state(1, idle_s=11), state(2, idle_s=99)], None),
+        # has read least
+        (
+            [
+                state(0, idle_s=11, rows_read=5),
+                state(1, idle_s=11, rows_read=4),
+                state(2, idle_s=99),
+            ],
+            1,
+        ),
         ([state(0, idle_s=12), state(1, idle_s=11), state(2, idle_s=99)], 0),  # stood still first
-        ([state(0, idle_s=12), state(1, idle_s=11, spinning=True), state(2, idle_s=99)], 1),  # in an endless loop
-        ([state(0, idle_s=12, spinning=True), state(1, idle_s=11, spinning=True), state(2, idle_s=99)], 0),
-        ([state(0, idle_s=12, calling=True), state(1, idle_s=11), state(2, idle_s=99)], 1),  # 0 is in a collective
-        ([state(0, idle_s=12, calling=True, spinning=True), state(1, idle_s=11), state(2, idle_s=99)], 1),  # which polls
-        ([state(0, idle_s=12), state(1, idle_s=11, rows_read=1), state(2, idle_s=99)], 0),  # and has not come to reading
+        # in an endless loop
+        ([state(0, idle_s=12), state(1, idle_s=11, spinning=True), state(2, idle_s=99)], 1),
+        (
+            [
+                state(0, idle_s=12, spinning=True),
+                state(1, idle_s=11, spinning=True),
+                state(2, idle_s=99),
+            ],
+            0,
+        ),
+        # 0 is in a collective
+        ([state(0, idle_s=12, calling=True), state(1, idle_s=11), state(2, idle_s=99)], 1),
+        # which polls
+        (
+            [
+                state(0, idle_s=12, calling=True, spinning=True),
+                state(1, idle_s=11),
+                state(2, idle_s=99),
+            ],
+            1,
+        ),
+        # and has not come to reading
+        ([state(0, idle_s=12), state(1, idle_s=11, rows_read=1), state(2, idle_s=99)], 0),
         ([state(0, ENDED, idle_s=99), state(1, idle_s=11), state(2, idle_s=99)], 1),
-        ([state(0, ENDED, idle_s=9), state(1, idle_s=11), state(2, idle_s=99)], None),  # they may have waited for its end
-        ([state(0, ENDED, idle_s=9, silent_s=2), state(1, idle_s=11), state(2, idle_s=99)], 1),  # since then they might go on
-        ([state(0, FAILED), state(1, idle_s=11), state(2, idle_s=99)], None),  # its error is on the way
-        ([state(0, FAILED, silent_s=11), state(1, idle_s=11), state(2, idle_s=99)], 1),  # or has been lost
-        ([state(0, idle_s=11), state(1, idle_s=11, waiting=True), state(2, idle_s=99)], None),  # the source may be slow
-        ([state(0, idle_s=11, input_full=True), state(1, idle_s=11, waiting=True), state(2, idle_s=99)], 0),  # no: 0 blocks it
-        ([state(0, idle_s=11), state(1, idle_s=11), state(2, idle_s=1)], None),  # the server computes
+        # they may have waited for its end
+        ([state(0, ENDED, idle_s=9), state(1, idle_s=11), state(2, idle_s=99)], None),
+        # since then they might go on
+        ([state(0, ENDED, idle_s=9, silent_s=2), state(1, idle_s=11), state(2, idle_s=99)], 1),
+        # its error is on the way
+        ([state(0, FAILED), state(1, idle_s=11), state(2, idle_s=99)], None),
+        # or has been lost
+        ([state(0, FAILED, silent_s=11), state(1, idle_s=11), state(2, idle_s=99)], 1),
+        # the source may be slow
+        ([state(0, idle_s=11), state(1, idle_s=11, waiting=True), state(2, idle_s=99)], None),
+        # no: 0 blocks it
+        (
+            [
+                state(0, idle_s=11, input_full=True),
+                state(1, idle_s=11, waiting=True),
+                state(2, idle_s=99),
+            ],
+            0,
+        ),
+        # the server computes
+        ([state(0, idle_s=11), state(1, idle_s=11), state(2, idle_s=1)], None),
         ([state(0, ENDED), state(1, ENDED), state(2, idle_s=99)], None),
         ([state(0, STARTING, idle_s=11), state(1, STARTING, idle_s=11)], None),
     ],
@@ -132,8 +188,18 @@ def test_who_lags(states: list[MemberState], lagging: int | None) -> None:
 
 def test_the_one_that_differs_lags() -> None:
     sleeps, spins = {"idle_s": 12}, {"idle_s": 11, "spinning": True}
-    assert group(*(state(index, **(spins if index == 1 else sleeps)) for index in range(3)), workers=3).lagging(10) == 1
-    assert group(*(state(index, **(sleeps if index == 1 else spins)) for index in range(3)), workers=3).lagging(10) == 1
+    assert (
+        group(
+            *(state(index, **(spins if index == 1 else sleeps)) for index in range(3)), workers=3
+        ).lagging(10)
+        == 1
+    )
+    assert (
+        group(
+            *(state(index, **(sleeps if index == 1 else spins)) for index in range(3)), workers=3
+        ).lagging(10)
+        == 1
+    )
 
 
 def test_only_the_chief_can_lag_when_it_coordinates() -> None:
@@ -146,17 +212,25 @@ def test_a_server_has_deserted_workers_that_stand_still() -> None:
     assert group(state(0, idle_s=still), state(1, idle_s=still), state(2)).is_deserted_by(2)
     assert group(state(0, idle_s=still), state(1, ENDED), state(2)).is_deserted_by(2)
     assert not group(state(0, idle_s=still), state(1, idle_s=moves), state(2)).is_deserted_by(2)
-    assert not group(state(0, idle_s=still), state(1, idle_s=still, waiting=True), state(2)).is_deserted_by(2)
+    assert not group(
+        state(0, idle_s=still), state(1, idle_s=still, waiting=True), state(2)
+    ).is_deserted_by(2)
     assert not group(state(0, ENDED), state(1, ENDED), state(2)).is_deserted_by(2)
-    assert not group(state(0, idle_s=still), state(1, idle_s=still), state(2)).is_deserted_by(1), "workers may end early"
+    assert not group(state(0, idle_s=still), state(1, idle_s=still), state(2)).is_deserted_by(1), (
+        "workers may end early"
+    )
 
 
 def test_a_server_that_failed_is_missed_only_when_a_worker_fails_too() -> None:
     assert group(state(0), state(1, ENDED)).can_do_without(2)
     assert not group(state(0), state(1, FAILED)).can_do_without(2), "perhaps because the server has"
     assert not group(state(0), state(1)).can_do_without(1), "a worker's rows would be lost"
-    assert group(state(0), state(1, FAILED), chief_coordinates=True).can_do_without(2), "the chief decides"
-    assert not group(state(0), state(1), chief_coordinates=True).can_do_without(1), "nor is a worker of a coordinator a server"
+    assert group(state(0), state(1, FAILED), chief_coordinates=True).can_do_without(2), (
+        "the chief decides"
+    )
+    assert not group(state(0), state(1), chief_coordinates=True).can_do_without(1), (
+        "nor is a worker of a coordinator a server"
+    )
 
 
 def test_description() -> None:

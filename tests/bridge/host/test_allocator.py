@@ -33,9 +33,15 @@ print(libc.mallinfo2().free // 1_000_000)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps them")
 @pytest.mark.parametrize(
     ("told", "rows", "size", "free_mb"),
-    [("untold", 4, 4_000_000, range(30, 50)), ("told", 20_000, 4_000_000, range(5)), ("told", 4, 1_000_000, range(5))],
+    [
+        ("untold", 4, 4_000_000, range(30, 50)),
+        ("told", 20_000, 4_000_000, range(5)),
+        ("told", 4, 1_000_000, range(5)),
+    ],
 )
 def test_large_blocks_go_back(told: str, rows: int, size: int, free_mb: range) -> None:
     arguments = [told, str(rows), str(size)]
-    done = subprocess.run([sys.executable, "-c", FREED, *arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FREED, *arguments], check=True, capture_output=True, text=True
+    )
     assert int(done.stdout) in free_mb

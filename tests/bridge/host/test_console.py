@@ -17,7 +17,9 @@ def test_a_console_without_the_letters_shows_escapes(monkeypatch: pytest.MonkeyP
     assert console.buffer.getvalue() == b"gr\\xfcn \\ud800\n"
 
 
-def test_a_warning_is_on_stderr_and_in_the_log(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_warning_is_on_stderr_and_in_the_log(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     warn("grün")
     assert capsys.readouterr().err == "akdl: grün\n" and caplog.messages == ["grün"]
 
@@ -40,15 +42,23 @@ def test_full_log_files_are_kept_up_to_a_number(most_files: int, tmp_path: pathl
     file.write("a line longer than a file")
     file.close()
     lines = {path.name: path.read_text().splitlines() for path in tmp_path.iterdir()}
-    expected = {"log": ["a line longer than a file"], "log.1": ["line 8"], "log.2": ["line 6", "line 7"]}
+    expected = {
+        "log": ["a line longer than a file"],
+        "log.1": ["line 8"],
+        "log.2": ["line 6", "line 7"],
+    }
     assert lines == dict(list(expected.items())[:most_files])
 
 
 @pytest.mark.parametrize("path", ["/dev/full", "/proc/no/such/folder/log"])
-def test_a_log_file_that_cannot_be_written_is_given_up(path: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_file_that_cannot_be_written_is_given_up(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
     file = LogFile(path)
     for _ in range(100):
         file.write("line")
     file.close()
-    assert [record.message for record in caplog.records] == [caplog.records[0].message], "it says so once"
+    assert [record.message for record in caplog.records] == [caplog.records[0].message], (
+        "it says so once"
+    )
     assert path in caplog.text

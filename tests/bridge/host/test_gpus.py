@@ -1,4 +1,6 @@
-"""Leases of GPUs, with a made-up inventory: who gets which, for how long, and what is said when there are too few."""
+"""Leases of GPUs, with a made-up inventory: who gets which, for how long, and what is said when
+there are too few.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Holder:
 
     def __init__(self, folder: str, way: str, inventory: str) -> None:
         command = [sys.executable, "-c", HOLDER, folder, way, *inventory]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self.child = 0
 
     def __enter__(self) -> Holder:
@@ -97,7 +101,9 @@ def test_two_processes_never_get_the_same(folder: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("way", ["both hold it", "leaves it to the child"])
-def test_a_lease_lasts_as_long_as_the_child_whatever_becomes_of_the_parent(folder: str, way: str) -> None:
+def test_a_lease_lasts_as_long_as_the_child_whatever_becomes_of_the_parent(
+    folder: str, way: str
+) -> None:
     with Holder(folder, way, "0") as holder:
         assert holder.said() == "0"
         assert not is_free(folder, "0")
@@ -121,9 +127,16 @@ def test_a_lease_lasts_as_long_as_the_parent_when_the_child_has_ended(folder: st
 @pytest.mark.process
 def test_other_children_do_not_hold_it(folder: str) -> None:
     leased = gpus.lease(1, ["0"], folder=folder)
-    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, close_fds=False)
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        close_fds=False,
+    )
     leased.release()
-    wait_until(lambda: is_free(folder, "0"), "its copies are closed, which the start of a program does one by one")
+    wait_until(
+        lambda: is_free(folder, "0"),
+        "its copies are closed, which the start of a program does one by one",
+    )
     child.communicate(timeout=DEADLINE_S)
 
 
@@ -168,20 +181,27 @@ def test_counts(folder: str) -> None:
 def test_no_gpu_at_all(folder: str) -> None:
     assert gpus.lease(None, [], folder=folder).devices == ()
     with pytest.raises(
-        ConfigurationError, match="2 GPUs are wanted for one process, but this host has no GPU. The TaskManager's variable"
+        ConfigurationError,
+        match="2 GPUs are wanted for one process, but this host has no GPU. The TaskManager's variable",
     ):
         gpus.lease(2, [], folder=folder)
 
 
 @pytest.mark.fault("hosts", "Too few GPUs are an error that says how many there are")
 def test_what_is_said_when_there_are_too_few(folder: str) -> None:
-    with pytest.raises(ConfigurationError, match="3 GPUs are wanted for one process, but this host has only 2: 0, 1. Ask"):
+    with pytest.raises(
+        ConfigurationError,
+        match="3 GPUs are wanted for one process, but this host has only 2: 0, 1. Ask",
+    ):
         gpus.lease(3, ["0", "1"], folder=folder)
     with leased(1, ["0", "1"], folder=folder):
         with pytest.raises(ConfigurationError) as raised:
             gpus.lease(2, ["0", "1"], folder=folder)
         assert is_free(folder, "1"), "a lease that fails keeps nothing"
-    assert "2 GPUs are wanted for one process, but this host has 1 free of 2; other processes have 0" in str(raised.value)
+    assert (
+        "2 GPUs are wanted for one process, but this host has 1 free of 2; other processes have 0"
+        in str(raised.value)
+    )
     assert f"0 (leased by process {os.getpid()})" in str(raised.value)
 
 
@@ -199,7 +219,8 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: pathlib.Path) ->
     (tmp_path / "link").symlink_to(tmp_path / "open")
     for name in ("open", "link"):
         with pytest.raises(
-            ConfigurationError, match=f"{name}, for the leases of GPUs, is not a folder that only this user can access"
+            ConfigurationError,
+            match=f"{name}, for the leases of GPUs, is not a folder that only this user can access",
         ):
             gpus.lease(1, ["0"], folder=str(tmp_path / name))
 
@@ -228,7 +249,10 @@ def test_inventory_without_nvidia_smi(environment: dict[str, str], found: list[s
 
 @pytest.mark.parametrize("text", ["0;1", "0 1", "all of them"])
 def test_a_wrong_list_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="AKDL_GPUS: expected indexes or UUIDs of GPUs separated by commas, got"):
+    with pytest.raises(
+        ConfigurationError,
+        match="AKDL_GPUS: expected indexes or UUIDs of GPUs separated by commas, got",
+    ):
         gpus.inventory({"AKDL_GPUS": text})
 
 
@@ -245,17 +269,25 @@ def test_a_wrong_list_is_refused(text: str) -> None:
         ("echo 'Failed to initialize NVML'; exit 9", None, []),
     ],
 )
-def test_inventory_of_nvidia_smi(tmp_path: pathlib.Path, answer: str, visible: str | None, found: list[str]) -> None:
+def test_inventory_of_nvidia_smi(
+    tmp_path: pathlib.Path, answer: str, visible: str | None, found: list[str]
+) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\n{answer}\n")
     program.chmod(0o755)
-    environment = {"PATH": str(tmp_path)} if visible is None else {"PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": visible}
+    environment = (
+        {"PATH": str(tmp_path)}
+        if visible is None
+        else {"PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": visible}
+    )
     assert gpus.inventory(environment) == found
 
 
 @pytest.mark.process
 @pytest.mark.fault("hosts", "A job starts without GPUs when nvidia-smi hangs")
-def test_an_nvidia_smi_that_hangs_is_given_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_nvidia_smi_that_hangs_is_given_up(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)

@@ -47,7 +47,11 @@ def archive_of(folder: pathlib.Path, suffix: str = "tar.gz", inside: str = "") -
 @pytest.mark.parametrize("suffix", ["tar.gz", "zip"])
 @pytest.mark.parametrize("inside", ["", "env"])
 def test_unpacked_once_and_removed_with_its_last_user(
-    tmp_path: pathlib.Path, place: pathlib.Path, suffix: str, inside: str, caplog: pytest.LogCaptureFixture
+    tmp_path: pathlib.Path,
+    place: pathlib.Path,
+    suffix: str,
+    inside: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
     archive = archive_of(make_environment(tmp_path / "made"), suffix, inside)
@@ -57,7 +61,9 @@ def test_unpacked_once_and_removed_with_its_last_user(
         f"pythonEnv there/env: unpacked {archive.path} in " in caplog.text
         and f"Python {sys.version.split()[0]}, tensorflow" in caplog.text
     )
-    child = subprocess.Popen([first.path, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=first.fds)
+    child = subprocess.Popen(
+        [first.path, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=first.fds
+    )
     first.release()
     first.release()
     second = open_interpreter("Op", archive)
@@ -77,7 +83,9 @@ def test_many_at_once(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     (tmp_path / "count").mkdir()
     opened, threads = [], []
     for _ in range(8):
-        threads.append(threading.Thread(target=lambda: opened.append(open_interpreter("Op", archive))))
+        threads.append(
+            threading.Thread(target=lambda: opened.append(open_interpreter("Op", archive)))
+        )
         threads[-1].start()
     for thread in threads:
         thread.join()
@@ -86,7 +94,9 @@ def test_many_at_once(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
         each.release()
 
 
-def test_late_worker_starts_before_the_faster_one_ends(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
+def test_late_worker_starts_before_the_faster_one_ends(
+    tmp_path: pathlib.Path, place: pathlib.Path
+) -> None:
     archive = archive_of(make_environment(tmp_path / "made"))
     folder = place / archive.sha256[:32]
     place.mkdir(0o700)
@@ -110,7 +120,9 @@ def test_late_worker_starts_before_the_faster_one_ends(tmp_path: pathlib.Path, p
 
 @pytest.mark.fault("hosts", "An unpacked environment is removed although its users were killed")
 def test_leftovers_of_the_killed(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
-    """The process that removes is killed with its user: the next process of ours that starts removes what is left."""
+    """The process that removes is killed with its user: the next process of ours that starts
+    removes what is left.
+    """
     left = open_interpreter("Op", archive_of(make_environment(tmp_path / "one")))
     # Right after its start, a process may have no command line yet.
     wait_until(lambda: bool(removers(place)), "the remover runs")
@@ -126,7 +138,8 @@ def test_leftovers_of_the_killed(tmp_path: pathlib.Path, place: pathlib.Path) ->
 def removers(place: pathlib.Path) -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
-        with suppress(psutil.NoSuchProcess):  # one of another test that has ended, and that nobody has reaped yet
+        # one of another test that has ended, and that nobody has reaped yet
+        with suppress(psutil.NoSuchProcess):
             if str(place) in " ".join(child.cmdline()):
                 found.append(child)
     return found
@@ -134,7 +147,9 @@ def removers(place: pathlib.Path) -> list[psutil.Process]:
 
 def test_conda_unpack_runs_in_its_place(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     text = "import os\nopen(os.path.join(os.path.dirname(__file__), 'unpacked'), 'w').write(os.getcwd())\n"
-    opened = open_interpreter("Op", archive_of(make_environment(tmp_path / "made", conda_unpack=text)))
+    opened = open_interpreter(
+        "Op", archive_of(make_environment(tmp_path / "made", conda_unpack=text))
+    )
     assert pathlib.Path(opened.path).with_name("unpacked").exists()
     opened.release()
 
@@ -149,7 +164,9 @@ def test_conda_unpack_runs_in_its_place(tmp_path: pathlib.Path, place: pathlib.P
         ({"conda_unpack": "raise OSError('no room')"}, "conda-unpack failed with status 1: .*no room"),
     ],
 )  # fmt: skip
-def test_archives_that_cannot_be_used(tmp_path: pathlib.Path, place: pathlib.Path, files: dict[str, str], message: str) -> None:
+def test_archives_that_cannot_be_used(
+    tmp_path: pathlib.Path, place: pathlib.Path, files: dict[str, str], message: str
+) -> None:
     archive = archive_of(make_environment(tmp_path / "made", **files))
     with pytest.raises(ConfigurationError, match=f"(?s)^Op: pythonEnv there/env: .*{message}"):
         open_interpreter("Op", archive)
@@ -161,7 +178,8 @@ def test_a_venv_that_leads_elsewhere(tmp_path: pathlib.Path, place: pathlib.Path
     (folder / "bin" / "python").unlink()
     (folder / "bin" / "python").symlink_to(sys.executable)
     with pytest.raises(
-        ConfigurationError, match="link 'bin/python' leaves its folder: .*; pack it with conda-pack, or .*a venv cannot be"
+        ConfigurationError,
+        match="link 'bin/python' leaves its folder: .*; pack it with conda-pack, or .*a venv cannot be",
     ):
         open_interpreter("Op", archive_of(folder))
 
@@ -169,7 +187,8 @@ def test_a_venv_that_leads_elsewhere(tmp_path: pathlib.Path, place: pathlib.Path
 def test_no_interpreter_in_it(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     (tmp_path / "made" / "lib").mkdir(parents=True)
     with pytest.raises(
-        ConfigurationError, match="expected bin/python at the root of the archive or in its only folder, found lib"
+        ConfigurationError,
+        match="expected bin/python at the root of the archive or in its only folder, found lib",
     ):
         open_interpreter("Op", archive_of(tmp_path / "made"))
 
@@ -185,7 +204,11 @@ def test_an_archive_that_changed_or_is_lost(tmp_path: pathlib.Path, place: pathl
         open_interpreter("Op", archive)
 
 
-def test_a_member_runs_in_it(tmp_path: pathlib.Path, place: pathlib.Path, start: Callable[..., Any]) -> None:  # noqa: F811
+def test_a_member_runs_in_it(
+    tmp_path: pathlib.Path,
+    place: pathlib.Path,
+    start: Callable[..., Any],  # noqa: F811
+) -> None:  # noqa: F811, RUF100
     script = (
         "import os\ndef main(config):\n"
         "    assert 'akdl_envs' in os.environ['TESTED_ENV'] and os.environ['MINE'] == 'x' and 'NOT_MINE' not in os.environ\n"
@@ -193,25 +216,37 @@ def test_a_member_runs_in_it(tmp_path: pathlib.Path, place: pathlib.Path, start:
     )
     os.environ["NOT_MINE"] = "secret"
     try:
-        member = start(script, python=archive_of(make_environment(tmp_path / "made")), env_vars=("MINE=x",))
+        member = start(
+            script, python=archive_of(make_environment(tmp_path / "made")), env_vars=("MINE=x",)
+        )
         assert decoded(member.feed(BATCH)) + decoded(member.finish()) == []
     finally:
         del os.environ["NOT_MINE"]
 
 
 def test_a_member_without_what_it_needs(tmp_path: pathlib.Path, start: Callable[..., Any]) -> None:  # noqa: F811
-    folder = make_environment(tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    folder = make_environment(
+        tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n'
+    )
     member = start("def main(config): pass\n", python=str(folder / "bin" / "python"))
     with pytest.raises(
-        TaskError, match="(?s)its Python environment cannot be used.*grpcio is missing.*pip install.*grpcio>=1.34"
+        TaskError,
+        match="(?s)its Python environment cannot be used.*grpcio is missing.*pip install.*grpcio>=1.34",
     ):
         list(member.finish())
 
 
-@pytest.mark.fault("hosts", "An interpreter for another processor is an error that names that of the host")
-def test_an_interpreter_of_another_processor(tmp_path: pathlib.Path, start: Callable[..., Any]) -> None:  # noqa: F811
+@pytest.mark.fault(
+    "hosts", "An interpreter for another processor is an error that names that of the host"
+)
+def test_an_interpreter_of_another_processor(
+    tmp_path: pathlib.Path,
+    start: Callable[..., Any],  # noqa: F811
+) -> None:  # noqa: F811, RUF100
     folder = make_environment(tmp_path / "made", python3="\x7fELF of another processor")
-    with pytest.raises(ConfigurationError, match="TestOp: this host cannot run the interpreter .*Exec format error"):
+    with pytest.raises(
+        ConfigurationError, match="TestOp: this host cannot run the interpreter .*Exec format error"
+    ):
         start("def main(config): pass\n", python=str(folder / "bin" / "python"))
 
 

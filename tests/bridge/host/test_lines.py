@@ -9,7 +9,9 @@ from bridge.host.lines import EVERY_S, LINE_CHARACTERS, Lines
 
 def _lines(*printed: bytes, seconds: float = 0.0) -> list[str]:
     lines = Lines(0.0)
-    return [line for number, each in enumerate(printed) for line in lines.feed(each, number * seconds)] + lines.end()
+    return [
+        line for number, each in enumerate(printed) for line in lines.feed(each, number * seconds)
+    ] + lines.end()
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,10 @@ def _lines(*printed: bytes, seconds: float = 0.0) -> list[str]:
         (b"long line\rshort    \n", ["short"]),
         (b"12\x08\x083\n", ["32"]),
         (b"a\x08\x08\x08b\n", ["b"]),
-        (b" 1/9 [>...]\x08\x08\x08\x08\x08\x08\x08\x08\x08\x08\x08 9/9 [===] loss: 1\nnext\n", [" 9/9 [===] loss: 1", "next"]),
+        (
+            b" 1/9 [>...]\x08\x08\x08\x08\x08\x08\x08\x08\x08\x08\x08 9/9 [===] loss: 1\nnext\n",
+            [" 9/9 [===] loss: 1", "next"],
+        ),
         (b"\xc5\xbc\xff\n", ["ż\ufffd"]),
         (b"kept  \n", ["kept  "]),
     ],
@@ -42,6 +47,12 @@ def test_a_bar_is_told_now_and_then() -> None:
 def test_a_line_without_end_is_cut() -> None:
     assert LINE_CHARACTERS == 8 << 10
     lines = Lines(0.0)
-    cut = [line for _ in range(8) for line in lines.feed(b"x" * (LINE_CHARACTERS // 2 + 1), 0.0)] + lines.end()
+    cut = [
+        line for _ in range(8) for line in lines.feed(b"x" * (LINE_CHARACTERS // 2 + 1), 0.0)
+    ] + lines.end()
     assert [len(line) for line in cut] == [LINE_CHARACTERS] * 4 + [8]
-    assert [len(line) for line in _lines(b"y" * (2 * LINE_CHARACTERS) + b"\nz")] == [LINE_CHARACTERS, LINE_CHARACTERS, 1]
+    assert [len(line) for line in _lines(b"y" * (2 * LINE_CHARACTERS) + b"\nz")] == [
+        LINE_CHARACTERS,
+        LINE_CHARACTERS,
+        1,
+    ]

@@ -1,4 +1,6 @@
-"""Another user plants links and folders where others may write, at the names that we use: nothing behind them is touched."""
+"""Another user plants links and folders where others may write, at the names that we use: nothing
+behind them is touched.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,17 @@ COLUMNS = [table_columns(Schema.parse("x BIGINT"))]
 
 
 def files_in(folder: str) -> None:
-    ExtraFiles(os.path.dirname(folder), COLUMNS, False).complete(lambda path, chunks, columns: None, folder)
+    ExtraFiles(os.path.dirname(folder), COLUMNS, False).complete(
+        lambda path, chunks, columns: None, folder
+    )
 
 
 USED: dict[str, Callable[[str], object]] = {
     f"akdl_models_{os.geteuid()}": lambda place: model_place(),
     f"akdl_envs_{os.geteuid()}": lambda place: environment_place(),
-    f"akdl_gpus_{os.geteuid()}": lambda place: gpus._lock_folder(os.path.join(place, f"akdl_gpus_{os.geteuid()}")),
+    f"akdl_gpus_{os.geteuid()}": lambda place: gpus._lock_folder(
+        os.path.join(place, f"akdl_gpus_{os.geteuid()}")
+    ),
     "akdl-extra-group-0": lambda place: files_in(os.path.join(place, "akdl-extra-group-0")),
 }
 ELSEWHERE = [f"akdl_models_{os.geteuid()}", f"akdl_envs_{os.geteuid()}"]
@@ -68,14 +74,21 @@ def precious(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.mark.parametrize("name", USED)
-@pytest.mark.fault("security", "A link that another user plants at the name of a folder is refused, or avoided")
-def test_a_link_at_a_name_of_ours_is_not_followed(name: str, shared: pathlib.Path, precious: pathlib.Path) -> None:
+@pytest.mark.fault(
+    "security", "A link that another user plants at the name of a folder is refused, or avoided"
+)
+def test_a_link_at_a_name_of_ours_is_not_followed(
+    name: str, shared: pathlib.Path, precious: pathlib.Path
+) -> None:
     (shared / name).symlink_to(precious)
     if name in ELSEWHERE:
-        assert USED[name](str(shared)) == f"{shared.parent}/cache/akdl/{name}_{socket.gethostname()}"
+        assert (
+            USED[name](str(shared)) == f"{shared.parent}/cache/akdl/{name}_{socket.gethostname()}"
+        )
     else:
         with pytest.raises(
-            (ConfigurationError, ChannelError), match=f"{name}.* only this user can access: it is a link. Remove it"
+            (ConfigurationError, ChannelError),
+            match=f"{name}.* only this user can access: it is a link. Remove it",
         ):
             USED[name](str(shared))
     sweep()
@@ -83,7 +96,9 @@ def test_a_link_at_a_name_of_ours_is_not_followed(name: str, shared: pathlib.Pat
 
 
 @pytest.mark.fault("security", "Removing old folders never follows a link")
-def test_what_is_swept_away_is_never_behind_a_link(shared: pathlib.Path, precious: pathlib.Path) -> None:
+def test_what_is_swept_away_is_never_behind_a_link(
+    shared: pathlib.Path, precious: pathlib.Path
+) -> None:
     for name in (*locked_folder.PREFIXES, "akdl-extra-group-"):
         (shared / f"{name}0123456789ab").symlink_to(precious)
     (precious / locked_folder.LOCK).write_text(socket.gethostname())  # a folder as those that go
@@ -93,12 +108,17 @@ def test_what_is_swept_away_is_never_behind_a_link(shared: pathlib.Path, preciou
     assert (precious / "file").read_text() == "mine" and sorted(os.listdir(shared)) == before
 
 
-def test_work_folders_are_made_anew_and_never_found(shared: pathlib.Path, precious: pathlib.Path) -> None:
+def test_work_folders_are_made_anew_and_never_found(
+    shared: pathlib.Path, precious: pathlib.Path
+) -> None:
     """So a link is in the way of none; it would have to guess a name of 48 random bits."""
     (shared / "akdl-").symlink_to(precious)
     folder = WorkFolder(())
     try:
-        assert os.path.dirname(folder.path) == str(shared) and os.lstat(folder.path).st_mode & 0o777 == 0o700
+        assert (
+            os.path.dirname(folder.path) == str(shared)
+            and os.lstat(folder.path).st_mode & 0o777 == 0o700
+        )
     finally:
         folder.remove()
     assert os.listdir(precious) == ["file"]
@@ -148,13 +168,17 @@ def common(monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
 
 
 def status(path: str) -> None:
-    StatusFile(os.path.basename(path)[len("akdl-") : -len(".status")], 0.0).write(status_of("g", 0, "chief 0"), 0.0)
+    StatusFile(os.path.basename(path)[len("akdl-") : -len(".status")], 0.0).write(
+        status_of("g", 0, "chief 0"), 0.0
+    )
 
 
 def pipeline(path: str) -> None:
     with zipfile.ZipFile(f"{path}.model.zip", "w") as file:
         file.writestr("saved_model.pb", "")
-    PipelineModel(TFSavedModelPredictor(modelPath=f"{path}.model.zip", outputSchemaStr="y FLOAT")).save(path)
+    PipelineModel(
+        TFSavedModelPredictor(modelPath=f"{path}.model.zip", outputSchemaStr="y FLOAT")
+    ).save(path)
 
 
 def sink(path: str) -> None:
@@ -164,7 +188,8 @@ def sink(path: str) -> None:
     receiver.finish()
 
 
-WRITTEN: dict[str, tuple[Callable[[str], None], list[str]]] = {  # what writes a file, and what was once in the way
+# what writes a file, and what was once in the way
+WRITTEN: dict[str, tuple[Callable[[str], None], list[str]]] = {
     "rows.ak": (sink, ["rows.ak.incomplete"]),
     "pipeline.akdl": (pipeline, ["pipeline.akdl.incomplete"]),
     "akdl-g-chief-0-0.status": (status, ["akdl-g-chief-0-0.status.new"]),
@@ -173,7 +198,10 @@ WRITTEN: dict[str, tuple[Callable[[str], None], list[str]]] = {  # what writes a
 
 @as_root
 @pytest.mark.parametrize("name", WRITTEN)
-@pytest.mark.fault("security", "Links that another user plants beside sinks and checkpoints are replaced, never followed")
+@pytest.mark.fault(
+    "security",
+    "Links that another user plants beside sinks and checkpoints are replaced, never followed",
+)
 def test_links_of_a_second_user_lead_no_file_elsewhere(
     name: str, common: pathlib.Path, precious: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,12 +211,19 @@ def test_links_of_a_second_user_lead_no_file_elsewhere(
         as_stranger("ln", "-s", str(precious / "file"), str(common / planted))
     write(str(common / name))
     assert (precious / "file").read_text() == "mine"
-    assert (common / name).is_file() and not (common / name).is_symlink() and (common / name).stat().st_uid == 0
+    assert (
+        (common / name).is_file()
+        and not (common / name).is_symlink()
+        and (common / name).stat().st_uid == 0
+    )
 
 
 @as_root
 @pytest.mark.parametrize("name", [name for name in USED if name.endswith(f"_{os.geteuid()}")])
-@pytest.mark.fault("security", "A folder name that another user has taken is an error that names the user, or avoided")
+@pytest.mark.fault(
+    "security",
+    "A folder name that another user has taken is an error that names the user, or avoided",
+)
 def test_a_name_that_a_second_user_has_taken_is_told_or_avoided(
     name: str, common: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,9 @@ class Started:
     def __init__(self, *arguments: str | int) -> None:
         self.lines, self.exits = [], []
         command = [sys.executable, CHILD, *map(str, arguments)]
-        self.child = ChildProcess(command, dict(os.environ), "/", self.take, lambda: self.exits.append(1), kept_lines=10)
+        self.child = ChildProcess(
+            command, dict(os.environ), "/", self.take, lambda: self.exits.append(1), kept_lines=10
+        )
 
     def take(self, line: str) -> None:
         self.lines.append(line)
@@ -118,12 +120,19 @@ def test_a_missing_program_leaves_nothing_open() -> None:
     before = psutil.Process().num_fds()
     with pytest.raises(FileNotFoundError):
         ChildProcess(["/does/not/exist"], {}, "/", print, lambda: None, kept_lines=1)
-    wait_until(lambda: psutil.Process().num_fds() <= before, "nothing is left open")  # other threads have theirs for a moment
+    # other threads have theirs for a moment
+    wait_until(lambda: psutil.Process().num_fds() <= before, "nothing is left open")
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(None, "running"), (2, "exited with status 2"), (-9, "too little memory"), (-11, "native code"), (-64, "signal 64")],
+    [
+        (None, "running"),
+        (2, "exited with status 2"),
+        (-9, "too little memory"),
+        (-11, "native code"),
+        (-64, "signal 64"),
+    ],
 )
 def test_describe_exit(status: int | None, words: str) -> None:
     assert words in describe_exit(status)
@@ -139,7 +148,9 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("has_file", [False, True])
-def test_the_question_for_stacks_does_not_end_a_process_that_is_starting(tmp_path: pathlib.Path, has_file: bool) -> None:
+def test_the_question_for_stacks_does_not_end_a_process_that_is_starting(
+    tmp_path: pathlib.Path, has_file: bool
+) -> None:
     path = tmp_path / "stacks.txt"
     if has_file:
         path.touch()

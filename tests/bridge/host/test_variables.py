@@ -34,7 +34,9 @@ def test_only_allowed_variables_are_passed_on(folder: WorkFolder) -> None:
 
 def test_variables_that_the_user_names(folder: WorkFolder) -> None:
     own = {"AWS_PROFILE": "mine", "OTHER": "secret", "HOME": "/home/me"}
-    given = variables(None, own, "/env/bin/python", folder, ["AWS_PROFILE", "NOT_SET", "A=1=2", "HOME=/elsewhere"])
+    given = variables(
+        None, own, "/env/bin/python", folder, ["AWS_PROFILE", "NOT_SET", "A=1=2", "HOME=/elsewhere"]
+    )
     assert (given["AWS_PROFILE"], given["A"], given["HOME"]) == ("mine", "1=2", "/elsewhere")
     assert not {"OTHER", "NOT_SET"} & set(given)
 
@@ -45,8 +47,13 @@ def test_tensorflow_chooses_its_threads_where_nothing_is_said(folder: WorkFolder
     assert given["PATH"] == f"/env/bin{os.pathsep}{os.defpath}", "also of a worker that has no PATH"
 
 
-def test_memory_is_kept_for_the_next_rows_unless_the_user_says_otherwise(folder: WorkFolder) -> None:
+def test_memory_is_kept_for_the_next_rows_unless_the_user_says_otherwise(
+    folder: WorkFolder,
+) -> None:
     given = variables(None, {"MALLOC_TRIM_THRESHOLD_": "1"}, "/env/bin/python", folder)
-    assert given["MALLOC_TRIM_THRESHOLD_"] == "134217728" and given["MALLOC_MMAP_THRESHOLD_"] == "33554432"
+    assert (
+        given["MALLOC_TRIM_THRESHOLD_"] == "134217728"
+        and given["MALLOC_MMAP_THRESHOLD_"] == "33554432"
+    )
     given = variables(None, {}, "/env/bin/python", folder, ["MALLOC_TRIM_THRESHOLD_=1"])
     assert given["MALLOC_TRIM_THRESHOLD_"] == "1"

@@ -11,7 +11,19 @@ from typing import Any, Callable
 import pytest
 
 from akdl.process.channel import Channel, ChannelError
-from akdl.wire import Cluster, Hello, Outcome, Output, Progress, Rows, Share, Shares, Success, Task, Wishes
+from akdl.wire import (
+    Cluster,
+    Hello,
+    Outcome,
+    Output,
+    Progress,
+    Rows,
+    Share,
+    Shares,
+    Success,
+    Task,
+    Wishes,
+)
 from akdl.wire.service import PROTOCOL
 from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import Session
@@ -80,7 +92,8 @@ def test_a_process_is_told_its_task_and_no_second_one_is(line: Line) -> None:
     assert (task.operator, task.num_workers) == ("TestOp", 2)
     assert line.session.hello is not None and line.session.hello.pid == 7
     with pytest.raises(
-        ChannelError, match=r"broke in Connect: process 8 tried to connect after process 7.* \(FAILED_PRECONDITION\)"
+        ChannelError,
+        match=r"broke in Connect: process 8 tried to connect after process 7.* \(FAILED_PRECONDITION\)",
     ):
         line.channel.connect(hello(pid=8))
 
@@ -98,14 +111,24 @@ def test_every_call_needs_the_token(line: Line) -> None:
         lambda: stranger.finish(Outcome(success=Success())),
     ]
     for call in calls:
-        with pytest.raises(ChannelError, match=r"the call does not carry the token of this process \(UNAUTHENTICATED\)"):
+        with pytest.raises(
+            ChannelError,
+            match=r"the call does not carry the token of this process \(UNAUTHENTICATED\)",
+        ):
             call()
     stranger.close()
     session = line.session
-    assert (session.hello, session.outcome, session.rows_out, session.progress.rows_read) == (None, None, 0, 0)
+    assert (session.hello, session.outcome, session.rows_out, session.progress.rows_read) == (
+        None,
+        None,
+        0,
+        0,
+    )
 
 
-@pytest.mark.fault("hosts", "A folder with too long a path for a Unix socket leads to a connection on 127.0.0.1")
+@pytest.mark.fault(
+    "hosts", "A folder with too long a path for a Unix socket leads to a connection on 127.0.0.1"
+)
 def test_a_folder_with_a_long_path_has_no_socket(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / ("x" * 110)
     folder.mkdir()
@@ -161,7 +184,10 @@ def test_writing_waits_for_room(line: Line) -> None:
     wait_until(lambda: not line.session.has_output_room, "the queue is full")
     assert not writing.done() and line.session.rows_out < 3
     taken: list[WrittenRows] = []
-    wait_until(lambda: taken.extend(line.change(line.session.take_rows)) or len(taken) == 6, "all are taken, and the cuts")
+    wait_until(
+        lambda: taken.extend(line.change(line.session.take_rows)) or len(taken) == 6,
+        "all are taken, and the cuts",
+    )
     writing.result(DEADLINE_S)
     assert [each.take() for each in taken[1::2]] == [big.rows] * 3 and line.session.rows_out == 3
 
@@ -182,19 +208,30 @@ def test_shares_are_waited_for(line: Line) -> None:
 
 
 def test_what_breaks_the_rules_is_refused(line: Line) -> None:
-    with pytest.raises(ChannelError, match=r"expected the 2 rows that the script wrote, got 0 \(FAILED_PRECONDITION\)"):
+    with pytest.raises(
+        ChannelError,
+        match=r"expected the 2 rows that the script wrote, got 0 \(FAILED_PRECONDITION\)",
+    ):
         line.channel.finish(Outcome(success=Success(rows_written=2)))
     line.channel.finish(Outcome(success=Success()))
-    with pytest.raises(ChannelError, match=r"rows after its script had ended \(FAILED_PRECONDITION\)"):
+    with pytest.raises(
+        ChannelError, match=r"rows after its script had ended \(FAILED_PRECONDITION\)"
+    ):
         line.channel.write([Output(rows=Rows(rows=1))])
 
 
 def test_each_call_wakes_who_waits_for_a_change(line: Line) -> None:
     calls: list[tuple[Callable[[], Any], Callable[[], bool]]] = [
         (lambda: line.channel.connect(hello()), lambda: line.session.hello is not None),
-        (lambda: line.channel.report(Progress(rows_read=1)), lambda: line.session.progress.rows_read == 1),
+        (
+            lambda: line.channel.report(Progress(rows_read=1)),
+            lambda: line.session.progress.rows_read == 1,
+        ),
         (lambda: line.channel.write([Output(rows=Rows(rows=1))]), lambda: line.session.has_rows),
-        (lambda: line.channel.finish(Outcome(success=Success(rows_written=1))), lambda: line.session.outcome is not None),
+        (
+            lambda: line.channel.finish(Outcome(success=Success(rows_written=1))),
+            lambda: line.session.outcome is not None,
+        ),
     ]
     for call, has_changed in calls:
         with line.changed:

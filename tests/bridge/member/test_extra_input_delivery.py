@@ -1,4 +1,6 @@
-"""Extra inputs on their way to each host once. A host is an address here: all of them are this machine."""
+"""Extra inputs on their way to each host once. A host is an address here: all of them are this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,20 @@ def settings(size: int, extra_inputs: int, tmp_dirs: str) -> GroupSettings:
 class Place:
     """What a member has besides its process."""
 
-    def __init__(self, index: int, folder: pathlib.Path, size: int = 2, extra_inputs: int = 1) -> None:
+    def __init__(
+        self, index: int, folder: pathlib.Path, size: int = 2, extra_inputs: int = 1
+    ) -> None:
         folder.mkdir(exist_ok=True)
         given = settings(size, extra_inputs, str(folder.parent))
         self.changed = threading.Condition()
         self.session = Session(0, QUEUE_BYTES)
         process: Any = SimpleNamespace(
-            settings=given, group="extra", index=index, changed=self.changed, private_folder=str(folder), error=TaskError
+            settings=given,
+            group="extra",
+            index=index,
+            changed=self.changed,
+            private_folder=str(folder),
+            error=TaskError,
         )
         self.extra = ExtraInputs(self.session, process)
         self._state = MemberState(index=index, phase=RUNNING)
@@ -60,7 +69,10 @@ class Place:
     def take(self) -> list[Chunk]:
         """Take what waits for the process."""
         with self.changed:
-            chunks = [Chunk.FromString(self.session.next_chunk() or b"") for _ in range(len(self.session._input))]
+            chunks = [
+                Chunk.FromString(self.session.next_chunk() or b"")
+                for _ in range(len(self.session._input))
+            ]
             self.changed.notify_all()
             return chunks
 
@@ -90,7 +102,9 @@ def chunk(number: int) -> bytes:
     return b"%04d" % number * 250
 
 
-def test_another_host_gets_all_chunks_at_the_pace_of_its_process(places: list[Place], addresses: list[Address]) -> None:
+def test_another_host_gets_all_chunks_at_the_pace_of_its_process(
+    places: list[Place], addresses: list[Address]
+) -> None:
     giver, taker = places
     for number in range(5):  # before addresses are known
         giver.extra.keep(1, chunk(number), 1)
@@ -107,7 +121,9 @@ def test_another_host_gets_all_chunks_at_the_pace_of_its_process(places: list[Pl
         return len(found) == count
 
     wait_until(lambda: taken(20), "all come, as there is room")
-    assert [(each.input, each.columns) for each in found] == [(1, chunk(number)) for number in range(20)]
+    assert [(each.input, each.columns) for each in found] == [
+        (1, chunk(number)) for number in range(20)
+    ]
     assert not taker.extra.is_complete, "there may be more"
     giver.extra.end()
     wait_until(lambda: taker.extra.is_complete, "the end mark comes")
@@ -115,7 +131,9 @@ def test_another_host_gets_all_chunks_at_the_pace_of_its_process(places: list[Pl
 
 
 @pytest.mark.fault("jobs", "The transfer of an extra input resumes when its connection was cut")
-def test_a_line_that_is_cut_goes_on_where_it_was(places: list[Place], addresses: list[Address]) -> None:
+def test_a_line_that_is_cut_goes_on_where_it_was(
+    places: list[Place], addresses: list[Address]
+) -> None:
     giver, taker = places
     for number in range(12):
         giver.extra.keep(1, chunk(number), 1)
@@ -137,7 +155,9 @@ def test_a_line_that_is_cut_goes_on_where_it_was(places: list[Place], addresses:
 
 
 @pytest.mark.fault("jobs", "An extra input that arrives incomplete is an error")
-def test_other_chunks_than_were_sent_are_an_error(places: list[Place], addresses: list[Address]) -> None:
+def test_other_chunks_than_were_sent_are_an_error(
+    places: list[Place], addresses: list[Address]
+) -> None:
     giver, taker = places
     giver.extra.keep(1, chunk(1), 1)
     assert giver.extra.chunk_log is not None
@@ -160,12 +180,16 @@ def test_a_refusal_is_an_error_and_not_tried_again(
     stranger.membership._attempt = 7
     stranger.join(addresses)
     wait_until(lambda: stranger.extra.error is not None, "it is told")
-    assert "FAILED_PRECONDITION: the member belongs to attempt 7, this is attempt 0" in str(stranger.extra.error)
+    assert "FAILED_PRECONDITION: the member belongs to attempt 7, this is attempt 0" in str(
+        stranger.extra.error
+    )
     stranger.leave()
 
 
 @pytest.mark.parametrize("chunks", [0, 5], ids=["chunks", "room"])
-def test_one_that_waits_can_be_stopped(places: list[Place], addresses: list[Address], chunks: int) -> None:
+def test_one_that_waits_can_be_stopped(
+    places: list[Place], addresses: list[Address], chunks: int
+) -> None:
     giver, taker = places
     for number in range(chunks):
         giver.extra.keep(1, chunk(number), 1)
@@ -187,8 +211,12 @@ def test_without_room_for_them_member_0_fails_in_words(tmp_path: pathlib.Path) -
 
 
 def settled(tmp_path: pathlib.Path, addresses: list[Address]) -> list[tuple[str, bool, bool, bool]]:
-    """Return of each member: folder, whether it waits for files, whether it gives chunks, and whether it fetches them."""
-    places = [Place(index, tmp_path / str(index), len(addresses)) for index in range(len(addresses))]
+    """Return of each member: folder, whether it waits for files, whether it gives chunks, and
+    whether it fetches them.
+    """
+    places = [
+        Place(index, tmp_path / str(index), len(addresses)) for index in range(len(addresses))
+    ]
     found = []
     for place in places:
         cluster = place.extra.settle(addresses, "{}")
@@ -199,7 +227,9 @@ def settled(tmp_path: pathlib.Path, addresses: list[Address]) -> list[tuple[str,
     assert made == {folder for folder, *_ in found} - {""}
     for place in places:
         place.leave()
-    assert not [name for name in os.listdir(tmp_path) if name.startswith("akdl-")], "folders that nobody uses go"
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("akdl-")], (
+        "folders that nobody uses go"
+    )
     return found
 
 
@@ -224,14 +254,19 @@ def test_members_of_one_host_alone_need_no_chunk_log(tmp_path: pathlib.Path) -> 
 
 def test_containers_and_users_of_one_host_share_nothing(tmp_path: pathlib.Path) -> None:
     """They have one address, and the same path is another folder there."""
-    found = settled(tmp_path, [Address(HOSTS[0], 1, 2, "8-15-0"), Address(HOSTS[0], 3, 4, "8-16-0")])
+    found = settled(
+        tmp_path, [Address(HOSTS[0], 1, 2, "8-15-0"), Address(HOSTS[0], 3, 4, "8-16-0")]
+    )
     assert found == [("", False, True, False), ("", False, False, True)]
 
 
 @pytest.mark.fault("jobs", "Two jobs of one operator at once have their own extra inputs")
 def test_jobs_of_one_operator_have_folders_of_their_own(tmp_path: pathlib.Path) -> None:
     """They have the same group and attempt, and run at once; their ports differ."""
-    folders = [settled(tmp_path, [Address(HOSTS[0], port, 2), Address(HOSTS[0], 3, 4)])[0][0] for port in (1, 5, 1)]
+    folders = [
+        settled(tmp_path, [Address(HOSTS[0], port, 2), Address(HOSTS[0], 3, 4)])[0][0]
+        for port in (1, 5, 1)
+    ]
     assert folders[0] == folders[2] != folders[1]
 
 
@@ -239,7 +274,9 @@ def test_a_folder_of_another_user_is_refused(tmp_path: pathlib.Path) -> None:
     name = settled(tmp_path, [Address(HOSTS[0], 1, 2)] * 2)[0][0]
     (tmp_path / name).mkdir(mode=0o755)
     place = Place(0, tmp_path / "0")
-    with pytest.raises(TaskError, match="extra inputs: .* is not a folder that only this user can access"):
+    with pytest.raises(
+        TaskError, match="extra inputs: .* is not a folder that only this user can access"
+    ):
         place.extra.settle([Address(HOSTS[0], 1, 2)] * 2, "{}")
     place.leave()
 
@@ -249,7 +286,11 @@ def test_a_group_without_them_has_nothing_of_it(tmp_path: pathlib.Path) -> None:
         place = Place(0, tmp_path / "0", size, extra_inputs)
         place.extra.keep(1, chunk(1), 1)
         assert place.extra.settle([Address(HOSTS[0], 1, 2)] * size, "{}") == Cluster(tf_config="{}")
-        assert place.extra.chunk_log is None and place.extra.is_complete and os.listdir(tmp_path / "0") == []
+        assert (
+            place.extra.chunk_log is None
+            and place.extra.is_complete
+            and os.listdir(tmp_path / "0") == []
+        )
         place.leave()
 
 
@@ -268,21 +309,37 @@ FINDS = HELPERS + (
 def on_hosts() -> Iterator[list[Address]]:
     """Addresses of four members on two hosts."""
     one, two = HOSTS
-    yield [Address(host, *reserve("group", index, 0)) for index, host in enumerate((one, two, two, one))]
+    yield [
+        Address(host, *reserve("group", index, 0))
+        for index, host in enumerate((one, two, two, one))
+    ]
     for index in range(4):
         release("group", index, 0)
 
 
 @pytest.mark.process
-def test_all_processes_have_them_whole_from_the_files_of_their_host(groups: Groups, on_hosts: list[Address]) -> None:  # noqa: F811
+def test_all_processes_have_them_whole_from_the_files_of_their_host(
+    groups: Groups,  # noqa: F811
+    on_hosts: list[Address],  # noqa: F811, RUF100
+) -> None:  # noqa: F811, RUF100
     """Member 0 gets its last rows when the others wait."""
-    groups.start(FINDS, 4, rows=[1, 2, 3, 4], extra=100, only=[1, 2, 3], addresses=on_hosts, token="secret")
+    groups.start(
+        FINDS, 4, rows=[1, 2, 3, 4], extra=100, only=[1, 2, 3], addresses=on_hosts, token="secret"
+    )
     for member in groups.members[1:]:
-        wait_until(lambda member=member: member._session.has_sent_end, "this process has all its rows")
-    assert not groups.members[0]._session.has_sent_end, "this one does not: it has to fetch the others"
-    groups.start(FINDS, 4, rows=[1, 2, 3, 4], extra=100, only=[0], addresses=on_hosts, token="secret")
+        wait_until(
+            lambda member=member: member._session.has_sent_end, "this process has all its rows"
+        )
+    assert not groups.members[0]._session.has_sent_end, (
+        "this one does not: it has to fetch the others"
+    )
+    groups.start(
+        FINDS, 4, rows=[1, 2, 3, 4], extra=100, only=[0], addresses=on_hosts, token="secret"
+    )
     outcomes = groups.wait()
-    found = [json.loads(outcomes[name][0][1]) for name in ("chief 0", "worker 0", "worker 1", "worker 2")]
+    found = [
+        json.loads(outcomes[name][0][1]) for name in ("chief 0", "worker 0", "worker 1", "worker 2")
+    ]
     assert [rest for _, *rest in found] == [[True, 100, rows] for rows in (1, 2, 3, 4)]
     folders = [folder for folder, *_ in found]
     assert folders[0] == folders[3] != folders[1] == folders[2]
@@ -291,19 +348,31 @@ def test_all_processes_have_them_whole_from_the_files_of_their_host(groups: Grou
 
 @pytest.mark.process
 @pytest.mark.fault("jobs", "A process that starts late finds the extra inputs of its host")
-def test_one_that_begins_when_the_maker_has_ended_finds_the_files(groups: Groups, on_hosts: list[Address]) -> None:  # noqa: F811
+def test_one_that_begins_when_the_maker_has_ended_finds_the_files(
+    groups: Groups,  # noqa: F811
+    on_hosts: list[Address],  # noqa: F811, RUF100
+) -> None:  # noqa: F811, RUF100
     """Its bridge waits for them, and holds the files."""
     groups.start(FINDS, 4, extra=100, only=[0, 1], addresses=on_hosts, token="secret")
     maker = groups.members[1]
-    wait_until(lambda: maker._process.child.exit_status == 0, "its script has ended, and its process")
+    wait_until(
+        lambda: maker._process.child.exit_status == 0, "its script has ended, and its process"
+    )
     groups.start(FINDS, 4, extra=100, only=[2, 3], addresses=on_hosts, token="secret")
     outcomes = groups.wait()
-    assert [json.loads(outcomes[name][0][1])[1:3] for name in ("worker 0", "worker 1", "worker 2")] == [[True, 100]] * 3
+    assert [
+        json.loads(outcomes[name][0][1])[1:3] for name in ("worker 0", "worker 1", "worker 2")
+    ] == [[True, 100]] * 3
 
 
 @pytest.mark.process
-@pytest.mark.fault("jobs", "The death of the process that prepares extra inputs is the error of its group")
-def test_a_maker_that_is_killed_is_the_error_of_its_group(groups: Groups, on_hosts: list[Address]) -> None:  # noqa: F811
+@pytest.mark.fault(
+    "jobs", "The death of the process that prepares extra inputs is the error of its group"
+)
+def test_a_maker_that_is_killed_is_the_error_of_its_group(
+    groups: Groups,  # noqa: F811
+    on_hosts: list[Address],  # noqa: F811, RUF100
+) -> None:  # noqa: F811, RUF100
     """Those that wait for its files do not speak before it."""
     dies = 'import os\nif \'"type": "worker", "index": 0\' in os.environ[\'TF_CONFIG\']:\n    os.kill(os.getpid(), 9)\n'
     groups.start(dies + FINDS, 4, extra=100, addresses=on_hosts, token="secret")

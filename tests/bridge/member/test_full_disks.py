@@ -17,7 +17,9 @@ from tests.support.small_disks import fill, small_disk
 
 pytestmark = pytest.mark.process
 INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL, text STRING"), Schema.parse("id BIGINT")
-COUNT = b"def main(config):\n    config.output_writer.write_batch({'id': [config.dataset_length]})\n"
+COUNT = (
+    b"def main(config):\n    config.output_writer.write_batch({'id': [config.dataset_length]})\n"
+)
 PRINT = b"def main(config):\n    for number in range(1000):\n        print('line', number)\n"
 
 
@@ -31,7 +33,8 @@ def run(script: bytes, rows: int = 0, **changes: str) -> int:
     try:
         member.set_cluster([Address("127.0.0.1", 1, 2)])
         batch = pa.record_batch(
-            [pa.array(range(rows), pa.int64()), pa.array(["x" * 1000] * rows, pa.string())], names=["id", "text"]
+            [pa.array(range(rows), pa.int64()), pa.array(["x" * 1000] * rows, pa.string())],
+            names=["id", "text"],
         )
         messages = [*member.feed(batch), *member.finish()]
         return len(messages)
@@ -40,7 +43,10 @@ def run(script: bytes, rows: int = 0, **changes: str) -> int:
 
 
 @pytest.mark.parametrize("option", ["size=16k", "nr_inodes=4"])
-@pytest.mark.fault("hosts", "A full disk for work folders, or one without inodes, is an error that names io.tmp.dirs")
+@pytest.mark.fault(
+    "hosts",
+    "A full disk for work folders, or one without inodes, is an error that names io.tmp.dirs",
+)
 def test_a_folder_that_cannot_be_made_is_refused_in_words(
     option: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,13 +54,16 @@ def test_a_folder_that_cannot_be_made_is_refused_in_words(
         fill(folder)
         monkeypatch.setattr("tempfile.tempdir", str(folder))
         with pytest.raises(
-            ConfigurationError, match="No space left on device. Make room there, or set Flink.s io.tmp.dirs or TMPDIR"
+            ConfigurationError,
+            match="No space left on device. Make room there, or set Flink.s io.tmp.dirs or TMPDIR",
         ):
             run(COUNT)
         assert [name for name in os.listdir(folder) if name.startswith("akdl-")] == []
 
 
-@pytest.mark.fault("hosts", "A disk that fills up while rows arrive fails the task, with folder and sizes")
+@pytest.mark.fault(
+    "hosts", "A disk that fills up while rows arrive fails the task, with folder and sizes"
+)
 def test_rows_that_find_no_room_fail_the_task(tmp_path: pathlib.Path) -> None:
     with small_disk(tmp_path / "small", "size=1m") as folder:
         words = rf"No space left on device: {folder}/akdl-\w+/\S+ holds .* MB, .* MB are free, .*Free some space there"
@@ -66,14 +75,20 @@ def test_rows_that_find_no_room_fail_the_task(tmp_path: pathlib.Path) -> None:
 @pytest.mark.fault("hosts", "A file of Examples that will not fit on the disk is not begun")
 def test_a_file_that_will_find_no_room_is_not_begun(tmp_path: pathlib.Path) -> None:
     """The columns fit, their Examples do not, and the first chunk tells so."""
-    script = COUNT.replace(b"config.dataset_length", b"len(open(config.dataset_file, 'rb').read()) and 1")
+    script = COUNT.replace(
+        b"config.dataset_length", b"len(open(config.dataset_file, 'rb').read()) and 1"
+    )
     with small_disk(tmp_path / "small", "size=5m") as folder:
-        with pytest.raises(TaskError, match=r"holds 3\.\d MB, 2\.\d MB are free, and the next rows need 3\.\d MB"):
+        with pytest.raises(
+            TaskError, match=r"holds 3\.\d MB, 2\.\d MB are free, and the next rows need 3\.\d MB"
+        ):
             run(script, rows=3000, tmp_dirs=str(folder))
 
 
 @pytest.mark.fault("hosts", "A full disk for logs does no harm")
-def test_a_log_that_finds_no_room_does_no_harm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_finds_no_room_does_no_harm(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with small_disk(tmp_path / "logs", "size=16k") as folder:
         fill(folder)
         monkeypatch.setenv("FLINK_LOG_DIR", str(folder))

@@ -1,4 +1,5 @@
-"""Groups whose members are processes of their own, on hosts of their own: stopped ones, and networks that fail for real.
+"""Groups whose members are processes of their own, on hosts of their own: stopped ones, and
+networks that fail for real.
 
 AKDL_TEST_NETWORK lets them wait as long as in a job, and makes the times in docs/reliability.md.
 """
@@ -40,7 +41,9 @@ def main(config):
     size = sum(len(row["text"]) for row in config.extra_inputs[0].rows())
     config.output_writer.write_batch({"rows": [size + config.dataset_length]})
 """
-COUNT = "def main(config):\n    config.output_writer.write_batch({'rows': [config.dataset_length]})\n"
+COUNT = (
+    "def main(config):\n    config.output_writer.write_batch({'rows': [config.dataset_length]})\n"
+)
 THEN_WAIT = """
     import pathlib, time
     while not pathlib.Path({file!r}).exists():
@@ -58,7 +61,11 @@ class LoneMember:
 
     def outcome(self) -> Any:
         """Wait for it to end, and return the rows that its script wrote, or its error."""
-        wait_until(self._outcome.exists, f"the member ends that logs to {self._log}", DEADLINE_S + 2 * LOST_S)
+        wait_until(
+            self._outcome.exists,
+            f"the member ends that logs to {self._log}",
+            DEADLINE_S + 2 * LOST_S,
+        )
         found = json.loads(self._outcome.read_text())
         return found["error"] if isinstance(found, dict) else found
 
@@ -70,7 +77,9 @@ Start = Callable[..., list[LoneMember]]
 def forks() -> Iterator[Callable[..., int]]:
     """Starts a member and returns its process id."""
     command = [sys.executable, "-m", "tests.children.lone_members"]
-    with subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+    with subprocess.Popen(
+        command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
         assert server.stdin is not None and server.stdout is not None
 
         def fork(**request: Any) -> int:
@@ -87,7 +96,9 @@ def start(forks: Callable[..., int], tmp_path: pathlib.Path) -> Iterator[Start]:
     """Starts a group of a member on each host; on this machine where there are no hosts."""
     pids, before = [], work_folders()
 
-    def start_group(script: str, hosts: Sequence[Any] = (), rows: Sequence[int] = (5, 5), **changes: Any) -> list[LoneMember]:
+    def start_group(
+        script: str, hosts: Sequence[Any] = (), rows: Sequence[int] = (5, 5), **changes: Any
+    ) -> list[LoneMember]:
         changes.setdefault("lost_s", LOST_S)
         ports = free_ports(2 * len(rows))
         names = [host.address for host in hosts] or ["127.0.0.1"] * len(rows)
@@ -110,7 +121,10 @@ def start(forks: Callable[..., int], tmp_path: pathlib.Path) -> Iterator[Start]:
                 os.kill(pid, number)
             except ProcessLookupError:
                 pass  # it has ended
-    wait_until(lambda: work_folders() <= before, "their folders go, before what is on their hosts is killed")
+    wait_until(
+        lambda: work_folders() <= before,
+        "their folders go, before what is on their hosts is killed",
+    )
 
 
 @pytest.fixture
@@ -135,7 +149,9 @@ def waits(tmp_path: pathlib.Path) -> str:
 
 
 @pytest.mark.fault("jobs", "A stopped Python worker is named by another member")
-def test_a_stopped_python_worker_is_named_by_another(start: Start, waits: str, runs: Callable[[], bool]) -> None:
+def test_a_stopped_python_worker_is_named_by_another(
+    start: Start, waits: str, runs: Callable[[], bool]
+) -> None:
     chief, worker = start(waits)
     wait_until(runs, "both scripts run")
     os.kill(worker.pid, signal.SIGSTOP)
@@ -149,14 +165,18 @@ def test_a_stopped_python_worker_is_named_by_another(start: Start, waits: str, r
 
 @in_full
 @pytest.mark.fault("jobs", "A stopped Python worker of the chief is named too")
-def test_a_stopped_python_worker_of_the_chief_is_named_too(start: Start, waits: str, runs: Callable[[], bool]) -> None:
+def test_a_stopped_python_worker_of_the_chief_is_named_too(
+    start: Start, waits: str, runs: Callable[[], bool]
+) -> None:
     chief, worker = start(waits)
     wait_until(runs, "both scripts run")
     os.kill(chief.pid, signal.SIGSTOP)
     assert f"the chief has not answered for {LOST_S:g} s at 127.0.0.1:" in worker.outcome()
 
 
-@pytest.mark.fault("network", "A host that cannot be reached at the start is named after startTimeout")
+@pytest.mark.fault(
+    "network", "A host that cannot be reached at the start is named after startTimeout"
+)
 def test_a_host_that_cannot_be_reached_from_the_start(hosts: Network, start: Start) -> None:
     hosts.wires[1].is_cut = True
     chief, worker = start(COUNT, hosts.hosts, start_timeout_s=START_S)
@@ -167,29 +187,45 @@ def test_a_host_that_cannot_be_reached_from_the_start(hosts: Network, start: Sta
         in said
     )
     said = worker.outcome()
-    assert f"the chief does not answer at {where[0]}:" in said and "If there is a firewall between the hosts" in said
+    assert (
+        f"the chief does not answer at {where[0]}:" in said
+        and "If there is a firewall between the hosts" in said
+    )
 
 
 @pytest.mark.fault("network", "A host that is cut off during the job is named")
-def test_a_host_whose_wire_is_cut_later(hosts: Network, start: Start, waits: str, runs: Callable[[], bool]) -> None:
+def test_a_host_whose_wire_is_cut_later(
+    hosts: Network, start: Start, waits: str, runs: Callable[[], bool]
+) -> None:
     chief, worker = start(waits, hosts.hosts)
     wait_until(runs, "both scripts run")
     hosts.wires[1].is_cut = True
     cut = time.monotonic()
-    assert f"worker 0 on {hosts.hosts[1].address} has not reported for {LOST_S:g} s. Has its host failed" in chief.outcome()
-    assert f"the chief has not answered for {LOST_S:g} s at {hosts.hosts[0].address}:" in worker.outcome()
+    assert (
+        f"worker 0 on {hosts.hosts[1].address} has not reported for {LOST_S:g} s. Has its host failed"
+        in chief.outcome()
+    )
+    assert (
+        f"the chief has not answered for {LOST_S:g} s at {hosts.hosts[0].address}:"
+        in worker.outcome()
+    )
     print(f"both have said so {time.monotonic() - cut:.1f} s after the wire was cut")
 
 
 @in_full
 @pytest.mark.fault("network", "A failed host of the chief is named")
-def test_the_host_of_the_chief_fails(hosts: Network, start: Start, waits: str, runs: Callable[[], bool]) -> None:
+def test_the_host_of_the_chief_fails(
+    hosts: Network, start: Start, waits: str, runs: Callable[[], bool]
+) -> None:
     chief, worker = start(waits, hosts.hosts)
     wait_until(runs, "both scripts run")
     hosts.wires[0].is_cut = True  # nobody says goodbye
     os.kill(chief.pid, signal.SIGKILL)
     said = worker.outcome()
-    assert f"the chief has not answered for {LOST_S:g} s at {hosts.hosts[0].address}:" in said and "Has its host failed" in said
+    assert (
+        f"the chief has not answered for {LOST_S:g} s at {hosts.hosts[0].address}:" in said
+        and "Has its host failed" in said
+    )
 
 
 @pytest.mark.parametrize(("loss", "delay_s"), [(0.05, 0.0), (0.0, 0.2)], ids=["lost", "late"])
@@ -212,12 +248,16 @@ def test_the_network_carries_an_extra_input_once_to_each_host(hosts: Network, st
     """Two members on each: member 0 has it from Flink."""
 
     def received(host: int) -> int:
-        return int(pathlib.Path(f"/sys/class/net/{hosts.hosts[host].name}/statistics/tx_bytes").read_text())
+        return int(
+            pathlib.Path(f"/sys/class/net/{hosts.hosts[host].name}/statistics/tx_bytes").read_text()
+        )
 
     before = [received(0), received(1)]
     one, two = hosts.hosts
     members = start(COUNT_EXTRA, (one, two, two, one), rows=(1, 2, 3, 4), extra=4)
     assert [member.outcome() for member in members] == [[4000001], [4000002], [4000003], [4000004]]
     first, second = (received(host) - before[host] for host in (0, 1))
-    print(f"an input of 4 MB: {first / 1e6:.2f} MB to the host of member 0, {second / 1e6:.2f} MB to the other")
+    print(
+        f"an input of 4 MB: {first / 1e6:.2f} MB to the host of member 0, {second / 1e6:.2f} MB to the other"
+    )
     assert first < 1_000_000 and 4_000_000 < second < 5_000_000

@@ -38,12 +38,20 @@ START_S = 4.0  # time enough for Python to come to a file that blocks, beside ot
 def settings(script: Any, **changes: Any) -> GroupSettings:
     """Settings for a script of the tests, or for a text."""
     if script.endswith(".py"):
-        files = tuple(UserFile(name, (SCRIPTS / name).read_bytes()) for name in (script, "tfrecords.py"))
+        files = tuple(
+            UserFile(name, (SCRIPTS / name).read_bytes()) for name in (script, "tfrecords.py")
+        )
     else:
         files, script = (UserFile("script.py", script.encode()),), "script.py"
     changes = {"main_script": script, "user_files": files, **changes}
     return GroupSettings(
-        operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=INPUT, output_schema=OUTPUT, **changes
+        operator="TestOp",
+        kind="batch",
+        num_workers=1,
+        num_ps=0,
+        input_schema=INPUT,
+        output_schema=OUTPUT,
+        **changes,
     )
 
 
@@ -51,7 +59,9 @@ def settings(script: Any, **changes: Any) -> GroupSettings:
 def start() -> Iterator[Callable[..., Member]]:
     members = []
 
-    def start_member(script: Any, alive: Callable[..., None] = lambda: None, **changes: Any) -> Member:
+    def start_member(
+        script: Any, alive: Callable[..., None] = lambda: None, **changes: Any
+    ) -> Member:
         member = Member(settings(script, **changes), "group", 0, 0, alive)
         members.append(member)
         member.set_cluster([Address("127.0.0.1", 1, 2)])
@@ -64,7 +74,11 @@ def start() -> Iterator[Callable[..., Member]]:
 
 def decoded(messages: Any) -> list[Any]:
     decoder = ColumnDecoder(OUTPUT, "the script")
-    return [row for message in messages for row in zip(*(cells.to_pylist() for cells in decoder.decode(message.take())))]
+    return [
+        row
+        for message in messages
+        for row in zip(*(cells.to_pylist() for cells in decoder.decode(message.take())))
+    ]
 
 
 def test_rows_go_through_a_script(start: Callable[..., Member]) -> None:
@@ -74,7 +88,9 @@ def test_rows_go_through_a_script(start: Callable[..., Member]) -> None:
 
 
 @pytest.mark.fault("scripts")
-def test_a_script_that_only_writes_does_not_block_on_a_full_queue(start: Callable[..., Member]) -> None:
+def test_a_script_that_only_writes_does_not_block_on_a_full_queue(
+    start: Callable[..., Member],
+) -> None:
     script = (
         "def main(config):\n"
         "    for start in range(0, 200000, 1000):\n"
@@ -82,7 +98,9 @@ def test_a_script_that_only_writes_does_not_block_on_a_full_queue(start: Callabl
         "    assert config.dataset_length == 20000\n"
     )
     member = start(script, queue_bytes=100_000)
-    rows = [row for _ in range(20) for row in decoded(member.feed(BATCH))] + decoded(member.finish())
+    rows = [row for _ in range(20) for row in decoded(member.feed(BATCH))] + decoded(
+        member.finish()
+    )
     assert [row[1] for row in rows] == list(range(200_000))
 
 
@@ -98,7 +116,9 @@ def test_sys_exit_0_is_a_success(start: Callable[..., Member]) -> None:
     assert decoded(start("import sys\ndef main(config):\n    sys.exit(0)\n").finish()) == []
 
 
-@pytest.mark.fault("scripts", "Threads that a script leaves delay the end of the job by at most 5 s")
+@pytest.mark.fault(
+    "scripts", "Threads that a script leaves delay the end of the job by at most 5 s"
+)
 def test_threads_that_a_script_leaves_do_not_hold_the_job(start: Callable[..., Member]) -> None:
     script = "import threading, time\ndef main(config):\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
     assert decoded(start(script).finish()) == []
@@ -110,7 +130,9 @@ def test_a_failure_has_the_traceback_of_the_script_only(start: Callable[..., Mem
     with pytest.raises(TaskError) as caught:
         list(member.finish())
     text = str(caught.value)
-    assert text.startswith("TestOp, chief 0 (script.py): the script failed: ZeroDivisionError: division by zero\nTraceback")
+    assert text.startswith(
+        "TestOp, chief 0 (script.py): the script failed: ZeroDivisionError: division by zero\nTraceback"
+    )
     assert 'script.py", line 4, in main' in text and "entry.py" not in text
     assert text.endswith("--- last lines of the process ---\nfirst words")
 
@@ -119,13 +141,16 @@ def test_a_failure_has_the_traceback_of_the_script_only(start: Callable[..., Mem
 def test_a_failure_while_rows_are_fed_is_seen_by_the_feeder(start: Callable[..., Member]) -> None:
     member = start("def main(config):\n    raise KeyError('early')\n", queue_bytes=10_000)
     with pytest.raises(TaskError, match="KeyError: 'early'"):
-        end = time.monotonic() + DEADLINE_S  # the process takes rows until its script has failed, however many these are
+        # the process takes rows until its script has failed, however many these are
+        end = time.monotonic() + DEADLINE_S
         while time.monotonic() < end:
             list(member.feed(BATCH))
 
 
 @pytest.mark.fault("hosts", "A process that never connects is an error after startTimeout")
-def test_a_process_that_never_connects(start: Callable[..., Member], tmp_path: pathlib.Path) -> None:
+def test_a_process_that_never_connects(
+    start: Callable[..., Member], tmp_path: pathlib.Path
+) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 600\n")
     python.chmod(0o755)
@@ -133,37 +158,62 @@ def test_a_process_that_never_connects(start: Callable[..., Member], tmp_path: p
         list(start("", python=str(python), start_timeout_s=0.5).finish())
 
 
-def test_the_start_of_a_process_is_no_standstill(start: Callable[..., Member], tmp_path: pathlib.Path) -> None:
-    """Else a group stands still as soon as its processes have connected, where they start more slowly than stallTimeout."""
+def test_the_start_of_a_process_is_no_standstill(
+    start: Callable[..., Member], tmp_path: pathlib.Path
+) -> None:
+    """Else a group stands still as soon as its processes have connected, where they start more
+    slowly than stallTimeout.
+    """
     python, looks = tmp_path / "python", []
     python.write_text("#!/bin/sh\nexec sleep 600\n")
     python.chmod(0o755)
     member = start("", alive=lambda: looks.append(1), python=str(python))
-    wait_until(lambda: bool(list(member.poll())) or len(looks) > 2, "Flink was asked three times, a second between two")
+    wait_until(
+        lambda: bool(list(member.poll())) or len(looks) > 2,
+        "Flink was asked three times, a second between two",
+    )
     assert member.observer.status.idle_s == 0.0
 
 
 @pytest.fixture
 def environment(tmp_path: pathlib.Path) -> pathlib.Path:
     """A Python environment, without the lines that its creator may have put into it."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", tmp_path / "env"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", tmp_path / "env"],
+        check=True,
+    )
     (packages,) = (tmp_path / "env").glob("lib/python3*/site-packages")
     (packages / "paths.pth").write_text(sysconfig.get_path("purelib"))
     (packages / "blocker.py").write_text("import threading\n\nthreading.Event().wait()\n")
     return packages
 
 
-@pytest.mark.fault("hosts", "A .pth file that blocks the script's Python is named after startTimeout, with the place")
-@pytest.mark.parametrize(
-    ("line", "place"), [("import blocker", r'/blocker.py", line 3'), ("import time; time.sleep(600)", '"<string>"')]
+@pytest.mark.fault(
+    "hosts",
+    "A .pth file that blocks the script's Python is named after startTimeout, with the place",
 )
-def test_a_pth_file_that_blocks(start: Callable[..., Member], environment: pathlib.Path, line: str, place: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [("import blocker", r'/blocker.py", line 3'), ("import time; time.sleep(600)", '"<string>"')],
+)
+def test_a_pth_file_that_blocks(
+    start: Callable[..., Member], environment: pathlib.Path, line: str, place: str
+) -> None:
     (environment / "blocks.pth").write_text(f"{line}\n")
     with pytest.raises(TaskError) as caught:
-        list(start("", python=str(environment.parents[2] / "bin/python"), start_timeout_s=START_S).finish())
+        list(
+            start(
+                "", python=str(environment.parents[2] / "bin/python"), start_timeout_s=START_S
+            ).finish()
+        )
     said = str(caught.value).splitlines()[0]
-    assert "the process did not connect within the 4 s of startTimeout. It stood at File " in said and place in said
-    assert said.endswith(f". Before all other code, this Python runs {environment}/blocks.pth: {line}")
+    assert (
+        "the process did not connect within the 4 s of startTimeout. It stood at File " in said
+        and place in said
+    )
+    assert said.endswith(
+        f". Before all other code, this Python runs {environment}/blocks.pth: {line}"
+    )
 
 
 @pytest.mark.fault("hosts", "A .pth file that ends or kills the script's Python is named at once")
@@ -176,10 +226,13 @@ def test_a_pth_file_that_blocks(start: Callable[..., Member], environment: pathl
         ("import os; os.kill(os.getpid(), 11)", "killed by signal 11"),
     ],
 )
-def test_a_pth_file_that_ends_its_python(start: Callable[..., Member], environment: pathlib.Path, line: str, end: str) -> None:
+def test_a_pth_file_that_ends_its_python(
+    start: Callable[..., Member], environment: pathlib.Path, line: str, end: str
+) -> None:
     (environment / "ends.pth").write_text(f"{line}\n")
     with pytest.raises(
-        TaskError, match=f"the process {end}.* before it could start the script. Before all other code, "
+        TaskError,
+        match=f"the process {end}.* before it could start the script. Before all other code, ",
     ) as caught:
         list(start("", python=str(environment.parents[2] / "bin/python")).finish())
     assert str(caught.value).splitlines()[0].endswith(f"{environment}/ends.pth: {line}")
@@ -189,11 +242,19 @@ def test_a_pth_file_that_ends_its_python(start: Callable[..., Member], environme
 def test_a_file_that_would_leave_the_folder() -> None:
     with pytest.raises(ConfigurationError, match="outside of the work folder"):
         files = (UserFile("../evil.py", b""),)
-        Member(GroupSettings("TestOp", "batch", 1, 0, INPUT, OUTPUT, "../evil.py", files), "group", 0, 0, lambda: None)
+        Member(
+            GroupSettings("TestOp", "batch", 1, 0, INPUT, OUTPUT, "../evil.py", files),
+            "group",
+            0,
+            0,
+            lambda: None,
+        )
 
 
 @pytest.mark.fault("jobs", "A process is stopped when Flink no longer answers")
-def test_a_task_that_flink_has_left_is_stopped(start: Callable[..., Member], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_flink_has_left_is_stopped(
+    start: Callable[..., Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The question to Flink is never answered, as in a local run whose job was cancelled."""
     monkeypatch.setattr(registry, "ABANDONED_S", 0.5)
     asked, hold = threading.Event(), threading.Event()
@@ -203,9 +264,12 @@ def test_a_task_that_flink_has_left_is_stopped(start: Callable[..., Member], mon
         hold.wait()
 
     member = start("import time\ndef main(config):\n    time.sleep(600)\n", alive=alive)
-    waiting = threading.Thread(target=lambda: pytest.raises(TaskError, lambda: list(member.finish())))
+    waiting = threading.Thread(
+        target=lambda: pytest.raises(TaskError, lambda: list(member.finish()))
+    )
     waiting.start()
-    assert asked.wait(DEADLINE_S)  # a process that has just started has no command line for a moment, and would not be seen
+    # a process that has just started has no command line for a moment, and would not be seen
+    assert asked.wait(DEADLINE_S)
     wait_until(lambda: not task_processes(), "the process is gone")
     hold.set()
     waiting.join(DEADLINE_S)
@@ -248,14 +312,25 @@ sys.stdin.read()
 
 @pytest.mark.fault("jobs")
 def test_a_process_ends_with_its_parent_even_after_sigkill() -> None:
-    """The test starts a parent, the parent starts the process; the parent is killed and can clean nothing up."""
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    """The test starts a parent, the parent starts the process; the parent is killed and can clean
+    nothing up.
+    """
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
         *pids, folder = parent.stdout.readline().split()
-        assert len(pids) == 2 and all(psutil.pid_exists(int(pid)) for pid in pids) and os.path.isdir(folder)
+        assert (
+            len(pids) == 2
+            and all(psutil.pid_exists(int(pid)) for pid in pids)
+            and os.path.isdir(folder)
+        )
         parent.send_signal(signal.SIGKILL)
         parent.wait(DEADLINE_S)
-        wait_until(lambda: not any(map(is_running, map(int, pids))), "the process is gone, and what its script has started")
+        wait_until(
+            lambda: not any(map(is_running, map(int, pids))),
+            "the process is gone, and what its script has started",
+        )
         wait_until(lambda: not os.path.exists(folder), "its folder is gone")
     finally:
         parent.kill()
@@ -305,8 +380,21 @@ def test_reports_arrive_while_the_script_runs_and_the_last_one_with_its_end(
     assert registry.reports({"group"}) == {"chief 0": member.report}
     (checkpoints / "go on").touch()
     list(member.finish())
-    assert (member.report.number, member.report.step, member.report.metrics["loss"]) == (1001, 1001, 0.0)
+    assert (member.report.number, member.report.step, member.report.metrics["loss"]) == (
+        1001,
+        1001,
+        0.0,
+    )
     (log,) = tmp_path.glob("akdl-*.log")
-    lines = [json.loads(line[len(REPORT_PREFIX) :]) for line in log.read_text().splitlines() if line.startswith(REPORT_PREFIX)]
-    assert lines[-1] == {"member": "chief 0", "attempt": 0, "step": 1001, "metrics": {"attempt": 0, "loss": 0}}
+    lines = [
+        json.loads(line[len(REPORT_PREFIX) :])
+        for line in log.read_text().splitlines()
+        if line.startswith(REPORT_PREFIX)
+    ]
+    assert lines[-1] == {
+        "member": "chief 0",
+        "attempt": 0,
+        "step": 1001,
+        "metrics": {"attempt": 0, "loss": 0},
+    }
     assert len(lines) <= 2 + (time.monotonic() - began) / REPORT_EVERY_S, "of a thousand reports"

@@ -1,4 +1,6 @@
-"""Groups of real processes on this host: how they come together, end, fail and stand still; without Flink and TensorFlow."""
+"""Groups of real processes on this host: how they come together, end, fail and stand still; without
+Flink and TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ SERVE = "    if config.task_type == 'ps':\n        time.sleep(600)\n"
 
 
 class Groups:
-    """Starts groups of which every member is fed and finished by a thread of its own, as Flink does it."""
+    """Starts groups of which every member is fed and finished by a thread of its own, as Flink does
+    it.
+    """
 
     def __init__(self) -> None:
         self.members, self.outcomes, self._threads, self._ports = [], {}, [], []
@@ -54,20 +58,29 @@ class Groups:
         extra: int = 0,
         **changes: Any,
     ) -> None:
-        files = (UserFile("script.py", script.encode()), UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()))
+        files = (
+            UserFile("script.py", script.encode()),
+            UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()),
+        )
         settings = GroupSettings(
             operator="TestOp", kind="batch", num_workers=workers, num_ps=servers, input_schema=INPUT, output_schema=OUTPUT,
             main_script="script.py", user_files=files, extra_schemas=(INPUT,) if extra else (), **changes,
         )  # fmt: skip
         if addresses is None:
-            addresses = [Address(own_host(), *reserve("group", index, 0)) for index in range(settings.size)]
+            addresses = [
+                Address(own_host(), *reserve("group", index, 0)) for index in range(settings.size)
+            ]
             self._ports += range(settings.size)
         for index in only or range(settings.size):
             member = Member(settings, "group", index, 0, lambda: None)
             self.members.append(member)
             member.set_cluster(addresses)
             share = rows[index] if index < len(rows) else 0
-            thread = threading.Thread(target=self._drive, args=(member, settings, share, 0 if index else extra), daemon=True)
+            thread = threading.Thread(
+                target=self._drive,
+                args=(member, settings, share, 0 if index else extra),
+                daemon=True,
+            )
             self._threads.append(thread)
             thread.start()
 
@@ -76,9 +89,14 @@ class Groups:
         try:
             for batch in batches(settings, extra):
                 list(member.feed(batch, extra_input=1))
-            messages = [message for batch in batches(settings, rows) for message in member.feed(batch)]
+            messages = [
+                message for batch in batches(settings, rows) for message in member.feed(batch)
+            ]
             messages += member.finish()
-            columns = [[cells.to_pylist() for cells in decoder.decode(message.take())] for message in messages]
+            columns = [
+                [cells.to_pylist() for cells in decoder.decode(message.take())]
+                for message in messages
+            ]
             self.outcomes[member.label] = [row for each in columns for row in zip(*each)]
         except TaskError as error:
             self.outcomes[member.label] = error
@@ -93,7 +111,11 @@ class Groups:
         """Return the first error, and end all that is left, as Flink does."""
 
         def errors() -> list[Any]:
-            return [(name, outcome) for name, outcome in list(self.outcomes.items()) if isinstance(outcome, TaskError)]
+            return [
+                (name, outcome)
+                for name, outcome in list(self.outcomes.items())
+                if isinstance(outcome, TaskError)
+            ]
 
         wait_until(lambda: bool(errors()), "a member has failed", deadline_s)
         (first, *_) = errors()
@@ -125,12 +147,19 @@ def groups() -> Iterator[Groups]:
 def test_servers_are_stopped_when_all_workers_have_ended(groups: Groups) -> None:
     script = HELPERS + "def main(config):\n" + SERVE + "    write(config, config.dataset_length)\n"
     groups.start(script, 2, 2, rows=[5, 25])
-    assert groups.wait() == {"chief 0": [("chief 0", "5")], "worker 0": [("worker 0", "25")], "ps 0": [], "ps 1": []}
+    assert groups.wait() == {
+        "chief 0": [("chief 0", "5")],
+        "worker 0": [("worker 0", "25")],
+        "ps 0": [],
+        "ps 1": [],
+    }
     assert task_processes() == []
 
 
 def test_a_server_may_end_by_itself(groups: Groups) -> None:
-    groups.start(COUNT.replace("    write(", "    config.task_type == 'ps' or write("), 1, 1, rows=[7])
+    groups.start(
+        COUNT.replace("    write(", "    config.task_type == 'ps' or write("), 1, 1, rows=[7]
+    )
     assert groups.wait() == {"chief 0": [("chief 0", "7")], "ps 0": []}
 
 
@@ -144,7 +173,12 @@ def test_a_coordinating_chief_ends_the_group_and_knows_all_files(groups: Groups)
     )
     groups.start(script, 3, 1, rows=[0, 4, 9], chief_coordinates=True)
     outcomes = groups.wait()
-    assert outcomes == {"chief 0": [("chief 0", "[[4, true], [9, true]]")], "worker 0": [], "worker 1": [], "ps 0": []}
+    assert outcomes == {
+        "chief 0": [("chief 0", "[[4, true], [9, true]]")],
+        "worker 0": [],
+        "worker 1": [],
+        "ps 0": [],
+    }
 
 
 @pytest.mark.fault("jobs", "The first failure of a group is reported, and not what follows from it")
@@ -159,7 +193,11 @@ def test_the_error_of_one_is_heard_and_not_its_echo(groups: Groups) -> None:
     )
     groups.start(script, 3)
     name, text = groups.wait_for_error()
-    assert name == "worker 1" and "TestOp, worker 1 (script.py): the script failed: KeyError: 'the reason'\nTraceback" in text
+    assert (
+        name == "worker 1"
+        and "TestOp, worker 1 (script.py): the script failed: KeyError: 'the reason'\nTraceback"
+        in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,7 +226,10 @@ def test_an_echo_without_a_reason_comes_with_what_is_known_of_the_others(groups:
     groups.start(script, 2, rows=[0, 5])
     name, text = groups.wait_for_error()
     assert name == "chief 0" and "RuntimeError: Connection reset by peer" in text
-    assert f"--- the group ---\nchief 0 on {own_host()}: failed: the script failed: RuntimeError" in text
+    assert (
+        f"--- the group ---\nchief 0 on {own_host()}: failed: the script failed: RuntimeError"
+        in text
+    )
     assert f"worker 0 on {own_host()}: has read 0 of 5 rows, last progress" in text
 
 
@@ -208,7 +249,11 @@ def test_a_server_that_fails_before_a_worker_has_used_it_is_no_error(
     wait_until(lambda: groups.members[1]._session.failure is not None, "the server has failed")
     (tmp_path / "failed").touch()
     assert groups.wait() == {"chief 0": [("chief 0", "7")], "ps 0": []}
-    (said,) = [record.message for record in caplog.records if record.levelname == "WARNING" and "numPSs" in record.message]
+    (said,) = [
+        record.message
+        for record in caplog.records
+        if record.levelname == "WARNING" and "numPSs" in record.message
+    ]
     assert (
         said
         == "TestOp, ps 0: no worker used this process (the script failed: ValueError: no rows). Set numPSs=0 to free its slot"
@@ -228,11 +273,19 @@ def test_a_server_that_fails_is_the_reason_when_a_worker_misses_it(groups: Group
     assert name == "ps 0" and "the script failed: KeyError: 'the reason'\nTraceback" in text
 
 
-def test_a_server_that_leaves_workers_waiting_is_reported(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_leaves_workers_waiting_is_reported(
+    groups: Groups, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bridge.group.states.LEFT_ALONE_S", 2.0)
-    groups.start(HELPERS + "def main(config):\n    config.task_type == 'ps' or time.sleep(600)\n", 1, 1)
+    groups.start(
+        HELPERS + "def main(config):\n    config.task_type == 'ps' or time.sleep(600)\n", 1, 1
+    )
     name, text = groups.wait_for_error()
-    assert name == "ps 0" and "the script returned, but the workers that it serves still run, and make no progress" in text
+    assert (
+        name == "ps 0"
+        and "the script returned, but the workers that it serves still run, and make no progress"
+        in text
+    )
 
 
 STUCK = HELPERS + (
@@ -273,15 +326,24 @@ def test_who_polls_waits_for_who_sleeps(groups: Groups) -> None:
     groups.start(POLLING, 3, rows=[20, 20, 20], stall_timeout_s=2.0)
     name, text = groups.wait_for_error()
     assert name == "worker 1" and "in sleeps_in_the_middle" in text
-    assert re.search(r"worker 0 on .*: has read 20 of 20 rows, last progress \d+ s ago, uses the processor", text)
+    assert re.search(
+        r"worker 0 on .*: has read 20 of 20 rows, last progress \d+ s ago, uses the processor", text
+    )
 
 
 @pytest.mark.parametrize(
     ("workers", "loop"),
-    [(2, "while True: pass"), (3, "while True: pass"), (2, "hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)")],
+    [
+        (2, "while True: pass"),
+        (3, "while True: pass"),
+        (2, "hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"),
+    ],
     ids=["one of two", "one of three", "in C"],
 )
-@pytest.mark.fault("jobs", "A worker in an endless loop, in Python or in C, is named while the others sleep until it comes")
+@pytest.mark.fault(
+    "jobs",
+    "A worker in an endless loop, in Python or in C, is named while the others sleep until it comes",
+)
 def test_who_sleeps_waits_for_who_loops(groups: Groups, workers: int, loop: str) -> None:
     loops = (
         "import hashlib\n"
@@ -297,7 +359,9 @@ def test_who_sleeps_waits_for_who_loops(groups: Groups, workers: int, loop: str)
     groups.start(HELPERS + loops, workers, rows=[20] * workers, stall_timeout_s=2.0)
     name, text = groups.wait_for_error()
     assert name == "worker 0" and "in loops_in_the_middle" in text
-    assert re.search(r"worker 0 on .*: has read 20 of 20 rows, last progress \d+ s ago, uses the processor", text)
+    assert re.search(
+        r"worker 0 on .*: has read 20 of 20 rows, last progress \d+ s ago, uses the processor", text
+    )
 
 
 COLLECTIVE = HELPERS + (
@@ -316,9 +380,13 @@ COLLECTIVE = HELPERS + (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", ["time.sleep(600)", "while True: pass"])
-@pytest.mark.fault("jobs", "A worker that sleeps or loops while the others wait for it in a collective is named")
+@pytest.mark.fault(
+    "jobs", "A worker that sleeps or loops while the others wait for it in a collective is named"
+)
 def test_who_does_not_come_to_a_collective_is_named(groups: Groups, stop: str) -> None:
-    groups.start(COLLECTIVE.replace("time.sleep(600)", stop), 3, rows=[20, 20, 20], stall_timeout_s=20.0)
+    groups.start(
+        COLLECTIVE.replace("time.sleep(600)", stop), 3, rows=[20, 20, 20], stall_timeout_s=20.0
+    )
     name, text = groups.wait_for_error(4 * DEADLINE_S)  # TensorFlow starts three times
     assert name == "worker 1" and "in stops_in_the_middle" in text
 
@@ -351,7 +419,8 @@ def test_a_member_that_never_comes_is_named(groups: Groups) -> None:
 
 
 @pytest.mark.fault(
-    "jobs", "A member whose Python worker of Flink blocks before it announces its address is named after startTimeout"
+    "jobs",
+    "A member whose Python worker of Flink blocks before it announces its address is named after startTimeout",
 )
 def test_a_member_whose_address_does_not_arrive_is_named() -> None:
     settings = GroupSettings(
@@ -360,7 +429,10 @@ def test_a_member_whose_address_does_not_arrive_is_named() -> None:
     )  # fmt: skip
     member = Member(settings, "group", 0, 0, lambda: None)
     member.addressed = {0}
-    with pytest.raises(TaskError, match=f"within the {START_S:g} s of startTimeout: the address of worker 0 did not arrive"):
+    with pytest.raises(
+        TaskError,
+        match=f"within the {START_S:g} s of startTimeout: the address of worker 0 did not arrive",
+    ):
         list(member.finish())
 
 
@@ -371,11 +443,16 @@ def test_a_chief_that_cannot_be_reached_is_named(groups: Groups) -> None:
     name, text = groups.wait_for_error()
     for index in range(2):
         release("group", index, 0)
-    assert name == "worker 0" and f"the chief does not answer at 127.0.0.1:{nobody[0].group_port} (UNAVAILABLE" in text
+    assert (
+        name == "worker 0"
+        and f"the chief does not answer at 127.0.0.1:{nobody[0].group_port} (UNAVAILABLE" in text
+    )
     assert "hostNetwork" in text
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("repeat", [23, 23, 23]), ("drop", [3, 3, 3]), ("off", [23, 3, 20])])
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("repeat", [23, 23, 23]), ("drop", [3, 3, 3]), ("off", [23, 3, 20])]
+)
 def test_shares_are_made_equal(groups: Groups, mode: str, expected: list[int]) -> None:
     groups.start(COUNT, 3, rows=[23, 3, 20], equal_steps=mode)
     outcomes = groups.wait()
@@ -394,10 +471,14 @@ def test_padding_has_no_weight(groups: Groups) -> None:
     outcomes = groups.wait()
     assert outcomes["chief 0"][0][1] == "[[0, 1.0], [1, 1.0], [2, 1.0], [3, 1.0]]"
     assert outcomes["worker 0"][0][1] == "[[0, 1.0], [1, 1.0], [0, 0.0], [1, 0.0]]"
-    assert outcomes["worker 1"][0][1] == "[[0, 0.0], [0, 0.0], [0, 0.0], [0, 0.0]]", "rows of another worker, without weight"
+    assert outcomes["worker 1"][0][1] == "[[0, 0.0], [0, 0.0], [0, 0.0], [0, 0.0]]", (
+        "rows of another worker, without weight"
+    )
 
 
-def test_one_worker_alone_may_ask_for_the_files_of_all(groups: Groups, tmp_path: pathlib.Path) -> None:
+def test_one_worker_alone_may_ask_for_the_files_of_all(
+    groups: Groups, tmp_path: pathlib.Path
+) -> None:
     """The others do not use their rows, so their files are made for it."""
     script = HELPERS + (
         "from tfrecords import examples\n"

@@ -32,9 +32,30 @@ from akdl.wire.service import PROTOCOL
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.group.roles import label
 from bridge.member import registry
-from bridge.member.observer import BUSY, MOST_IDLE_S, REPORT_EVERY_S, REPORT_PREFIX, Observer, ProgressWatch, TaskObserver
+from bridge.member.observer import (
+    BUSY,
+    MOST_IDLE_S,
+    REPORT_EVERY_S,
+    REPORT_PREFIX,
+    Observer,
+    ProgressWatch,
+    TaskObserver,
+)
 from bridge.member.session import Session
-from bridge.member.status import DATA, ENDED, EXPORT, EXPORTING, FEEDING, JOINING, PEERS, READ, START, STARTING, TRAINING, WORK
+from bridge.member.status import (
+    DATA,
+    ENDED,
+    EXPORT,
+    EXPORTING,
+    FEEDING,
+    JOINING,
+    PEERS,
+    READ,
+    START,
+    STARTING,
+    TRAINING,
+    WORK,
+)
 from bridge.schema import Schema
 from bridge.settings import GroupSettings
 
@@ -45,7 +66,9 @@ SETTINGS = GroupSettings(
 )  # fmt: skip
 
 
-def _observer(session: Session, index: int = 0, log: list[str] | None = None, servers: int = 1, **changes: str) -> Observer:
+def _observer(
+    session: Session, index: int = 0, log: list[str] | None = None, servers: int = 1, **changes: str
+) -> Observer:
     lines = [] if log is None else log
     process: Any = SimpleNamespace(
         settings=dataclasses.replace(SETTINGS, num_ps=servers, **changes), group="group", index=index,
@@ -70,7 +93,11 @@ def test_phases_follow_the_session() -> None:
     look()
     session.rows_arrived = 7
     session.end_input()
-    session.report(Progress(rows_read=5, report=Report(number=1, step=3, metrics={"loss": 0.5, "bad": float("nan")})))
+    session.report(
+        Progress(
+            rows_read=5, report=Report(number=1, step=3, metrics={"loss": 0.5, "bad": float("nan")})
+        )
+    )
     look()
     session.report(Progress(rows_read=7, exporting=True))
     look()
@@ -79,7 +106,9 @@ def test_phases_follow_the_session() -> None:
     status = observer.status
     assert seen == [STARTING, JOINING, FEEDING, TRAINING, EXPORTING] and status.phase == ENDED
     assert (status.rows_in, status.rows_read, status.attempt, status.cpu_s) == (7, 7, 2, 1.5)
-    assert (status.step, status.metrics["loss"], status.is_worker) == (3, 0.5, True) and math.isnan(status.metrics["bad"])
+    assert (status.step, status.metrics["loss"], status.is_worker) == (3, 0.5, True) and math.isnan(
+        status.metrics["bad"]
+    )
     assert not _observer(session, 1).status.is_worker
 
 
@@ -154,7 +183,9 @@ def test_a_script_that_has_failed_exports_nothing() -> None:
     assert observer.status.phase == TRAINING and observer.status.failed
 
 
-def test_a_status_is_stored_with_flinks_logs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_status_is_stored_with_flinks_logs(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
     observer = _observer(Session(0, 1 << 20))
     for number in range(600):
@@ -167,7 +198,9 @@ def test_a_status_is_stored_with_flinks_logs(tmp_path: pathlib.Path, monkeypatch
     assert status.lines[-1].startswith("599 ")
 
 
-def test_reports_are_logged_every_few_seconds_and_the_last_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_are_logged_every_few_seconds_and_the_last_one_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now, lines, session = [100.0], list[str](), Session(2, 1 << 20)
     observer = _observer(session, log=lines)
     monkeypatch.setattr("bridge.member.observer.time.monotonic", lambda: now[0])
@@ -187,7 +220,12 @@ def test_reports_are_logged_every_few_seconds_and_the_last_one_at_once(monkeypat
     assert all(line.startswith(REPORT_PREFIX) for line in lines)
     found = [json.loads(line[len(REPORT_PREFIX) :]) for line in lines]
     assert [one["step"] for one in found] == [10, 30, 40]
-    assert found[1] == {"member": "chief 0", "attempt": 2, "step": 30, "metrics": {"loss": 0.125, "nan": None}}
+    assert found[1] == {
+        "member": "chief 0",
+        "attempt": 2,
+        "step": 30,
+        "metrics": {"loss": 0.125, "nan": None},
+    }
 
 
 @pytest.mark.parametrize(
@@ -196,11 +234,14 @@ def test_reports_are_logged_every_few_seconds_and_the_last_one_at_once(monkeypat
         (0, 0.0, 0.0, 4.0, False),
         (1, 0.0, 4.0, 0.0, False),  # it has taken or written rows, or reported
         (0, 4.0 * BUSY + 0.01, 4.0, 0.0, False),  # it computes
-        (0, 4.0 * BUSY - 0.01, 4.0 * BUSY - 0.01, 4.0, False),  # as a process does that waits for others
+        # as a process does that waits for others
+        (0, 4.0 * BUSY - 0.01, 4.0 * BUSY - 0.01, 4.0, False),
         (0, 0.0, 4.0, 4.0, True),  # it polls, or loops
     ],
 )
-def test_what_counts_as_progress(moved: int, worked_s: float, cpu_s: float, idle_s: float, is_spinning: bool) -> None:
+def test_what_counts_as_progress(
+    moved: int, worked_s: float, cpu_s: float, idle_s: float, is_spinning: bool
+) -> None:
     progress = ProgressWatch(100.0)
     progress.look(104.0, moved, worked_s, cpu_s)
     assert (progress.idle_s, progress.is_spinning) == (idle_s, is_spinning)
@@ -210,7 +251,8 @@ def test_each_look_compares_with_the_one_before() -> None:
     progress = ProgressWatch(0.0)
     progress.look(1.0, moved=5, worked_s=3.0)
     for second in range(2, 22):
-        progress.look(second, moved=5, worked_s=3.0 + (second - 1) * 0.9 * BUSY)  # less than BUSY of each second
+        # less than BUSY of each second
+        progress.look(second, moved=5, worked_s=3.0 + (second - 1) * 0.9 * BUSY)
     assert progress.idle_s == 20.0
     progress.look(22.0, moved=5, worked_s=3.0 + 20 * 0.9 * BUSY + 1.1 * BUSY)
     assert progress.idle_s == 0.0
@@ -271,8 +313,13 @@ def test_the_status_of_a_task(tmp_path: pathlib.Path, monkeypatch: pytest.Monkey
     status = look()
     assert seen == [STARTING, FEEDING, ENDED]
     assert (status.rows_in, status.rows_out, status.label) == (15, 15, "task 3")
-    assert set(status.time_s) == {START, DATA, WORK} and sum(status.time_s.values()) == pytest.approx(status.age_s)
+    assert set(status.time_s) == {START, DATA, WORK} and sum(
+        status.time_s.values()
+    ) == pytest.approx(status.age_s)
     (path,) = tmp_path.iterdir()
-    assert path.name == "akdl-predicts_1-task-3-0.ended" and MemberStatus.FromString(path.read_bytes()) == status
+    assert (
+        path.name == "akdl-predicts_1-task-3-0.ended"
+        and MemberStatus.FromString(path.read_bytes()) == status
+    )
     registry.forget_groups(["predicts_1"])
     assert registry.statuses(["predicts_1"]) == []

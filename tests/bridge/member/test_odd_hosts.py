@@ -1,4 +1,6 @@
-"""A script on hosts that are odd: no HOME, a tiny /dev/shm, PID 1, no more processes, a clock that jumps, a slow disk."""
+"""A script on hosts that are odd: no HOME, a tiny /dev/shm, PID 1, no more processes, a clock that
+jumps, a slow disk.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from tests.support.small_disks import small_disk
 pytestmark = pytest.mark.process
 ROOT = pathlib.Path(__file__).parents[3]
 INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("rows BIGINT")
-COUNT = "def main(config):\n    config.output_writer.write_batch({'rows': [config.dataset_length]})\n"
+COUNT = (
+    "def main(config):\n    config.output_writer.write_batch({'rows': [config.dataset_length]})\n"
+)
 SLOW = """
 import pathlib, time
 from akdl.rows import chunk_file
@@ -85,12 +89,16 @@ def started(script: str = COUNT, **changes: Any) -> Iterator[Member]:
 def counted(member: Member, chunks: int = 1) -> bool:
     """Whether the script counts all rows."""
     batch = pa.record_batch([pa.array(range(1000), pa.int64())], names=["id"])
-    messages = [message for _ in range(chunks) for message in member.feed(batch)] + list(member.finish())
+    messages = [message for _ in range(chunks) for message in member.feed(batch)] + list(
+        member.finish()
+    )
     return [message.count for message in messages] == [1] and member.rows_done == 1000 * chunks
 
 
 def run_alone(wrapper: list[str], outcome: pathlib.Path, limit: int = 0, user: int = 0) -> Any:
-    """Run a member in a program of its own, and return its process id, its outcome, and the processes that it sees then."""
+    """Run a member in a program of its own, and return its process id, its outcome, and the
+    processes that it sees then.
+    """
     if not sys.platform.startswith("linux") or os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("needs root on Linux, and the program unshare")
     command = [*wrapper, sys.executable, "-c", ALONE, str(outcome), str(limit), str(user), COUNT]
@@ -117,7 +125,11 @@ def test_a_umask_that_hides_nothing_opens_no_file(monkeypatch: pytest.MonkeyPatc
             (folder,) = work_folders() - known
             files = pathlib.Path(folder, ".akdl")
             wait_until(lambda: (files / "dataset.columns").exists(), "rows are there")
-            found = [pathlib.Path(folder), pathlib.Path(folder, "script.py"), files / "dataset.columns"]
+            found = [
+                pathlib.Path(folder),
+                pathlib.Path(folder, "script.py"),
+                files / "dataset.columns",
+            ]
             assert [stat.S_IMODE(path.stat().st_mode) for path in found] == [0o700, 0o600, 0o600]
     finally:
         os.umask(before)
@@ -129,25 +141,37 @@ def test_a_second_user_of_the_host_reads_nothing() -> None:
         pytest.skip("only root on Linux may start a program as another user")
 
     def read(path: str) -> subprocess.CompletedProcess[bytes]:
-        # `user=` would fork this process, in which the threads of gRPC can end the child by a fault of memory.
+        # `user=` would fork this process, in which the threads of gRPC can end the child by a fault
+        # of memory.
         other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
         return subprocess.run([*other, "cat", path], cwd="/", capture_output=True)
 
     known = work_folders()
-    with started("import time\n" + COUNT + "    time.sleep(600)\n", token="a secret", env_vars=("PASSWORD=hidden",)) as member:
+    with started(
+        "import time\n" + COUNT + "    time.sleep(600)\n",
+        token="a secret",
+        env_vars=("PASSWORD=hidden",),
+    ) as member:
         list(member.feed(pa.record_batch([pa.array([1], pa.int64())], names=["id"])))
         (folder,) = work_folders() - known
         columns = f"{folder}/.akdl/dataset.columns"
         wait_until(lambda: os.path.exists(columns), "rows are there")
         (process,) = task_processes()
-        for path in (columns, f"{folder}/script.py", f"{folder}/.akdl/bridge.sock", f"/proc/{process.pid}/environ"):
+        for path in (
+            columns,
+            f"{folder}/script.py",
+            f"{folder}/.akdl/bridge.sock",
+            f"/proc/{process.pid}/environ",
+        ):
             assert os.path.exists(path) and b"ermission denied" in read(path).stderr
         command = read(f"/proc/{process.pid}/cmdline").stdout
         assert b"akdl.entry" in command and b"secret" not in command and b"hidden" not in command
 
 
 @pytest.mark.fault("hosts", "A read-only current folder does no harm")
-def test_a_current_folder_that_is_read_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_current_folder_that_is_read_only(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with small_disk(tmp_path / "read-only", "ro") as folder:
         monkeypatch.chdir(folder)
         with started() as member:
@@ -157,10 +181,14 @@ def test_a_current_folder_that_is_read_only(tmp_path: pathlib.Path, monkeypatch:
 
 @pytest.mark.fault("hosts", "A clock that jumps by days does no harm")
 def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that waits looks at it; the sleeps of the script take longer than stallTimeout would by that clock."""
+    """Nothing that waits looks at it; the sleeps of the script take longer than stallTimeout would
+    by that clock.
+    """
     jumps = itertools.cycle([0.0, -86400.0, 86400.0])
     monkeypatch.setattr(time, "time", lambda true=time.time: true() + next(jumps))
-    with started("import time\ntime.sleep(2)\n" + COUNT, stall_timeout_s=60.0, start_timeout_s=60.0) as member:
+    with started(
+        "import time\ntime.sleep(2)\n" + COUNT, stall_timeout_s=60.0, start_timeout_s=60.0
+    ) as member:
         assert counted(member)
 
 
@@ -183,7 +211,9 @@ def test_a_tiny_dev_shm(tmp_path: pathlib.Path) -> None:
 @pytest.mark.fault("hosts", "A Python worker that is process 1 of a container leaves no zombies")
 def test_as_the_first_process_of_a_container(tmp_path: pathlib.Path) -> None:
     """Nobody else reaps what the script leaves."""
-    pid, outcome, left = run_alone(["unshare", "--pid", "--fork", "--mount-proc"], tmp_path / "outcome")
+    pid, outcome, left = run_alone(
+        ["unshare", "--pid", "--fork", "--mount-proc"], tmp_path / "outcome"
+    )
     assert (pid, outcome) == (1, [5])
     assert left == [1]
 
@@ -193,7 +223,16 @@ def test_no_more_processes(tmp_path: pathlib.Path) -> None:
     (tmp_path / "own").mkdir()
     os.chmod(tmp_path / "own", 0o777)
     for folder in (tmp_path, *tmp_path.parents):
-        if os.stat(folder).st_uid == os.geteuid() and folder.is_relative_to("/tmp") and folder != pathlib.Path("/tmp"):
+        if (
+            os.stat(folder).st_uid == os.geteuid()
+            and folder.is_relative_to("/tmp")
+            and folder != pathlib.Path("/tmp")
+        ):
             os.chmod(folder, 0o755)
-    _, outcome, _ = run_alone(["env", f"TMPDIR={tmp_path}/own"], tmp_path / "own" / "outcome", limit=1, user=65534)
-    assert "no process can be started on this host: Resource temporarily unavailable" in outcome["error"]
+    _, outcome, _ = run_alone(
+        ["env", f"TMPDIR={tmp_path}/own"], tmp_path / "own" / "outcome", limit=1, user=65534
+    )
+    assert (
+        "no process can be started on this host: Resource temporarily unavailable"
+        in outcome["error"]
+    )

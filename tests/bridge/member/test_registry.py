@@ -31,7 +31,9 @@ class Member:
         registry.discard(self)
 
 
-@pytest.mark.fault("jobs", "A process is stopped when its Python worker loses the connection to Flink")
+@pytest.mark.fault(
+    "jobs", "A process is stopped when its Python worker loses the connection to Flink"
+)
 def test_a_member_ends_with_its_worker() -> None:
     orphan, other = Member(), Member()
 

@@ -1,4 +1,6 @@
-"""What a script may do to its process, and what becomes of it: an error in words or a success, and nothing left."""
+"""What a script may do to its process, and what becomes of it: an error in words or a success, and
+nothing left.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,10 @@ def ids(member: Member) -> list[int]:
     ("fault", "expected"),
     [
         ("exits_at_once", "the process exited with status 7 before the script had ended"),
-        ("crashes", r"(?s)killed by signal 11 \(SIGSEGV: a crash in native code\).*faults.py\", line \d+ in crashes"),
+        (
+            "crashes",
+            r"(?s)killed by signal 11 \(SIGSEGV: a crash in native code\).*faults.py\", line \d+ in crashes",
+        ),
         ("aborts", r"killed by signal 6 \(SIGABRT: native code aborted"),
         ("is_killed", "killed by signal 9"),
         ("is_woken", "killed by signal 14"),
@@ -66,9 +71,15 @@ def ids(member: Member) -> list[int]:
         ("has_no_memory", "the script failed: MemoryError"),
         ("has_no_descriptors", r"the script failed: OSError: \[Errno 24\] Too many open files"),
         ("has_no_file_size", r"\[Errno 27\] File too large"),
-        ("raises_without_text", r"the script failed: Silent: \(its text cannot be shown: __str__ raised ValueError\)"),
+        (
+            "raises_without_text",
+            r"the script failed: Silent: \(its text cannot be shown: __str__ raised ValueError\)",
+        ),
         ("raises_surrogates", r"the script failed: ValueError: \\udcff and \\ud800"),
-        ("raises_the_error_of_a_thread", "the script failed: KeyError: 'in a thread that main waits for'"),
+        (
+            "raises_the_error_of_a_thread",
+            "the script failed: KeyError: 'in a thread that main waits for'",
+        ),
         ("is_interrupted", "the script failed: KeyboardInterrupt"),
         ("leaves_with_an_object", r"the script called sys.exit\(a Silent\)"),
         ("closes_descriptors", "has closed file descriptors that it did not open"),
@@ -106,9 +117,13 @@ def test_a_fault_does_no_harm(start: Start, fault: str) -> None:
         "loops_with_the_interpreter_lock", "waits_for_two_locks",
     ],
 )  # fmt: skip
-@pytest.mark.fault("scripts", "The stack of a script that hangs is shown, also where it uses the processor")
+@pytest.mark.fault(
+    "scripts", "The stack of a script that hangs is shown, also where it uses the processor"
+)
 def test_a_script_that_hangs_is_shown_where_it_stands(start: Start, fault: str) -> None:
-    with pytest.raises(TaskError, match="no process of the group has made progress for 1 s") as caught:
+    with pytest.raises(
+        TaskError, match="no process of the group has made progress for 1 s"
+    ) as caught:
         ids(start(fault, stall_timeout_s=1.0))
     assert f"in {fault}" in str(caught.value)
 
@@ -140,7 +155,9 @@ def test_lines_of_megabytes_are_cut(start: Start) -> None:
 
 @pytest.mark.parametrize("fault", ["daemonizes", "daemonizes_a_program"])
 @pytest.mark.fault("scripts", "A daemon that a script starts ends with it")
-def test_a_daemon_of_the_script_ends_with_it(start: Start, fault: str, tmp_path: pathlib.Path) -> None:
+def test_a_daemon_of_the_script_ends_with_it(
+    start: Start, fault: str, tmp_path: pathlib.Path
+) -> None:
     member = start(fault, env_vars=(f"PID_FILE={tmp_path}/pid",))
     assert sorted(ids(member)) == list(range(1000))
     pid = int((tmp_path / "pid").read_text())
@@ -148,8 +165,12 @@ def test_a_daemon_of_the_script_ends_with_it(start: Start, fault: str, tmp_path:
 
 
 @pytest.mark.fault("jobs", "A checkpoint keeps rows until their output has been taken")
-def test_rows_are_done_when_their_output_has_been_taken(start: Start, tmp_path: pathlib.Path) -> None:
-    """A checkpoint between the script's return and the next look at it must hold the rows: their output is not in Flink yet."""
+def test_rows_are_done_when_their_output_has_been_taken(
+    start: Start, tmp_path: pathlib.Path
+) -> None:
+    """A checkpoint between the script's return and the next look at it must hold the rows: their
+    output is not in Flink yet.
+    """
     member = start("returns_early", kind="stream", env_vars=(f"EXIT_FILE={tmp_path}/exit",))
     assert list(member.feed(BATCH)) == []
     wait_until((tmp_path / "exit").exists, "the script has returned, and its process has said so")
@@ -159,7 +180,9 @@ def test_rows_are_done_when_their_output_has_been_taken(start: Start, tmp_path: 
 
 
 @pytest.mark.fault("hosts", "An ASCII console shows other characters as escapes")
-def test_the_locale_c_shows_what_a_script_prints(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_the_locale_c_shows_what_a_script_prints(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     with open(tmp_path / "console", "w", encoding="ascii") as console:
         monkeypatch.setattr("sys.stdout", console)
         ids(start("prints_letters", print_process_info=True))
@@ -173,8 +196,12 @@ def test_variables_that_are_too_large(start: Start) -> None:
     assert not os.environ.get("LARGE")
 
 
-def test_what_a_script_has_overlooked_is_told(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_script_has_overlooked_is_told(
+    start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ids(start("overlooks")) == list(range(1000))
     (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("akdl: ")]
-    assert said.startswith("akdl: TestOp, chief 0 (faults.py): an error in a thread of the script did not reach main: ")
+    assert said.startswith(
+        "akdl: TestOp, chief 0 (faults.py): an error in a thread of the script did not reach main: "
+    )
     assert "reader: KeyError: 'scor' (faults.py, line " in said

@@ -1,4 +1,6 @@
-"""The process of a member with its folder, server and log file, around an interpreter that runs no script."""
+"""The process of a member with its folder, server and log file, around an interpreter that runs no
+script.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import Outcome, Success, Wishes
 from bridge.exceptions import ConfigurationError
 from bridge.folders.work_folder import WorkFolder
-from bridge.member.script_process import ScriptProcess, launch, open_log_file, own_variables, report_end, task_of
+from bridge.member.script_process import (
+    ScriptProcess,
+    launch,
+    open_log_file,
+    own_variables,
+    report_end,
+    task_of,
+)
 from bridge.member.session import Session
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
@@ -24,7 +33,9 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-def start(tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple[ScriptProcess, threading.Condition]]]:
+def start(
+    tmp_path: pathlib.Path,
+) -> Iterator[Callable[..., tuple[ScriptProcess, threading.Condition]]]:
     """Starts a shell script in place of the interpreter."""
     made = []
 
@@ -52,7 +63,11 @@ def start(tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple[ScriptProcess,
 def test_the_folder_comes_and_goes_with_the_process(start: Any) -> None:
     process, _ = start("cat main.py; exec sleep 600")
     wait_until(lambda: process.child.last_lines == ["# mine"], "the process reads its file")
-    assert process.child.exit_status is None and process.name == "TestOp, ps 0" and process.label == "ps 0"
+    assert (
+        process.child.exit_status is None
+        and process.name == "TestOp, ps 0"
+        and process.label == "ps 0"
+    )
     process.close()
     assert process.child.exit_status is not None and not os.path.exists(process.folder)
 
@@ -108,7 +123,13 @@ SAYS_ITS_GPUS = '#!/bin/sh\necho "$CUDA_VISIBLE_DEVICES"\nexec sleep 600\n'
 
 
 def settings(**changes: Any) -> GroupSettings:
-    values: dict[str, Any] = {"operator": "TestOp", "kind": "batch", "num_workers": 2, "num_ps": 1, **changes}
+    values: dict[str, Any] = {
+        "operator": "TestOp",
+        "kind": "batch",
+        "num_workers": 2,
+        "num_ps": 1,
+        **changes,
+    }
     return GroupSettings(
         input_schema=Schema.parse("id BIGINT NOT NULL"), output_schema=Schema.parse("x DOUBLE"),
         main_script="pkg/main.py", user_files=(UserFile("pkg/main.py", b""),), **values,
@@ -133,7 +154,12 @@ def launched(folder: WorkFolder, tmp_path: pathlib.Path) -> Iterator[Callable[..
         lines: list[str] = []
         group = settings(**{"python": str(python), **changes})
         child = launch(
-            group, index, folder, own_variables(folder, "unix:/bridge.sock", "secret", 4), lines.append, lambda: None
+            group,
+            index,
+            folder,
+            own_variables(folder, "unix:/bridge.sock", "secret", 4),
+            lines.append,
+            lambda: None,
         )
         assert child.wait(DEADLINE_S) and child.exit_status == 0
         return dict(line.split("=", 1) for line in lines if "=" in line)
@@ -141,7 +167,9 @@ def launched(folder: WorkFolder, tmp_path: pathlib.Path) -> Iterator[Callable[..
     return run
 
 
-def test_a_process_is_told_how_to_find_its_bridge_and_nothing_of_the_task(launched: Any, folder: WorkFolder) -> None:
+def test_a_process_is_told_how_to_find_its_bridge_and_nothing_of_the_task(
+    launched: Any, folder: WorkFolder
+) -> None:
     said = launched(env_vars=("MINE=1",), intra_op_parallelism=2)
     assert said["ARGS"] == "-m akdl.process.preflight akdl.entry"
     assert said["CWD"] == folder.path
@@ -150,7 +178,11 @@ def test_a_process_is_told_how_to_find_its_bridge_and_nothing_of_the_task(launch
     assert ours == {
         "AKDL_ADDRESS": "unix:/bridge.sock", "AKDL_TOKEN": "secret", "AKDL_ATTEMPT": "4", "AKDL_WORK_DIR": folder.path,
     }  # fmt: skip
-    assert (said["MINE"], said["TF_NUM_INTRAOP_THREADS"], said["PYTHONPATH"]) == ("1", "2", folder.library)
+    assert (said["MINE"], said["TF_NUM_INTRAOP_THREADS"], said["PYTHONPATH"]) == (
+        "1",
+        "2",
+        folder.library,
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,7 +202,9 @@ def test_the_first_process_is_told_of_an_operator_for_tensorflow_1(
 
 @pytest.mark.fault("hosts", "A missing interpreter is an error with its path")
 def test_no_such_interpreter(folder: WorkFolder) -> None:
-    with pytest.raises(ConfigurationError, match="TestOp: pythonEnv names the interpreter /no/such/python"):
+    with pytest.raises(
+        ConfigurationError, match="TestOp: pythonEnv names the interpreter /no/such/python"
+    ):
         launch(settings(python="/no/such/python"), 0, folder, {}, lambda line: None, lambda: None)
 
 
@@ -184,7 +218,9 @@ def test_workers_have_gpus_of_their_own_and_servers_none(
     python.chmod(0o755)
     said: dict[int, list[str]] = {index: [] for index in range(3)}
     group = settings(python=str(python), gpus_per_worker=1, stop_timeout_s=0.1)
-    children = [launch(group, index, folder, {}, said[index].append, lambda: None) for index in range(3)]
+    children = [
+        launch(group, index, folder, {}, said[index].append, lambda: None) for index in range(3)
+    ]
     try:
         wait_until(lambda: all(said.values()), "all have said what they have")
         (chief,), (worker,), (server,) = said.values()
@@ -194,10 +230,13 @@ def test_workers_have_gpus_of_their_own_and_servers_none(
             child.stop(0.0)
 
 
-def test_more_gpus_than_there_are_is_an_error_of_that_process(monkeypatch: pytest.MonkeyPatch, folder: WorkFolder) -> None:
+def test_more_gpus_than_there_are_is_an_error_of_that_process(
+    monkeypatch: pytest.MonkeyPatch, folder: WorkFolder
+) -> None:
     monkeypatch.setenv("AKDL_GPUS", f"fake{os.getpid()}")
     with pytest.raises(
-        ConfigurationError, match="^TestOp, worker 0: 2 GPUs are wanted for one process, but this host has only 1"
+        ConfigurationError,
+        match="^TestOp, worker 0: 2 GPUs are wanted for one process, but this host has only 1",
     ):
         launch(settings(gpus_per_worker=2), 1, folder, {}, lambda line: None, lambda: None)
     assert not task_processes()
@@ -212,37 +251,57 @@ def test_the_task_of_a_batch(folder: WorkFolder) -> None:
         2,
         True,
     )
-    assert (task.work_dir, task.main_script) == (folder.path, os.path.join(folder.path, "pkg", "main.py"))
-    assert [column.name for column in task.input_columns] == ["id", "w"], "with the weight, which the table does not have"
+    assert (task.work_dir, task.main_script) == (
+        folder.path,
+        os.path.join(folder.path, "pkg", "main.py"),
+    )
+    assert [column.name for column in task.input_columns] == ["id", "w"], (
+        "with the weight, which the table does not have"
+    )
     assert [column.name for column in task.output_columns] == ["x"]
     assert (task.chunk_wait_ms, task.commits, list(task.extra_inputs)) == (0, False, [])
 
 
 def test_the_task_of_a_stream(folder: WorkFolder) -> None:
     extra = (Schema.parse("a INT"), Schema.parse("b STRING, c INT"))
-    task = task_of(settings(kind="stream", chunk_wait_s=0.25, replay="uncommitted", extra_schemas=extra), folder)
+    task = task_of(
+        settings(kind="stream", chunk_wait_s=0.25, replay="uncommitted", extra_schemas=extra),
+        folder,
+    )
     assert (task.chunk_wait_ms, task.commits) == (250, True)
-    assert [[column.name for column in each.columns] for each in task.extra_inputs] == [["a"], ["b", "c"]]
+    assert [[column.name for column in each.columns] for each in task.extra_inputs] == [
+        ["a"],
+        ["b", "c"],
+    ]
 
 
-def test_a_log_file_lies_beside_those_of_flink(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_a_log_file_lies_beside_those_of_flink(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
     monkeypatch.setenv("MAX_LOG_FILE_NUMBER", "2")
     file = open_log_file("op-chief-0", 10, None)
     assert file is not None
     file.write("ł")
-    assert (tmp_path / "akdl-op-chief-0.log").read_text(encoding="utf-8") == "ł\n", "written line by line"
+    assert (tmp_path / "akdl-op-chief-0.log").read_text(encoding="utf-8") == "ł\n", (
+        "written line by line"
+    )
     for _ in range(9):
         file.write("line")
     file.close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["akdl-op-chief-0.log", "akdl-op-chief-0.log.1"], "as Flink's"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "akdl-op-chief-0.log",
+        "akdl-op-chief-0.log.1",
+    ], "as Flink's"
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path / "missing"))
     assert open_log_file("op-chief-0", 10, None) is None
     monkeypatch.delenv("FLINK_LOG_DIR")
     assert open_log_file("op-chief-0", 10, None) is None
 
 
-@pytest.mark.parametrize(("apart", "sizes", "lines"), [(True, (4, 3, 3), 2), (True, (), 1), (False, (4, 3, 3), 1)])
+@pytest.mark.parametrize(
+    ("apart", "sizes", "lines"), [(True, (4, 3, 3), 2), (True, (), 1), (False, (4, 3, 3), 1)]
+)
 def test_warnings_of_a_script_and_of_a_group_that_trained_apart(
     capsys: pytest.CaptureFixture[str], apart: bool, sizes: tuple[int, ...], lines: int
 ) -> None:
@@ -250,6 +309,9 @@ def test_warnings_of_a_script_and_of_a_group_that_trained_apart(
     session.outcome = Outcome(success=Success(warnings=["it has lost a thread"]))
     report_end("TestOp, chief 0", session, settings(trains_apart=apart), True, sizes)
     printed = capsys.readouterr().err.splitlines()
-    assert printed[0] == "akdl: TestOp, chief 0 (pkg/main.py): it has lost a thread" and len(printed) == lines
+    assert (
+        printed[0] == "akdl: TestOp, chief 0 (pkg/main.py): it has lost a thread"
+        and len(printed) == lines
+    )
     said = "akdl: TestOp: the chief's model was trained on 4 of 10 rows: numWorkers defaults to the parallelism, so 3 workers"
     assert lines == 1 or printed[1].startswith(said)

@@ -64,7 +64,9 @@ def test_what_has_been_sent_makes_room() -> None:
     assert not session.is_input_full
     session.offer(1, b"ab")
     assert session.has_room(2) and not session.is_input_full
-    assert not session.has_room(3) and session.is_input_full, "a chunk waits, though there is room for a smaller one"
+    assert not session.has_room(3) and session.is_input_full, (
+        "a chunk waits, though there is room for a smaller one"
+    )
     session.next_chunk()
     assert not session.is_input_full
     session.refuse()
@@ -88,7 +90,10 @@ def test_a_process_of_another_attempt_is_refused() -> None:
 
 def test_a_process_with_another_akdl_is_refused() -> None:
     session = Session(attempt=0, queue_bytes=4)
-    with pytest.raises(ProtocolError, match="got process 7 with protocol 0: it has imported another release of akdl"):
+    with pytest.raises(
+        ProtocolError,
+        match="got process 7 with protocol 0: it has imported another release of akdl",
+    ):
         session.connect(Hello(pid=7))
 
 
@@ -167,7 +172,13 @@ def test_rows_are_handed_over_once() -> None:
     output = Output(rows=Rows(rows=1, columns=[Column()]), cut=4)
     session.add_rows(output)
     cut, written = session.take_rows()
-    assert (cut.count, cut.cut, written.count, written.cut, written.take()) == (0, 4, 1, 0, output.rows)
+    assert (cut.count, cut.cut, written.count, written.cut, written.take()) == (
+        0,
+        4,
+        1,
+        0,
+        output.rows,
+    )
     with pytest.raises(AssertionError, match="once"):
         written.take()
 
@@ -189,7 +200,9 @@ def test_extra_inputs_are_not_counted_among_the_rows_that_were_dropped() -> None
     session.finish(Outcome(success=Success()))
     session.offer(7, b"extra", extra_input=1)
     assert (session.rows_in, session.rows_discarded) == (2, 2)
-    assert not session.has_chunk and not session.is_input_full, "nothing is kept for a script that has ended"
+    assert not session.has_chunk and not session.is_input_full, (
+        "nothing is kept for a script that has ended"
+    )
 
 
 def test_a_member_whose_script_has_returned_waits_for_flink_until_the_last_row() -> None:

@@ -36,10 +36,21 @@ def python(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def settings(python: Any, **changes: Any) -> GroupSettings:
-    values: dict[str, Any] = {"operator": "TensorFlow2BatchOp", "num_workers": 1, "num_ps": 0, "python": python, **changes}
+    values: dict[str, Any] = {
+        "operator": "TensorFlow2BatchOp",
+        "num_workers": 1,
+        "num_ps": 0,
+        "python": python,
+        **changes,
+    }
     schema = Schema.parse("id BIGINT")
     return GroupSettings(
-        kind="batch", input_schema=schema, output_schema=schema, main_script="main.py", user_files=FILES, **values
+        kind="batch",
+        input_schema=schema,
+        output_schema=schema,
+        main_script="main.py",
+        user_files=FILES,
+        **values,
     )
 
 
@@ -54,7 +65,9 @@ def prepared(of: GroupSettings) -> spare.SpareProcess:
 def test_the_next_script_gets_the_process_its_files_and_all_lines(python: str) -> None:
     waiting = prepared(settings(python))
     wait_until(lambda: waiting.child.last_lines == ["early"], "it has printed a line")
-    assert psutil.Process(waiting.child.pid).environ()["AKDL_WORK_DIR"] == waiting.folder.path, "where akdl top looks"
+    assert psutil.Process(waiting.child.pid).environ()["AKDL_WORK_DIR"] == waiting.folder.path, (
+        "where akdl top looks"
+    )
     taken = spare.take(settings(python))
     assert taken is waiting and spare.take(settings(python)) is None
     assert pathlib.Path(taken.folder.path, "main.py").read_bytes() == b"# mine\n"
@@ -96,7 +109,9 @@ def test_scripts_with_other_needs_get_a_new_process(python: str, changes: dict[s
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["TF_CPP_MIN_LOG_LEVEL", "OMP_NUM_THREADS", "HOME"])
-def test_a_variable_set_since_its_start_needs_a_new_process(python: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_variable_set_since_its_start_needs_a_new_process(
+    python: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     waiting = prepared(settings(python))
     monkeypatch.setenv(name, "3")
     assert spare.take(settings(python)) is None
@@ -124,7 +139,10 @@ def test_it_ends_when_nothing_takes_it_or_memory_is_short(
         spare._end()
         waiting = prepared(settings(python))
     assert waiting.child.wait(DEADLINE_S)
-    wait_until(lambda: not os.path.exists(waiting.folder.path) and spare._spare is None, "its folder is removed")
+    wait_until(
+        lambda: not os.path.exists(waiting.folder.path) and spare._spare is None,
+        "its folder is removed",
+    )
 
 
 @pytest.mark.process
@@ -134,7 +152,10 @@ def test_no_process_waits_where_it_is_not_wanted_or_gpus_are_leased(
 ) -> None:
     monkeypatch.setenv(name, "0")
     spare.prepare(settings(python))
-    wait_until(lambda: not any(each.name == "akdl-spare" for each in spare.threading.enumerate()), "the thread has ended")
+    wait_until(
+        lambda: not any(each.name == "akdl-spare" for each in spare.threading.enumerate()),
+        "the thread has ended",
+    )
     assert spare._spare is None
 
 
@@ -152,14 +173,19 @@ def test_scripts_in_a_row_find_what_a_new_process_would_give_them(tmp_path: path
         "taken": True, "sets a variable": False, "has a module": False, "wants a variable": False, "killed": False,
     }  # fmt: skip
     assert found["taken"]["file"] == "not flushed"
-    assert found["has a module"]["termcolor"] == "of the user" and found["wants a variable"]["variable"] == "wanted"
+    assert (
+        found["has a module"]["termcolor"] == "of the user"
+        and found["wants a variable"]["variable"] == "wanted"
+    )
     assert not any(is_running(values["pid"]) for values in found.values())
     assert not list(tmp_path.glob("akdl*")), "nothing stays behind"
 
 
 @pytest.mark.flink
 @pytest.mark.tf
-@pytest.mark.fault("processes", "A program that is killed takes the process along that waits for its next script")
+@pytest.mark.fault(
+    "processes", "A program that is killed takes the process along that waits for its next script"
+)
 def test_it_ends_with_a_program_that_is_killed(tmp_path: pathlib.Path) -> None:
     program = subprocess.Popen(
         [sys.executable, str(PROGRAM), "stay"], cwd=tmp_path, env={**ENVIRONMENT, "AKDL_SPARE": "1", "TMPDIR": str(tmp_path)},

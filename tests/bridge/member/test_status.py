@@ -10,7 +10,19 @@ import sys
 import pytest
 
 from akdl.wire.status_pb2 import MemberStatus
-from bridge.member.status import DATA, ENDED, FEEDING, PEERS, START, STARTING, TRAINING, WORK, WRITE_S, Clock, StatusFile
+from bridge.member.status import (
+    DATA,
+    ENDED,
+    FEEDING,
+    PEERS,
+    START,
+    STARTING,
+    TRAINING,
+    WORK,
+    WRITE_S,
+    Clock,
+    StatusFile,
+)
 from tests.support.statuses import status_of
 
 
@@ -29,18 +41,27 @@ def test_each_second_has_one_use() -> None:
     }  # fmt: skip
 
 
-def test_a_file_is_written_each_second(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_written_each_second(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
     file, status = StatusFile("g-chief-0-0", 1.0), status_of("g", 0, "chief 0")
     assert file.is_due(1.0)
     file.write(status, 1.0)
     (path,) = tmp_path.iterdir()
-    assert MemberStatus.FromString(path.read_bytes()) == status and path.stat().st_mode & 0o777 == 0o600
+    assert (
+        MemberStatus.FromString(path.read_bytes()) == status
+        and path.stat().st_mode & 0o777 == 0o600
+    )
     assert not file.is_due(1.0 + WRITE_S / 2) and file.is_due(1.0 + WRITE_S)
 
 
-def test_the_last_status_has_a_file_that_nobody_has_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flink gives out for seconds what it has given out before: a driver took the rows of the second before for all."""
+def test_the_last_status_has_a_file_that_nobody_has_read(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flink gives out for seconds what it has given out before: a driver took the rows of the
+    second before for all.
+    """
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
     file = StatusFile("g-chief-0-0", 1.0)
     file.write(status_of("g", 0, "chief 0"), 1.0)
@@ -48,30 +69,47 @@ def test_the_last_status_has_a_file_that_nobody_has_read(tmp_path: pathlib.Path,
     last = status_of("g", 0, "chief 0", phase=ENDED)
     file.write(last, 1.5)
     (path,) = tmp_path.iterdir()
-    assert path.stem == before.stem and path.name != before.name and MemberStatus.FromString(path.read_bytes()) == last
+    assert (
+        path.stem == before.stem
+        and path.name != before.name
+        and MemberStatus.FromString(path.read_bytes()) == last
+    )
 
 
 @pytest.mark.process
-def test_the_log_folder_is_that_of_the_task_manager_whose_environment_does_not_name_it(tmp_path: pathlib.Path) -> None:
+def test_the_log_folder_is_that_of_the_task_manager_whose_environment_does_not_name_it(
+    tmp_path: pathlib.Path,
+) -> None:
     worker = "from bridge.member import status; status.is_worker_process = lambda: True; print(status.log_folder())"
     command = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {worker!r}])"
     option = "-Dlog.file=log/flink-taskexecutor-0.log"
     environment = {"PYTHONPATH": os.getcwd()}
     run = subprocess.run(
-        [sys.executable, "-c", command, option], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+        [sys.executable, "-c", command, option],
+        cwd=tmp_path,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     assert run.stdout == f"{tmp_path}/log\n"
 
 
-def test_a_local_program_keeps_statuses_in_its_own_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell from which a cluster was started exports the variable to local programs too, and akdl top has to find them."""
+def test_a_local_program_keeps_statuses_in_its_own_folder(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell from which a cluster was started exports the variable to local programs too, and akdl
+    top has to find them.
+    """
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path / "log"))
     (own := tmp_path / "own").mkdir()
     StatusFile("g-chief-0-0", 1.0, str(own)).write(status_of("g", 0, "chief 0"), 1.0)
     assert [path.name for path in own.iterdir()] == ["akdl-g-chief-0-0.status"]
 
 
-def test_without_a_folder_nothing_is_written(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_folder_nothing_is_written(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path / "none"))
     file = StatusFile("g-chief-0-0", 0.0)
     file.write(status_of("g", 0, "chief 0"), 0.0)

@@ -54,7 +54,9 @@ def test_rows_leave_at_once_from_the_word_that_no_cut_will_come() -> None:
     assert _taken(queue) == [5] and not queue, "a commit has come after all"
 
 
-def test_rows_that_wait_for_long_are_on_disk_and_leave_no_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_wait_for_long_are_on_disk_and_leave_no_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(written_rows, "MOST_HELD_BYTES", 10)
     queue = WrittenQueue(holds=True, folder=str(tmp_path))
     before = len(os.listdir("/proc/self/fd"))

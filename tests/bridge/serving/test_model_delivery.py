@@ -1,4 +1,6 @@
-"""Rows of models that a checkpoint keeps, and which one of several on a host lets its model process go over to another model."""
+"""Rows of models that a checkpoint keeps, and which one of several on a host lets its model process
+go over to another model.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def model(tmp_path: pathlib.Path) -> Rows:
 def attempt(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes the function of a new attempt, which goes on from a state."""
     folder = str(tmp_path_factory.mktemp("process"))
-    monkeypatch.setattr(model_delivery, "model_process", lambda settings: SimpleNamespace(folder=folder))
+    monkeypatch.setattr(
+        model_delivery, "model_process", lambda settings: SimpleNamespace(folder=folder)
+    )
 
     def begin(state: MapState) -> Collect:
         collect = Collect(SimpleNamespace(process=SimpleNamespace(operator="TestOp")), True, KEYS)
@@ -58,14 +62,18 @@ def attempt(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 def chunk(rows: Rows) -> Any:
     columns = {"number": [number for number, _ in rows], "text": [text for _, text in rows]}
     empty = [None] * len(rows)
-    table = pa.RecordBatch.from_pydict({**columns, "model": pa.array(empty, pa.string()), "rows": pa.array(empty, pa.int64())})
+    table = pa.RecordBatch.from_pydict(
+        {**columns, "model": pa.array(empty, pa.string()), "rows": pa.array(empty, pa.int64())}
+    )
     return Element.CHUNK, 0, len(rows), write_batch(table)
 
 
 def started(collect: Collect, places: str = "aaa") -> list[Any]:
     """What it yields when the job starts and each subtask has told its place."""
     elements = [(Element.START, number, 0, b"") for number in range(len(KEYS) + 1)]
-    elements += [(Element.PLACE, number, 0, place.encode()) for number, place in enumerate(places, 1)]
+    elements += [
+        (Element.PLACE, number, 0, place.encode()) for number, place in enumerate(places, 1)
+    ]
     return [row for element in elements for row in collect.process_element(element, None)]
 
 
@@ -74,7 +82,9 @@ def names(found: Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(piece[0] for _, piece in found))
 
 
-def test_a_checkpoint_keeps_the_latest_model_and_the_rows_of_the_next(model: Rows, attempt: Any) -> None:
+def test_a_checkpoint_keeps_the_latest_model_and_the_rows_of_the_next(
+    model: Rows, attempt: Any
+) -> None:
     state = MapState()
     first = attempt(state)
     assert started(first) == []
@@ -90,7 +100,9 @@ def test_a_checkpoint_keeps_the_latest_model_and_the_rows_of_the_next(model: Row
     assert sorted(state) == list(range(2 * len(model), 3 * len(model)))
 
 
-def test_a_model_goes_to_one_subtask_of_each_host_when_all_places_are_known(model: Rows, attempt: Any) -> None:
+def test_a_model_goes_to_one_subtask_of_each_host_when_all_places_are_known(
+    model: Rows, attempt: Any
+) -> None:
     collect = attempt(MapState())
     early = list(collect.process_element(chunk(model), None))
     assert early == [], "nobody knows where to"
@@ -98,7 +110,9 @@ def test_a_model_goes_to_one_subtask_of_each_host_when_all_places_are_known(mode
     pieces = [piece for key, piece in found if key == KEYS[0]]
     assert [key for key, _ in found] == [KEYS[0], KEYS[1]] * len(pieces)
     assert [piece for key, piece in found if key == KEYS[1]] == pieces
-    assert [(number, last) for _, number, last, _ in pieces] == [(n + 1, len(model) - 1) for n in range(len(model) - 1)]
+    assert [(number, last) for _, number, last, _ in pieces] == [
+        (n + 1, len(model) - 1) for n in range(len(model) - 1)
+    ]
     later = list(collect.process_element(chunk(model), None))
     assert [key for key, _ in later] == [key for key, _ in found]
 
@@ -121,9 +135,9 @@ def test_a_subtask_tells_its_place_once() -> None:
         for number in (0, 2, 2):
             found += tells.process_element((KEYS[1], (Element.START, number, 0, b"")), None)
     (key, (kind, number, _, place)), other = found
-    assert (key, kind, number) == (COLLECT_KEY, Element.PLACE, 2) and place and other[1][3] == place, (
-        "they share a model process"
-    )
+    assert (
+        (key, kind, number) == (COLLECT_KEY, Element.PLACE, 2) and place and other[1][3] == place
+    ), "they share a model process"
 
 
 def test_one_of_an_attempt_acts(tmp_path: pathlib.Path) -> None:
@@ -152,7 +166,9 @@ def test_the_end_of_an_earlier_attempt_is_waited_for(tmp_path: pathlib.Path) -> 
     os.close(later)
 
 
-def test_an_earlier_attempt_that_does_not_end_is_an_error(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_earlier_attempt_that_does_not_end_is_an_error(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(model_delivery, "EARLIER_S", 0.1)
     path = str(tmp_path / "delivery")
     earlier = take_turn(path, 0)

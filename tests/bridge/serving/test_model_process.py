@@ -1,4 +1,6 @@
-"""Folders of model processes; the processes themselves are tested in tests/serving and, with Flink, in tests/e2e."""
+"""Folders of model processes; the processes themselves are tested in tests/serving and, with Flink,
+in tests/e2e.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ pytestmark = pytest.mark.process
 
 
 @pytest.mark.fault("jobs", "A model process that ends as a task finds it is replaced")
-def test_a_process_that_ends_when_it_is_found_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_when_it_is_found_is_followed_by_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as base:
         monkeypatch.setattr("tempfile.tempdir", base)
         folder = pathlib.Path(base, f"akdl_models_{os.geteuid()}", "ending")
@@ -58,12 +62,16 @@ def test_a_process_that_ends_when_it_is_found_is_followed_by_another(monkeypatch
         process.start()
         # The next process is started, which has no interpreter here.
         with pytest.raises(ConfigurationError, match="/no/python"):
-            ModelProcess(ModelSettings("TestOp", "ending", "{}", "secret", python="/no/python"), "model")
+            ModelProcess(
+                ModelSettings("TestOp", "ending", "{}", "secret", python="/no/python"), "model"
+            )
         process.join()
 
 
 @pytest.fixture(params=[40, 47, 100, "ü", "%41"])
-def temporary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
+def temporary(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[pathlib.Path]:
     """A folder for temporary files whose path has so many bytes, or ends with this."""
     models.folder()  # of all tests, so not in here
     warm_python()
@@ -108,7 +116,9 @@ def test_a_model_predicts_wherever_temporary_files_lie(temporary: pathlib.Path) 
 def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
     inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
     serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
-    settings = ModelSettings("TestOp", "stopped", json_format.MessageToJson(serving), "secret", stall_timeout_s=1.0)
+    settings = ModelSettings(
+        "TestOp", "stopped", json_format.MessageToJson(serving), "secret", stall_timeout_s=1.0
+    )
     process = ModelProcess(settings, models.scaled(2.0))
     rows = encode_columns({"x": [[1.0, 1.0, 1.0]], "k": [0]}, inputs).SerializeToString()
     assert process.predict(rows).rows.rows == 1
@@ -141,7 +151,10 @@ def load():
     )
     files = (UserFile("stalls.py", source.encode()),)
     process = ModelProcess(
-        ModelSettings("TestOp", "stalls", json_format.MessageToJson(serving), "secret", user_files=files), ""
+        ModelSettings(
+            "TestOp", "stalls", json_format.MessageToJson(serving), "secret", user_files=files
+        ),
+        "",
     )
     prediction = process.predict(encode_columns({"k": [1, 2]}, inputs).SerializeToString())
     assert prediction.rows.rows == 2 and not prediction.bad_rows
@@ -149,11 +162,14 @@ def load():
     wait_until(lambda: not task_processes(), "the process is gone")
 
 
-@pytest.mark.fault("jobs", "A host that cannot read the model in modelDir is an error that names the host")
+@pytest.mark.fault(
+    "jobs", "A host that cannot read the model in modelDir is an error that names the host"
+)
 def test_a_placed_model_that_is_gone_is_an_error_of_the_host(tmp_path: pathlib.Path) -> None:
     gone = PlacedModel(f"akdl-model-{'0' * 64}.zip", str(tmp_path))
     with pytest.raises(
-        TaskError, match=rf"TestOp: host .*: expected the model of the table in modelDir {tmp_path}: .* no file"
+        TaskError,
+        match=rf"TestOp: host .*: expected the model of the table in modelDir {tmp_path}: .* no file",
     ):
         ModelProcess(ModelSettings("TestOp", "gone", "{}", "secret", warm_python()), gone)
 
@@ -173,7 +189,9 @@ def test_a_placed_model_is_brought_once_for_all_tasks_of_a_host(
     placed = PlacedModel(named_model(put_model(models.scaled(2.0), str(tmp_path))), str(tmp_path))
     inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
     serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
-    settings = ModelSettings("TestOp", "placed", json_format.MessageToJson(serving), "secret", warm_python())
+    settings = ModelSettings(
+        "TestOp", "placed", json_format.MessageToJson(serving), "secret", warm_python()
+    )
     tasks = [ModelProcess(settings, placed) for _ in range(2)]
     rows = encode_columns({"x": [[1.0, 1.0, 1.0]], "k": [0]}, inputs).SerializeToString()
     assert [task.predict(rows).rows.rows for task in tasks] == [1, 1]
@@ -184,14 +202,18 @@ def test_a_placed_model_is_brought_once_for_all_tasks_of_a_host(
 
 
 @pytest.mark.fault("hosts", "A model that has to wait for a GPU says at once which process has it")
-def test_the_gpu_of_a_model(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_gpu_of_a_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     device, python = f"fake{os.getpid()}waits", tmp_path / "python"
     monkeypatch.setenv("AKDL_GPUS", device)
     python.write_text("#!/bin/sh\necho it has $CUDA_VISIBLE_DEVICES.\nexit 1\n")
     python.chmod(0o755)
 
     def gpus_of(group: str, gpus: int | None, wait_s: float = 60.0) -> str:
-        settings = ModelSettings("TestOp", group, "{}", "secret", str(python), start_timeout_s=wait_s, gpus=gpus)
+        settings = ModelSettings(
+            "TestOp", group, "{}", "secret", str(python), start_timeout_s=wait_s, gpus=gpus
+        )
         with pytest.raises(TaskError) as raised:
             ModelProcess(settings, "model")
         (said,) = (line for line in str(raised.value).splitlines() if line.startswith("it has"))
@@ -203,32 +225,55 @@ def test_the_gpu_of_a_model(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.P
     assert holder is not None
     assert gpus_of("taken", None) == "it has ."
     with pytest.raises(
-        ConfigurationError, match=rf"TestOp: 1 GPU is wanted .* {device} \(leased by process {os.getpid()}, Holder\)"
+        ConfigurationError,
+        match=rf"TestOp: 1 GPU is wanted .* {device} \(leased by process {os.getpid()}, Holder\)",
     ):
-        ModelProcess(ModelSettings("TestOp", "late", "{}", "secret", str(python), start_timeout_s=0.0, gpus=1), "model")
+        ModelProcess(
+            ModelSettings(
+                "TestOp", "late", "{}", "secret", str(python), start_timeout_s=0.0, gpus=1
+            ),
+            "model",
+        )
     said: list[str] = []
     caplog.set_level(logging.WARNING, "bridge")
     waiting = threading.Thread(target=lambda: said.append(gpus_of("waiting", 1)))
     waiting.start()
     wait_until(
-        lambda: any("at most 60 s" in line and f"{os.getpid()}, Holder" in line for line in caplog.messages), "it says so"
+        lambda: any(
+            "at most 60 s" in line and f"{os.getpid()}, Holder" in line for line in caplog.messages
+        ),
+        "it says so",
     )
     holder.release()
     waiting.join(2 * DEADLINE_S)
     assert said == [f"it has {device}."]
 
 
-@pytest.mark.fault("hosts", "A .pth file that blocks the Python of a model is named after startTimeout, with the place")
+@pytest.mark.fault(
+    "hosts",
+    "A .pth file that blocks the Python of a model is named after startTimeout, with the place",
+)
 def test_a_python_that_blocks(tmp_path: pathlib.Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     (packages,) = (tmp_path / "env").glob("lib/python3*/site-packages")
     (packages / "blocks.pth").write_text("import blocker\n")
     (packages / "blocker.py").write_text("import threading\n\nthreading.Event().wait()\n")
-    settings = ModelSettings("TestOp", "blocks", "{}", "secret", str(tmp_path / "env/bin/python"), start_timeout_s=4.0, gpus=0)
+    settings = ModelSettings(
+        "TestOp",
+        "blocks",
+        "{}",
+        "secret",
+        str(tmp_path / "env/bin/python"),
+        start_timeout_s=4.0,
+        gpus=0,
+    )
     with pytest.raises(TaskError) as caught:
         ModelProcess(settings, "model")
     said = str(caught.value).splitlines()[0]
-    assert "It did not start within the 4 s of startTimeout. It stood at File " in said and '/blocker.py", line 3' in said
+    assert (
+        "It did not start within the 4 s of startTimeout. It stood at File " in said
+        and '/blocker.py", line 3' in said
+    )
     assert said.endswith(f"this Python runs {packages}/blocks.pth: import blocker")
 
 
@@ -254,14 +299,18 @@ def process(tmp_path: pathlib.Path) -> Iterator[subprocess.Popen[bytes]]:
         started.kill()
 
 
-def test_a_process_without_progress_is_killed(process: subprocess.Popen[bytes], tmp_path: pathlib.Path) -> None:
+def test_a_process_without_progress_is_killed(
+    process: subprocess.Popen[bytes], tmp_path: pathlib.Path
+) -> None:
     process.send_signal(signal.SIGSTOP)
     with pytest.raises(TimeoutError):
         result_of(Call(), str(tmp_path), 0.2)
     assert process.wait(DEADLINE_S) == -signal.SIGKILL
 
 
-def test_a_process_that_computes_may_take_its_time(process: subprocess.Popen[bytes], tmp_path: pathlib.Path) -> None:
+def test_a_process_that_computes_may_take_its_time(
+    process: subprocess.Popen[bytes], tmp_path: pathlib.Path
+) -> None:
     class SlowCall(Call):
         def result(self, timeout: float) -> str:
             used = psutil.Process(process.pid)
@@ -273,7 +322,9 @@ def test_a_process_that_computes_may_take_its_time(process: subprocess.Popen[byt
     assert process.poll() is None
 
 
-def test_only_a_stopped_process_is_killed_at_the_end(process: subprocess.Popen[bytes], tmp_path: pathlib.Path) -> None:
+def test_only_a_stopped_process_is_killed_at_the_end(
+    process: subprocess.Popen[bytes], tmp_path: pathlib.Path
+) -> None:
     kill_stopped(str(tmp_path))
     assert process.poll() is None
     process.send_signal(signal.SIGSTOP)
@@ -282,7 +333,9 @@ def test_only_a_stopped_process_is_killed_at_the_end(process: subprocess.Popen[b
     assert process.wait(DEADLINE_S) == -signal.SIGKILL
 
 
-def test_another_process_of_the_same_number_is_left_alone(process: subprocess.Popen[bytes], tmp_path: pathlib.Path) -> None:
+def test_another_process_of_the_same_number_is_left_alone(
+    process: subprocess.Popen[bytes], tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "process").write_text(f"{process.pid} 1.0")
     process.send_signal(signal.SIGSTOP)
     os.waitpid(process.pid, os.WUNTRACED)

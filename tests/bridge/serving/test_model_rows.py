@@ -45,7 +45,9 @@ def stamped(rows: list[ModelRow], model: str) -> list[ModelRow]:
     return [ModelRow(row.number, row.text, model, len(rows)) for row in rows]
 
 
-def test_one_model_after_the_other_in_any_order_of_its_rows(tmp_path: pathlib.Path, models: ModelRows) -> None:
+def test_one_model_after_the_other_in_any_order_of_its_rows(
+    tmp_path: pathlib.Path, models: ModelRows
+) -> None:
     for seed in range(4):
         rows = rows_of(tmp_path, seed)
         assert len(rows) > 3
@@ -54,7 +56,9 @@ def test_one_model_after_the_other_in_any_order_of_its_rows(tmp_path: pathlib.Pa
     assert os.listdir(tmp_path / "pieces") == []
 
 
-def test_the_end_of_the_last_piece_may_be_anywhere(tmp_path: pathlib.Path, models: ModelRows) -> None:
+def test_the_end_of_the_last_piece_may_be_anywhere(
+    tmp_path: pathlib.Path, models: ModelRows
+) -> None:
     spare = len(b"".join(added_archive(tmp_path)))
     for seed, total in enumerate((CHUNK_BYTES, CHUNK_BYTES + 1, CHUNK_BYTES + 21, 2 * CHUNK_BYTES)):
         size = total - spare + 10_000
@@ -74,8 +78,12 @@ def added_archive(tmp_path: pathlib.Path) -> list[bytes]:
     return list(model.pieces())
 
 
-def test_mixed_models_whose_rows_say_where_they_belong(tmp_path: pathlib.Path, models: ModelRows) -> None:
-    first, second, third = (stamped(rows_of(tmp_path, seed), f"2024-01-0{seed + 1}") for seed in range(3))
+def test_mixed_models_whose_rows_say_where_they_belong(
+    tmp_path: pathlib.Path, models: ModelRows
+) -> None:
+    first, second, third = (
+        stamped(rows_of(tmp_path, seed), f"2024-01-0{seed + 1}") for seed in range(3)
+    )
     mixed = first + second[:-1] + third[:-1]
     random.Random(1).shuffle(mixed)
     assert added(models, mixed) == [random.Random(0).randbytes(3_000_000)]
@@ -85,11 +93,18 @@ def test_mixed_models_whose_rows_say_where_they_belong(tmp_path: pathlib.Path, m
     assert os.listdir(tmp_path / "pieces") == []
 
 
-@pytest.mark.fault("data", "A model of a stream that lost a row is an error when the next one begins")
-def test_a_model_that_lost_a_row_is_told_when_the_next_begins(tmp_path: pathlib.Path, models: ModelRows) -> None:
+@pytest.mark.fault(
+    "data", "A model of a stream that lost a row is an error when the next one begins"
+)
+def test_a_model_that_lost_a_row_is_told_when_the_next_begins(
+    tmp_path: pathlib.Path, models: ModelRows
+) -> None:
     first, second = rows_of(tmp_path, 0), rows_of(tmp_path, 1)
     assert added(models, first[:1] + first[2:]) == []
-    with pytest.raises(DamagedModel, match="number 1 of the stream is incomplete when the next one begins: model_id 1 at"):
+    with pytest.raises(
+        DamagedModel,
+        match="number 1 of the stream is incomplete when the next one begins: model_id 1 at",
+    ):
         models.add(second[0])
     assert added(models, second[1:]) == [random.Random(1).randbytes(3_000_000)]
 
@@ -101,16 +116,23 @@ def test_a_model_that_lost_a_row_is_told_when_the_next_begins(tmp_path: pathlib.
         (ModelRow(2, None), r"it has a row with model_id 2 and None"),
         (ModelRow(None, "eA=="), r"it has a row with model_id None and 'eA=='"),
         (ModelRow(-1, "eA=="), r"it has a row with model_id -1"),
-        (ModelRow(0, '[{"name": "x"}]'), r"expected the name of a zip file at model_id 0, got '\[\{"),
+        (
+            ModelRow(0, '[{"name": "x"}]'),
+            r"expected the name of a zip file at model_id 0, got '\[\{",
+        ),
     ],
 )
-def test_what_is_no_row_of_a_model(tmp_path: pathlib.Path, models: ModelRows, row: ModelRow, message: str) -> None:
+def test_what_is_no_row_of_a_model(
+    tmp_path: pathlib.Path, models: ModelRows, row: ModelRow, message: str
+) -> None:
     first, second = rows_of(tmp_path, 0), rows_of(tmp_path, 1)
     begin = [] if row.number == 0 else first[:2]
     assert added(models, begin) == []
     with pytest.raises(DamagedModel, match=message):
         models.add(row)
-    assert added(models, first[max(len(begin), 1) + 1 :]) == [], "the rest of it is dropped without another word"
+    assert added(models, first[max(len(begin), 1) + 1 :]) == [], (
+        "the rest of it is dropped without another word"
+    )
     assert added(models, second) == [random.Random(1).randbytes(3_000_000)]
 
 
@@ -122,7 +144,10 @@ def test_a_number_beyond_the_count(tmp_path: pathlib.Path, models: ModelRows) ->
 
 
 def test_places_of_rows_that_wait(tmp_path: pathlib.Path, models: ModelRows) -> None:
-    rows = [ModelRow(row.number, row.text, place=place) for place, row in enumerate(rows_of(tmp_path, 0), 7)]
+    rows = [
+        ModelRow(row.number, row.text, place=place)
+        for place, row in enumerate(rows_of(tmp_path, 0), 7)
+    ]
     added(models, rows[:2])
     assert models.places == {7, 8}
     added(models, rows[2:])

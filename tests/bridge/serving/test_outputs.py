@@ -1,4 +1,6 @@
-"""Outputs of a model next to its rows. Jobs that predict are in test_prediction.py and tests/e2e."""
+"""Outputs of a model next to its rows. Jobs that predict are in test_prediction.py and
+tests/e2e.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,28 @@ def joined(bad: str | None = None, rows: int = 2, **settings: Any) -> dict[str, 
     if bad is not None:
         prediction.bad_rows.append(BadRow(row=1, message=bad))
     process = ModelSettings("TestOp", "group", "{}", "secret")
-    made = PredictionSettings(process, "/model", Schema.parse("x FLOAT"), OUTPUTS, (("y", True),), **settings)
-    found: dict[str, list[Any]] = with_outputs(BATCH, prediction, ColumnDecoder(OUTPUTS, "it"), made).to_pydict()
+    made = PredictionSettings(
+        process, "/model", Schema.parse("x FLOAT"), OUTPUTS, (("y", True),), **settings
+    )
+    found: dict[str, list[Any]] = with_outputs(
+        BATCH, prediction, ColumnDecoder(OUTPUTS, "it"), made
+    ).to_pydict()
     return found
 
 
 def test_outputs_follow_the_columns_of_rows() -> None:
     assert joined() == {"x": [1.0, 2.0], "y": [0, 1]}
-    assert joined("broken", error_column="why") == {"x": [1.0, 2.0], "why": [None, "broken"], "y": [0, 1]}
+    assert joined("broken", error_column="why") == {
+        "x": [1.0, 2.0],
+        "why": [None, "broken"],
+        "y": [0, 1],
+    }
 
 
 def test_errors() -> None:
-    with pytest.raises(RowError, match="TestOp: row 1 of a batch cannot be predicted: broken. Set errorCol"):
+    with pytest.raises(
+        RowError, match="TestOp: row 1 of a batch cannot be predicted: broken. Set errorCol"
+    ):
         joined("broken")
     with pytest.raises(RowError, match="got null. Replace nulls with defaults"):
         joined("got null")
@@ -47,6 +59,8 @@ def test_errors() -> None:
 
 
 def test_it_is_light() -> None:
-    found = "import bridge.serving.outputs, sys; print({'pyflink', 'apache_beam'} & set(sys.modules))"
+    found = (
+        "import bridge.serving.outputs, sys; print({'pyflink', 'apache_beam'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", found], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -1,4 +1,6 @@
-"""The table that a predictor makes, and its function. No job runs here; jobs with models are in tests/e2e."""
+"""The table that a predictor makes, and its function. No job runs here; jobs with models are in
+tests/e2e.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,12 @@ def table_env() -> Any:
     return made
 
 
-def predicted(table_env: Any, result: tuple[tuple[str, bool], ...], sql: str = "SELECT * FROM events", **changes: Any) -> Any:
+def predicted(
+    table_env: Any,
+    result: tuple[tuple[str, bool], ...],
+    sql: str = "SELECT * FROM events",
+    **changes: Any,
+) -> Any:
     settings = PredictionSettings(
         ModelSettings("TestOp", f"predicted_{next(_groups)}", "{}", "secret"), "/models/one", Schema.parse("x FLOAT"),
         Schema.parse("y ARRAY<FLOAT>"), result, **changes,
@@ -53,7 +60,10 @@ def predicted(table_env: Any, result: tuple[tuple[str, bool], ...], sql: str = "
 
 def types(table: Any) -> dict[str, str]:
     schema = table._j_table.getResolvedSchema()
-    return {name: str(type_) for name, type_ in zip(schema.getColumnNames(), schema.getColumnDataTypes())}
+    return {
+        name: str(type_)
+        for name, type_ in zip(schema.getColumnNames(), schema.getColumnDataTypes())
+    }
 
 
 def test_columns_of_the_result_have_the_order_that_is_asked_for(table_env: Any) -> None:
@@ -64,12 +74,17 @@ def test_columns_of_the_result_have_the_order_that_is_asked_for(table_env: Any) 
 
 def test_columns_that_do_not_stay_are_not_carried(table_env: Any) -> None:
     """The INTERVAL could not be."""
-    assert list(types(predicted(table_env, (("y", True),), "SELECT *, INTERVAL '1' DAY AS odd FROM events"))) == ["y"]
+    assert list(
+        types(predicted(table_env, (("y", True),), "SELECT *, INTERVAL '1' DAY AS odd FROM events"))
+    ) == ["y"]
 
 
 def test_the_column_of_errors_is_the_last(table_env: Any) -> None:
     table = predicted(table_env, (("y", True), ("id", False)), error_column="what is wrong")
-    assert list(types(table)) == ["y", "id", "what is wrong"] and types(table)["what is wrong"] == "STRING"
+    assert (
+        list(types(table)) == ["y", "id", "what is wrong"]
+        and types(table)["what is wrong"] == "STRING"
+    )
 
 
 def test_time_attributes_of_columns_that_stay_are_kept(table_env: Any) -> None:
@@ -99,12 +114,18 @@ def test_the_key_of_updates_is_kept(table_env: Any) -> None:
 
     assert key((("id", False), ("y", True))) == ["id"] and key((("y", True),)) == []
     assert (
-        key((("t", False), ("y", True)), "SELECT CAST(COUNT(*) AS FLOAT) AS x, t FROM events GROUP BY t") == []
+        key(
+            (("t", False), ("y", True)),
+            "SELECT CAST(COUNT(*) AS FLOAT) AS x, t FROM events GROUP BY t",
+        )
+        == []
     )  # null may be one
     table_env.execute_sql(
         "CREATE TEMPORARY TABLE latest (id BIGINT, y ARRAY<FLOAT>, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'blackhole')"
     )
-    table_env.create_temporary_view("counted", predicted(table_env, (("id", False), ("y", True)), counted))
+    table_env.create_temporary_view(
+        "counted", predicted(table_env, (("id", False), ("y", True)), counted)
+    )
     assert "latest" in table_env.explain_sql("INSERT INTO latest SELECT id, y FROM counted")
 
 
@@ -118,9 +139,12 @@ def test_the_key_of_updates_is_kept(table_env: Any) -> None:
         ([], [], []),
     ],
 )
-def test_a_row_whose_update_a_filter_drops_is_deleted(keys: list[Any], kinds: list[int], expected: list[int]) -> None:
+def test_a_row_whose_update_a_filter_drops_is_deleted(
+    keys: list[Any], kinds: list[int], expected: list[int]
+) -> None:
     batch = pa.record_batch(
-        [pa.array(keys, pa.int64()), pa.array([[each] for each in keys], pa.list_(pa.int64()))], names=["k", "list"]
+        [pa.array(keys, pa.int64()), pa.array([[each] for each in keys], pa.list_(pa.int64()))],
+        names=["k", "list"],
     )
     assert list(kinds_by_key(batch, bytes(kinds), ["k"])) == expected
     lists = list(kinds_by_key(batch, bytes(kinds), ["k", "list"]))
@@ -128,27 +152,41 @@ def test_a_row_whose_update_a_filter_drops_is_deleted(keys: list[Any], kinds: li
 
 
 class Predicting:
-    """The function of a predictor, fed with chunks; p is twice the sum of the three numbers in x."""
+    """The function of a predictor, fed with chunks; p is twice the sum of the three numbers
+    in x.
+    """
 
     def __init__(self, **changes: Any) -> None:
         inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
         serving = json_format.MessageToJson(
-            Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")], **changes.pop("serving", {}))
+            Serving(
+                input_columns=inputs,
+                output_columns=[TableColumn(name="p", type="DOUBLE")],
+                **changes.pop("serving", {}),
+            )
         )
         settings = PredictionSettings(
             ModelSettings("TestOp", serving=serving, token="secret", **{"group": f"predicting_{next(_groups)}", **changes.pop("process", {})}),
             changes.pop("model", None) or models.scaled(2.0), Schema.parse("x ARRAY<FLOAT>, k BIGINT"), Schema.parse("p DOUBLE"),
             (("k", False), ("p", True)), **changes,
         )  # fmt: skip
-        self.function = _Predict(settings, ["k", "p", *([settings.error_column] if settings.error_column else [])], [])
+        self.function = _Predict(
+            settings, ["k", "p", *([settings.error_column] if settings.error_column else [])], []
+        )
         context: Any = python_types.SimpleNamespace(
-            get_index_of_this_subtask=lambda: 0, get_attempt_number=lambda: 0, get_metrics_group=lambda: None
+            get_index_of_this_subtask=lambda: 0,
+            get_attempt_number=lambda: 0,
+            get_metrics_group=lambda: None,
         )
         self.function.open(context)
 
     def chunk(self, *keys: int | None, kinds: bytes | None = None, x: float = 1.0) -> Iterator[Any]:
-        cells = pa.array([None if key is None else [x, key, 0.0] for key in keys], pa.list_(pa.float32()))
-        batch = pa.record_batch([cells, pa.array([key or 0 for key in keys], pa.int64())], names=["x", "k"])
+        cells = pa.array(
+            [None if key is None else [x, key, 0.0] for key in keys], pa.list_(pa.float32())
+        )
+        batch = pa.record_batch(
+            [cells, pa.array([key or 0 for key in keys], pa.int64())], names=["x", "k"]
+        )
         return self.element(Element.CHUNK, kinds, write_batch(batch))
 
     def all_out(self) -> Iterator[Any]:
@@ -181,7 +219,9 @@ def test_three_chunks_are_under_way_and_leave_in_their_order(predicting: Any) ->
     (process,) = task_processes()
     suspend(process)
     for number in range(3):
-        assert list(function.chunk(number, kinds=bytes([number]))) == [], "it does not wait for the answer"
+        assert list(function.chunk(number, kinds=bytes([number]))) == [], (
+            "it does not wait for the answer"
+        )
     found: list[Any] = []
     fourth = threading.Thread(target=lambda: found.extend(function.chunk(3)))
     fourth.start()
@@ -191,7 +231,8 @@ def test_three_chunks_are_under_way_and_leave_in_their_order(predicting: Any) ->
     fourth.join(2 * DEADLINE_S)
     found += function.all_out()
     assert found == [
-        ({"k": [number], "p": [2.0 * (1 + number)]}, bytes([number]) if number < 3 else None) for number in range(4)
+        ({"k": [number], "p": [2.0 * (1 + number)]}, bytes([number]) if number < 3 else None)
+        for number in range(4)
     ]
     assert list(function.all_out()) == []
 
@@ -200,12 +241,17 @@ def test_three_chunks_are_under_way_and_leave_in_their_order(predicting: Any) ->
 def test_the_end_leaves_behind_all_results(predicting: Any) -> None:
     function = predicting()
     assert list(function.chunk(0)) == []
-    end = [each.values for each in function.function.process_element((Element.END, None, b""), None)]
+    end = [
+        each.values for each in function.function.process_element((Element.END, None, b""), None)
+    ]
     assert [kind for kind, _, _ in end] == [Element.CHUNK, Element.END]
 
 
 @pytest.mark.tf
-@pytest.mark.fault("jobs", "When one of several processes with the model is killed, the task fails and no row leaves twice")
+@pytest.mark.fault(
+    "jobs",
+    "When one of several processes with the model is killed, the task fails and no row leaves twice",
+)
 def test_chunks_go_to_the_process_with_the_least_work(predicting: Any) -> None:
     function = predicting(process={"copies": 2})
     processes = task_processes()
@@ -217,11 +263,16 @@ def test_chunks_go_to_the_process_with_the_least_work(predicting: Any) -> None:
     sent = [to for _, _, _, to in function.function._sent]
     assert [sent.count(each) for each in function.function._processes] == [3, 3]
     processes[0].resume()  # its rows are ready, but leave in their order
-    first = [request for _, _, request, to in function.function._sent if to._pid == processes[0].pid]
-    wait_until(lambda: all(request.is_done for request in first), "one of the processes has answered")
+    first = [
+        request for _, _, request, to in function.function._sent if to._pid == processes[0].pid
+    ]
+    wait_until(
+        lambda: all(request.is_done for request in first), "one of the processes has answered"
+    )
     processes[1].resume()
     assert [rows["k"] for rows, _ in function.all_out()] == [[number] for number in range(6)]
-    (idle,) = [each for each in processes if each.pid == function.function._processes[0]._pid]  # gets the next chunk
+    # gets the next chunk
+    (idle,) = [each for each in processes if each.pid == function.function._processes[0]._pid]
     idle.kill()
     psutil.wait_procs([idle], 60)
     with pytest.raises(TaskError, match="the process that serves the model has ended"):
@@ -232,7 +283,10 @@ def test_chunks_go_to_the_process_with_the_least_work(predicting: Any) -> None:
 def test_large_chunks_are_under_way_alone(predicting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge.serving.prediction._MOST_SENT_BYTES", 100)
     function, many = predicting(), range(100)
-    assert [rows["k"] for rows, _ in [*function.chunk(*many), *function.chunk(*many), *function.all_out()]] == [[*many]] * 2
+    assert [
+        rows["k"]
+        for rows, _ in [*function.chunk(*many), *function.chunk(*many), *function.all_out()]
+    ] == [[*many]] * 2
     (process,) = task_processes()
     suspend(process)
     list(function.chunk(*many))
@@ -252,7 +306,9 @@ def test_chunk_is_sent_in_requests_that_the_model_answers_in_a_second(predicting
     found = [*function.chunk(*range(100), kinds=kinds), *function.all_out()]
     assert [len(rows["k"]) for rows, _ in found][:2] == [2, 2], "the first ones are short"
     assert [key for rows, _ in found for key in rows["k"]] == [*range(100)]
-    assert [cell for rows, _ in found for cell in rows["p"]] == [2.0 * (1 + key) for key in range(100)]
+    assert [cell for rows, _ in found for cell in rows["p"]] == [
+        2.0 * (1 + key) for key in range(100)
+    ]
     assert b"".join(each for _, each in found) == kinds
 
 
@@ -272,7 +328,9 @@ def test_a_bad_row_in_the_second_of_three_chunks(predicting: Any) -> None:
     with pytest.raises(RowError, match="row 1 of a batch cannot be predicted"):
         next(out)
     function.function.close()  # as Flink does, with a request under way
-    rows = pa.Table.from_pylist([row for chunk, _ in with_column.all_out() for row in pa.table(chunk).to_pylist()]).to_pydict()
+    rows = pa.Table.from_pylist(
+        [row for chunk, _ in with_column.all_out() for row in pa.table(chunk).to_pylist()]
+    ).to_pydict()
     assert rows["k"] == [1, 2, 0, 3] and rows["p"] == [4.0, 6.0, None, 8.0]
     assert [error is None for error in rows["e"]] == [True, True, False, True]
 
@@ -280,9 +338,12 @@ def test_a_bad_row_in_the_second_of_three_chunks(predicting: Any) -> None:
 @pytest.mark.tf
 @pytest.mark.parametrize("under_way", [1, 2, 3])
 @pytest.mark.fault(
-    "jobs", "A model process that is killed with one, two or three batches under way fails the task, and no row leaves twice"
+    "jobs",
+    "A model process that is killed with one, two or three batches under way fails the task, and no row leaves twice",
 )
-def test_a_process_killed_with_requests_under_way_fails_the_task(predicting: Any, under_way: int) -> None:
+def test_a_process_killed_with_requests_under_way_fails_the_task(
+    predicting: Any, under_way: int
+) -> None:
     function = predicting()
     assert list(function.chunk(7)) + list(function.all_out()) == [({"k": [7], "p": [16.0]}, None)]
     (process,) = task_processes()
@@ -310,7 +371,8 @@ def test_after_a_newer_model_no_row_is_of_the_older_one(predicting: Any) -> None
         process.resume()
     sent = function.function._sent
     answer = sent[0][2].call.result(2 * DEADLINE_S)
-    answer.model, answer.rows.columns[0].values = 1, np.array([0.0], "f8").tobytes()  # as if the older one had done it
+    # as if the older one had done it
+    answer.model, answer.rows.columns[0].values = 1, np.array([0.0], "f8").tobytes()
     assert [rows["p"] for rows, _ in function.all_out()] == [[9.0]]
 
 
@@ -319,7 +381,10 @@ ENDLESS = {"serving": {"infer_batch_size": 2, "infer_timeout": 4.0}}
 
 
 @pytest.mark.tf
-@pytest.mark.fault("data", "A row with which the model does not end goes to errorCol, and the rows next to it are predicted")
+@pytest.mark.fault(
+    "data",
+    "A row with which the model does not end goes to errorCol, and the rows next to it are predicted",
+)
 def test_a_row_with_which_the_model_does_not_end(predicting: Any) -> None:
     """Another task of the host has batches under way, and loses none of them."""
     process = {"group": f"endless_{next(_groups)}"}
@@ -331,7 +396,9 @@ def test_a_row_with_which_the_model_does_not_end(predicting: Any) -> None:
     chunks = [rows for rows, _ in found]
     keys = [key for rows in chunks for key in rows["k"]]
     assert keys == [1, *range(2, 12), 20, 21]
-    assert [cell for rows in chunks for cell in rows["p"]] == [None if key == 9 else 2.0 * (1 + key) for key in keys]
+    assert [cell for rows in chunks for cell in rows["p"]] == [
+        None if key == 9 else 2.0 * (1 + key) for key in keys
+    ]
     errors = {key: error for rows in chunks for key, error in zip(rows["k"], rows["e"]) if error}
     assert errors == {9: "the model does not finish with it within 4 s (inferTimeout)"}
     (last,) = task_processes()
@@ -345,6 +412,7 @@ def test_a_model_of_a_stream_is_not_tried_again(predicting: Any) -> None:
     process = {"restarts": False}
     function = predicting(**{**ENDLESS, "process": process, "model": models.endless(9)})
     with pytest.raises(
-        TaskError, match=r"TestOp: the model did not finish 1 rows within 4 s \(inferTimeout\), and its process"
+        TaskError,
+        match=r"TestOp: the model did not finish 1 rows within 4 s \(inferTimeout\), and its process",
     ):
         print([*function.chunk(9), *function.all_out()])

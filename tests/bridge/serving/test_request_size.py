@@ -1,4 +1,6 @@
-"""Sizes of requests to models of different speed, which a formula for the time of a request stands for."""
+"""Sizes of requests to models of different speed, which a formula for the time of a request stands
+for.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ import pytest
 from bridge.serving.request_size import RequestSize
 
 
-def sizes(least: int, seconds: Callable[[int], float], most: int = 1 << 16, answers: int = 60) -> list[int]:
+def sizes(
+    least: int, seconds: Callable[[int], float], most: int = 1 << 16, answers: int = 60
+) -> list[int]:
     """Rows of each request, where three of them are under way, and chunks have `most` rows."""
     size, sent = RequestSize(least), [min(least, most)] * 3
     for answered in range(answers):
@@ -18,7 +22,9 @@ def sizes(least: int, seconds: Callable[[int], float], most: int = 1 << 16, answ
     return sent
 
 
-@pytest.mark.parametrize(("row_s", "fewest", "most"), [(1.0, 1, 3), (0.3, 2, 4), (0.005, 150, 250), (20.0, 1, 3)])
+@pytest.mark.parametrize(
+    ("row_s", "fewest", "most"), [(1.0, 1, 3), (0.3, 2, 4), (0.005, 150, 250), (20.0, 1, 3)]
+)
 def test_a_request_takes_about_a_second_or_a_few_rows(row_s: float, fewest: int, most: int) -> None:
     found = sizes(1, lambda rows: rows * row_s)
     assert fewest <= found[-1] <= max(found) <= most

@@ -1,4 +1,6 @@
-"""Predictions that a later run takes over: after a failed job, after a killed program, with other models and columns."""
+"""Predictions that a later run takes over: after a failed job, after a killed program, with other
+models and columns.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,13 @@ def run(place: str, **params: Any) -> None:
 def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     monkeypatch.setattr(resumption, "_PART_S", 0.0)
     (tmp_path / "score.py").write_text(SCORE)
-    table = pa.table({"id": range(ROWS), "x": [each / 2 for each in range(ROWS)], "s": [f"row {each}" for each in range(ROWS)]})
+    table = pa.table(
+        {
+            "id": range(ROWS),
+            "x": [each / 2 for each in range(ROWS)],
+            "s": [f"row {each}" for each in range(ROWS)],
+        }
+    )
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=100)
     return tmp_path
 
@@ -92,12 +100,17 @@ def predicted(place: pathlib.Path) -> list[int]:
 def check_result(place: pathlib.Path) -> None:
     found = pq.read_table(place / "result.parquet").sort_by("id")
     assert found.column_names == ["id", "x", "s", "y", "why"]
-    assert found["id"].to_pylist() == list(range(ROWS)) and found["s"].to_pylist() == [f"row {each}" for each in range(ROWS)]
+    assert found["id"].to_pylist() == list(range(ROWS)) and found["s"].to_pylist() == [
+        f"row {each}" for each in range(ROWS)
+    ]
     assert found["y"].to_pylist() == [None if each == 7 else float(each) for each in range(ROWS)]
     assert [row for row, why in enumerate(found["why"].to_pylist()) if why is not None] == [7]
 
 
-@pytest.mark.fault("jobs", "A batch prediction that fails continues with the rows that it lacks, and predicts none twice")
+@pytest.mark.fault(
+    "jobs",
+    "A batch prediction that fails continues with the rows that it lacks, and predicts none twice",
+)
 def test_after_a_failed_job(place: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "crashes").touch()
     with pytest.raises(TaskError, match="the process that serves the model has ended"):
@@ -107,14 +120,20 @@ def test_after_a_failed_job(place: pathlib.Path, capsys: pytest.CaptureFixture[s
     assert not (place / "result.parquet").exists()
     (place / "crashes").unlink()
     run(str(place), inferBatchSize=50)
-    assert f"PredictBatchOp: {len(first)} predicted rows are in {place}/kept; the others" in capsys.readouterr().out
+    assert (
+        f"PredictBatchOp: {len(first)} predicted rows are in {place}/kept; the others"
+        in capsys.readouterr().out
+    )
     assert predicted(place) == sorted(set(range(ROWS)) - set(first))
     assert kept(place) == list(range(ROWS))
     check_result(place)
     (part, *_) = place.glob("kept/*/part-*.feather")  # as from a task that was started again
     (part.parent / f"part-{16 * '0'}{part.name[21:]}").write_bytes(part.read_bytes())
     # of tasks that were killed while they wrote: a moment ago, or hours; and a file of somebody
-    leftover, dead, other = (part.parent / f".part-{name}" for name in (f"{16 * '1'}-7.feather", f"{16 * '2'}-7.feather", "x"))
+    leftover, dead, other = (
+        part.parent / f".part-{name}"
+        for name in (f"{16 * '1'}-7.feather", f"{16 * '2'}-7.feather", "x")
+    )
     for each in (leftover, dead, other):
         each.write_bytes(b"a part")
         os.utime(each, None if each is leftover else (0, 0))
@@ -127,9 +146,14 @@ def test_after_a_failed_job(place: pathlib.Path, capsys: pytest.CaptureFixture[s
     assert predicted(place) == list(range(ROWS)), "another model begins from scratch"
 
 
-@pytest.mark.fault("jobs", "A prediction keeps the finished rows of a chunk of rows that it has not predicted as a whole")
+@pytest.mark.fault(
+    "jobs",
+    "A prediction keeps the finished rows of a chunk of rows that it has not predicted as a whole",
+)
 def test_rows_of_a_chunk_are_kept_before_it_is_predicted_as_a_whole(place: pathlib.Path) -> None:
-    pq.write_table(pq.read_table(place / "rows.parquet"), place / "rows.parquet", row_group_size=ROWS)
+    pq.write_table(
+        pq.read_table(place / "rows.parquet"), place / "rows.parquet", row_group_size=ROWS
+    )
     (place / "crashes").touch()
     with pytest.raises(TaskError, match="the process that serves the model has ended"):
         run(str(place), inferBatchSize=256)
@@ -137,16 +161,25 @@ def test_rows_of_a_chunk_are_kept_before_it_is_predicted_as_a_whole(place: pathl
     assert first and first == list(range(len(first)))
 
 
-@pytest.mark.fault("jobs", "A row that fails a prediction does not take along the rows that were predicted with it")
-def test_failing_row_does_not_take_along_the_rows_next_to_it(place: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.fault(
+    "jobs", "A row that fails a prediction does not take along the rows that were predicted with it"
+)
+def test_failing_row_does_not_take_along_the_rows_next_to_it(
+    place: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prediction, "RequestSize", lambda least: RequestSize(100))
-    with pytest.raises(RowError, match="row 7 of a batch cannot be predicted: .*: ValueError: seven"):
+    with pytest.raises(
+        RowError, match="row 7 of a batch cannot be predicted: .*: ValueError: seven"
+    ):
         run(str(place), errorCol=None)
     assert set(range(100)) - set(kept(place)) == {7}
 
 
 @pytest.mark.slow
-@pytest.mark.fault("jobs", "A program that is killed in the middle of a batch prediction leaves whole files to continue from")
+@pytest.mark.fault(
+    "jobs",
+    "A program that is killed in the middle of a batch prediction leaves whole files to continue from",
+)
 def test_after_a_killed_program(place: pathlib.Path) -> None:
     (place / "holds").touch()
     program = subprocess.Popen([sys.executable, "-c", JOB, str(place)], env=ENVIRONMENT)
@@ -173,20 +206,29 @@ def test_after_a_killed_program(place: pathlib.Path) -> None:
         ({"resumeDir": "/proc/kept"}, "resumeDir: /proc/kept: "),
     ],
 )
-def test_refused_when_it_is_linked(tmp_path: pathlib.Path, params: dict[str, Any], message: str) -> None:
+def test_refused_when_it_is_linked(
+    tmp_path: pathlib.Path, params: dict[str, Any], message: str
+) -> None:
     useLocalEnv(1)
     (tmp_path / "saved_model.pb").touch()
     values = {
         "modelPath": str(tmp_path), "outputSchemaStr": "y DOUBLE", "resumeDir": str(tmp_path / "kept"), "idCol": "id", **params,
     }  # fmt: skip
     with pytest.raises(ConfigurationError, match=f"TFSavedModelPredictBatchOp: {message}"):
-        MemSourceBatchOp([(1, 0.5)], "id BIGINT, x DOUBLE").link(TFSavedModelPredictBatchOp(**values))
+        MemSourceBatchOp([(1, 0.5)], "id BIGINT, x DOUBLE").link(
+            TFSavedModelPredictBatchOp(**values)
+        )
 
 
 def test_unfinished_file_in_a_storage_without_times_is_left_alone(place: pathlib.Path) -> None:
     system, name = fsspec.filesystem("memory"), f".part-{'a' * 16}-7.feather"
     assert resumption._UNFINISHED.fullmatch(name)
-    values = {"predictFn": f"{place}/score.py:load", "selectedCols": ["id", "x"], "outputSchemaStr": "y DOUBLE", "idCol": "id"}
+    values = {
+        "predictFn": f"{place}/score.py:load",
+        "selectedCols": ["id", "x"],
+        "outputSchemaStr": "y DOUBLE",
+        "idCol": "id",
+    }
     values["resumeDir"] = "memory://resumed"
     try:
         for _ in range(2):

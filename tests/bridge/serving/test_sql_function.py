@@ -27,7 +27,9 @@ def function(tmp_path: pathlib.Path) -> Iterator[ModelFunction]:
         "def load():\n"
         "    return lambda batch: {'n': batch['n'], 'all': ['|'.join(map(str, cells)) for cells in zip(*batch.values())]}\n"
     )
-    made: Any = model_function(f"{script}:load", COLUMNS, "n BIGINT, all STRING", errorCol="why", defaults={"s": "-"})
+    made: Any = model_function(
+        f"{script}:load", COLUMNS, "n BIGINT, all STRING", errorCol="why", defaults={"s": "-"}
+    )
     made._func.open(None)
     yield made._func
     made._func.close()
@@ -39,31 +41,61 @@ def series(*cells: Any, dtype: Any = None) -> pd.Series[Any]:
 
 
 REFUSED: list[tuple[dict[int, Any], str]] = [
-    ({1: series(float(2**53))}, r"argument 'n' \(BIGINT\): PyFlink rounds integers beyond 2\*\*53 where .* COALESCE"),
-    ({1: series(1.5)}, r"argument 'n' \(BIGINT\): Float value 1.5 was truncated .*: CAST the argument"),
-    ({0: series("a")}, r"argument 'x' \(FLOAT\): could not convert string to float: 'a': CAST the argument"),
+    (
+        {1: series(float(2**53))},
+        r"argument 'n' \(BIGINT\): PyFlink rounds integers beyond 2\*\*53 where .* COALESCE",
+    ),
+    (
+        {1: series(1.5)},
+        r"argument 'n' \(BIGINT\): Float value 1.5 was truncated .*: CAST the argument",
+    ),
+    (
+        {0: series("a")},
+        r"argument 'x' \(FLOAT\): could not convert string to float: 'a': CAST the argument",
+    ),
     ({2: series(decimal.Decimal("1000.5"))}, r"argument 'd' \(DECIMAL\(4, 1\)\): "),
     ({0: 1.0, 1: 1, 2: 1}, "got 4 arguments, all literals: name a column of the table among them"),
     ({4: 1}, r"expected 4 columns \(x, n, d, s\), got 5 arguments"),
 ]
 
 
-@pytest.mark.fault("data", "An argument of a SQL function that would be rounded or does not fit is refused by name")
+@pytest.mark.fault(
+    "data", "An argument of a SQL function that would be rounded or does not fit is refused by name"
+)
 def test_values_literals_and_nulls(function: ModelFunction) -> None:
     one = decimal.Decimal("1.0")
     found = function.eval(series(1.5, 2, dtype="f4"), series(2**62 + 1, 3), series(one, one), "ä")
     assert found.columns.tolist() == ["n", "all", "why"] and found.n.tolist() == [2**62 + 1, 3]
-    assert found["all"].tolist() == ["1.5|4611686018427387905|1.0|ä", "2.0|3|1.0|ä"] and found.why.tolist() == [None, None]
+    assert found["all"].tolist() == [
+        "1.5|4611686018427387905|1.0|ä",
+        "2.0|3|1.0|ä",
+    ] and found.why.tolist() == [None, None]
     literals = function.eval(decimal.Decimal("0.5"), 2**62 + 1, 2, series("a", None, dtype=object))
-    assert literals["all"].tolist() == ["0.5|4611686018427387905|2.0|a", "0.5|4611686018427387905|2.0|-"]
+    assert literals["all"].tolist() == [
+        "0.5|4611686018427387905|2.0|a",
+        "0.5|4611686018427387905|2.0|-",
+    ]
 
     nulls = function.eval(
-        series(np.nan, 1, 1, dtype="f4"), series(1.0, np.nan, 2.0), series(one, one, None, dtype=object), None
+        series(np.nan, 1, 1, dtype="f4"),
+        series(1.0, np.nan, 2.0),
+        series(one, one, None, dtype=object),
+        None,
     )
-    assert nulls.why.str.extract("^input '(.)' .* expected a value, got null$")[0].tolist() == ["x", "n", "d"]
+    assert nulls.why.str.extract("^input '(.)' .* expected a value, got null$")[0].tolist() == [
+        "x",
+        "n",
+        "d",
+    ]
     assert nulls.n.isna().all() and nulls["all"].isna().all()
 
     for changes, message in REFUSED:
-        arguments: dict[int, Any] = {0: series(1.0), 1: series(1), 2: series(one), 3: "a", **changes}
+        arguments: dict[int, Any] = {
+            0: series(1.0),
+            1: series(1),
+            2: series(one),
+            3: "a",
+            **changes,
+        }
         with pytest.raises(RowError, match=f"^model_function: .*{message}"):
             function.eval(*arguments.values())

@@ -20,7 +20,13 @@ from apache_beam.runners.worker.sdk_worker import GrpcStateHandler, SdkHarness, 
 from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
 
 from bridge.workarounds import beam_workers
-from bridge.workarounds.beam_workers import close_with_worker, end_workers, fix_workers, is_worker_process, limit_starts
+from bridge.workarounds.beam_workers import (
+    close_with_worker,
+    end_workers,
+    fix_workers,
+    is_worker_process,
+    limit_starts,
+)
 from operators import useLocalEnv
 from tests.support.beam_worker import Worker
 from tests.support.leftovers import DEADLINE_S, wait_until
@@ -36,18 +42,23 @@ def test_this_program_is_no_worker_process() -> None:
 def test_what_a_worker_logs_after_the_end_of_its_job_is_not_on_the_console() -> None:
     program = (
         "import logging, apache_beam\n"
-        "logging.getLogger().handlers.clear()\n"  # newer releases of Beam log a warning when imported
+        # newer releases of Beam log a warning when imported
+        "logging.getLogger().handlers.clear()\n"
         "from bridge.workarounds.beam_workers import fix_workers\n"
         "fix_workers(); fix_workers()\n"
         "logger = logging.getLogger('apache_beam.runners.worker.sdk_worker')\n"
         "logger.error('Error processing instruction')\n"
         "print(len(logger.handlers))\n"
     )
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True
+    )
     assert run.stdout == "1\n" and "Error processing" not in run.stderr
 
 
-@pytest.mark.fault("jobs", "A local Python worker that loses its connection leaves no thread or process")
+@pytest.mark.fault(
+    "jobs", "A local Python worker that loses its connection leaves no thread or process"
+)
 def test_a_worker_whose_line_breaks_closes_what_it_has() -> None:
     close = Mock()
     worker = Worker(lambda: close_with_worker(close), ConnectionError("broken"))
@@ -59,9 +70,14 @@ def test_a_worker_whose_line_breaks_closes_what_it_has() -> None:
     worker._bundle_processor_cache.periodic_shutdown.cancel.assert_called_once()
 
 
-@pytest.mark.fault("jobs", "A Python worker whose TaskManager is killed ends, and its scripts with it")
-def test_a_worker_process_ends_its_log_whose_reader_logs_that_the_connection_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FnApiLogRecordHandler, "close", FnApiLogRecordHandler.close)  # as it was, afterwards
+@pytest.mark.fault(
+    "jobs", "A Python worker whose TaskManager is killed ends, and its scripts with it"
+)
+def test_a_worker_process_ends_its_log_whose_reader_logs_that_the_connection_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # as it was, afterwards
+    monkeypatch.setattr(FnApiLogRecordHandler, "close", FnApiLogRecordHandler.close)
     Worker(lambda: close_with_worker(Mock()), None).run()
     log = FnApiLogRecordHandler.__new__(FnApiLogRecordHandler)
     logging.Handler.__init__(log)
@@ -80,8 +96,11 @@ def test_a_worker_process_ends_its_log_whose_reader_logs_that_the_connection_is_
     assert not closing.is_alive()
 
 
-def test_a_log_whose_reader_has_ended_is_closed_although_its_queue_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FnApiLogRecordHandler, "close", FnApiLogRecordHandler.close)  # as it was, afterwards
+def test_a_log_whose_reader_has_ended_is_closed_although_its_queue_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # as it was, afterwards
+    monkeypatch.setattr(FnApiLogRecordHandler, "close", FnApiLogRecordHandler.close)
     monkeypatch.setattr(beam_workers, "_LOG_END_S", 0.0)
     Worker(lambda: close_with_worker(Mock()), None).run()
     log = FnApiLogRecordHandler.__new__(FnApiLogRecordHandler)
@@ -96,7 +115,9 @@ def test_a_bundle_that_writes_its_state_ends_with_its_worker() -> None:
     fix_workers()
     over = threading.Event()
 
-    def no_responses(requests: Iterator[beam_fn_api_pb2.StateRequest]) -> Iterator[beam_fn_api_pb2.StateResponse]:
+    def no_responses(
+        requests: Iterator[beam_fn_api_pb2.StateRequest],
+    ) -> Iterator[beam_fn_api_pb2.StateResponse]:
         over.wait()
         yield from ()
 
@@ -125,7 +146,8 @@ class Blocked:
 
 
 @pytest.mark.fault(
-    "jobs", "A local Python worker that blocks while it unpickles a function is named after startTimeout, with the place"
+    "jobs",
+    "A local Python worker that blocks while it unpickles a function is named after startTimeout, with the place",
 )
 def test_a_worker_that_blocks_while_it_unpickles(capfd: pytest.CaptureFixture[str]) -> None:
     env = useLocalEnv(1).senv
@@ -138,13 +160,18 @@ def test_a_worker_that_blocks_while_it_unpickles(capfd: pytest.CaptureFixture[st
     with ThreadPoolExecutor(1) as pool:
         limit_starts(0.5)
         try:
-            done = pool.submit(lambda: list(env.from_collection([1, 2]).map(Blocked()).execute_and_collect()))
+            done = pool.submit(
+                lambda: list(env.from_collection([1, 2]).map(Blocked()).execute_and_collect())
+            )
             wait_until(seen, "the worker is named")
         finally:
             limit_starts(300.0)
             Blocked.may_go_on.set()
         assert sorted(done.result()) == [2, 3]
-    assert "still imports or unpickles the functions of its job after 0.5 s (startTimeout)" in "".join(printed)
+    assert (
+        "still imports or unpickles the functions of its job after 0.5 s (startTimeout)"
+        in "".join(printed)
+    )
     assert f'"{__file__}", line' in "".join(printed)
 
 
@@ -259,7 +286,8 @@ def test_a_worker_that_does_not_end_holds_nobody_up() -> None:
 def test_the_end_waits_for_a_bundle_that_has_not_begun() -> None:
     begins, ended = threading.Event(), threading.Event()
     ending = threading.Thread(target=lambda: (end_workers(60.0), ended.set()))
-    # `begins.wait` is no call of the worker yet, as before a thread of the pool gets the interpreter.
+    # `begins.wait` is no call of the worker yet, as before a thread of the pool gets the
+    # interpreter.
     waits = shared_unbounded_instance().submit(begins.wait)
     ending.start()
     assert not ended.wait(0.1)

@@ -47,8 +47,8 @@ print(len(seen), intruder.calls_java(f"127.0.0.1:{{java}}"), intruder.calls_pyth
 """
 PYFLINKS_OWN = "from pyflink.java_gateway import get_gateway; get_gateway()"
 
-# As `flink run` does, which starts a gateway and then Python with its port. Here the program itself starts it, once all is
-# imported: a gateway ends when no program has called within 10 s.
+# As `flink run` does, which starts a gateway and then Python with its port. Here the program itself
+# starts it, once all is imported: a gateway ends when no program has called within 10 s.
 FLINK_RUNS = """
 import os, pathlib, struct
 import bridge.workarounds.pyflink_defects, tests.children.intruder
@@ -65,7 +65,9 @@ os.environ["PYFLINK_GATEWAY_PORT"] = str(struct.unpack("!I", told.read_bytes()[:
 
 def run(first: str) -> str:
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM.format(first=first)]
-    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=10 * DEADLINE_S)
+    done = subprocess.run(
+        command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=10 * DEADLINE_S
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -81,14 +83,21 @@ def test_a_jvm_that_started_the_program_answers_it_alone(tmp_path: pathlib.Path)
     assert run(FLINK_RUNS.format(told=str(tmp_path / "port"))) == "2 False False\n"
 
 
-def test_java_is_called_while_the_modules_of_beam_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_is_called_while_the_modules_of_beam_are_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     are_imported = threading.Event()
     monkeypatch.setattr(gateway, "_import_beam", are_imported.wait)
     launch = Mock()
-    assert gateway._launch(launch, "Main.java", "token", {}, ["-c", "Main", "local"]) is launch.return_value
+    assert (
+        gateway._launch(launch, "Main.java", "token", {}, ["-c", "Main", "local"])
+        is launch.return_value
+    )
     are_imported.set()
 
 
 def test_what_java_prints_to_stderr_does_not_stop_it() -> None:
     printing = "gateway.jvm.System.err.println('x' * 200_000)"
-    assert run(f"{PYFLINKS_OWN}\nimport bridge.workarounds.pyflink_defects as w; gateway = w.open_gateway(); {printing}")
+    assert run(
+        f"{PYFLINKS_OWN}\nimport bridge.workarounds.pyflink_defects as w; gateway = w.open_gateway(); {printing}"
+    )

@@ -12,7 +12,9 @@ pytestmark = pytest.mark.flink
 
 def test_an_object_of_a_class_whose_text_has_another_word() -> None:
     ensure_java()
-    made = new_object("OneRpcSystem", LocalExecutor="org.apache.flink.client.deployment.executors.LocalExecutor")
+    made = new_object(
+        "OneRpcSystem", LocalExecutor="org.apache.flink.client.deployment.executors.LocalExecutor"
+    )
     assert made.getName() == "local"
 
 

@@ -22,7 +22,9 @@ def test_the_message_is_that_of_beam() -> None:
     from apache_beam.portability.api.org.apache.beam.model.fn_execution.v1 import beam_fn_api_pb2
 
     params = {"SHORT": "", "LONG": "ż" * 70_000, **os.environ}
-    message = beam_fn_api_pb2.StartWorkerRequest.FromString(start_worker_request("5-1", "localhost:41927", params))
+    message = beam_fn_api_pb2.StartWorkerRequest.FromString(
+        start_worker_request("5-1", "localhost:41927", params)
+    )
     assert (message.worker_id, message.provision_endpoint.url) == ("5-1", "localhost:41927")
     assert dict(message.params) == params
 
@@ -55,27 +57,52 @@ def test_a_worker_of_a_local_job_calls_the_driver_and_imports_little(error: byte
         server.stop(0).wait()
     assert (done.returncode, len(asked)) == (int(bool(error)), 1), done.stderr
     assert "why" in done.stderr or not error
-    assert "| grpc\n" in done.stderr and "pandas" not in done.stderr and "apache_beam" not in done.stderr
+    assert (
+        "| grpc\n" in done.stderr
+        and "pandas" not in done.stderr
+        and "apache_beam" not in done.stderr
+    )
 
 
 @pytest.mark.process
 def test_all_else_runs_in_python() -> None:
-    without = {name: value for name, value in os.environ.items() if name != "PYTHON_LOOPBACK_SERVER_ADDRESS"}
-    command = [python_of_local_jobs(), "-c", "import sys; print(sys.executable, sys.argv[1:])", "a b", "$c"]
+    without = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "PYTHON_LOOPBACK_SERVER_ADDRESS"
+    }
+    command = [
+        python_of_local_jobs(),
+        "-c",
+        "import sys; print(sys.executable, sys.argv[1:])",
+        "a b",
+        "$c",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, env=without, check=True)
     assert done.stdout.strip() == f"{sys.executable} ['a b', '$c']"
-    done = subprocess.run([python_of_local_jobs(), *BOOT[:2]], capture_output=True, text=True, env=without)
+    done = subprocess.run(
+        [python_of_local_jobs(), *BOOT[:2]], capture_output=True, text=True, env=without
+    )
     assert done.returncode == 1 and "No id provided" in done.stdout + done.stderr, "PyFlink's own"
 
 
 @pytest.mark.process
-@pytest.mark.fault("security", "A module of Python that another user left in the current folder does not run in a process")
+@pytest.mark.fault(
+    "security",
+    "A module of Python that another user left in the current folder does not run in a process",
+)
 def test_modules_in_the_current_folder_do_not_run(tmp_path: pathlib.Path) -> None:
     for name in ("traceback.py", "json.py", "runpy.py"):
         (tmp_path / name).write_text("raise SystemExit('planted')")
-    without = {name: value for name, value in os.environ.items() if name != "PYTHON_LOOPBACK_SERVER_ADDRESS"}
+    without = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "PYTHON_LOOPBACK_SERVER_ADDRESS"
+    }
     command = [python_of_local_jobs(), "-m", "json.tool"]
-    done = subprocess.run(command, input="[1]", capture_output=True, text=True, env=without, cwd=tmp_path)
+    done = subprocess.run(
+        command, input="[1]", capture_output=True, text=True, env=without, cwd=tmp_path
+    )
     assert (done.returncode, done.stdout.split()) == (0, ["[", "1", "]"]), done.stderr
 
 

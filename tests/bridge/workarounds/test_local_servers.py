@@ -1,4 +1,6 @@
-"""Nobody but the program reaches the servers of its local jobs: another user and another host try all that ran code or read files."""
+"""Nobody but the program reaches the servers of its local jobs: another user and another host try
+all that ran code or read files.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,34 @@ ROOT = pathlib.Path(__file__).parents[3]
 
 def as_another_user(doors: list[str]) -> list[str]:
     """Return what another user of this host can do."""
-    return _worked([sys.executable, "-W", "ignore", "-m", "tests.children.intruder", "65534", "127.0.0.1", *doors])
+    return _worked(
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "tests.children.intruder",
+            "65534",
+            "127.0.0.1",
+            *doors,
+        ]
+    )
 
 
 def from_another_host(doors: list[str]) -> list[str]:
     """Return what somebody on another host can do."""
     ports = [door for door in doors if not door.startswith("unix:")]
     with network.network(1) as hosts:
-        command = [sys.executable, "-W", "ignore", "-m", "tests.children.intruder", "0", hosts.address, *ports]
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "tests.children.intruder",
+            "0",
+            hosts.address,
+            *ports,
+        ]
         return _worked(hosts.hosts[0].command(command))
 
 
@@ -48,23 +70,45 @@ def open_ports(program: psutil.Process) -> list[str]:
     """Return the ports at which a program and its JVM listen."""
     found = []
     for process in [program, *(child for child in program.children() if child.name() == "java")]:
-        found += [str(each.laddr.port) for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+        found += [
+            str(each.laddr.port)
+            for each in process.net_connections("tcp")
+            if each.status == psutil.CONN_LISTEN
+        ]
     return found
 
 
 @contextmanager
 def local_program(owner: str, folder: pathlib.Path) -> Iterator[list[str]]:
-    """Run a program with a local job; yield the doors that it has while the job's Python function runs."""
+    """Run a program with a local job; yield the doors that it has while the job's Python function
+    runs.
+    """
     running, waits = folder / "running", folder / "waits"
     waits.touch()
-    command = [sys.executable, "-W", "ignore", "-m", "tests.children.open_program", owner, str(running), str(waits)]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "tests.children.open_program",
+        owner,
+        str(running),
+        str(waits),
+    ]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, **pipes) as program:  # type: ignore[call-overload]
         try:
-            wait_until(lambda: running.exists() or program.poll() is not None, "the job runs", 4 * DEADLINE_S)
+            wait_until(
+                lambda: running.exists() or program.poll() is not None,
+                "the job runs",
+                4 * DEADLINE_S,
+            )
             assert program.poll() is None, program.stderr.read()
             address = program.stdout.readline().strip()
-            yield [*open_ports(psutil.Process(program.pid)), *([address] if address.startswith("unix:") else [])]
+            yield [
+                *open_ports(psutil.Process(program.pid)),
+                *([address] if address.startswith("unix:") else []),
+            ]
             waits.unlink()
             printed, errors = program.communicate(timeout=4 * DEADLINE_S)
             assert (printed, program.returncode) == ("done\n", 0), errors
@@ -76,8 +120,12 @@ def local_program(owner: str, folder: pathlib.Path) -> Iterator[list[str]]:
 @pytest.mark.own_processes
 @pytest.mark.parametrize("owner", ["akdl", "user"])
 @pytest.mark.fault("security", "The servers of a local job refuse other users and other hosts")
-def test_neither_another_user_nor_another_host_gets_into_a_local_program(owner: str, tmp_path: pathlib.Path) -> None:
-    reason = "Flink 1.20 has no such protection" if __version__.startswith("1.") else network.why_not()
+def test_neither_another_user_nor_another_host_gets_into_a_local_program(
+    owner: str, tmp_path: pathlib.Path
+) -> None:
+    reason = (
+        "Flink 1.20 has no such protection" if __version__.startswith("1.") else network.why_not()
+    )
     if reason is not None:
         pytest.skip(reason)
     with local_program(owner, tmp_path) as doors:
@@ -90,9 +138,15 @@ def test_whoever_asks_for_the_web_ui_gets_it_on_this_host_alone() -> None:
     from operators.flink.env import resetEnv, useLocalEnv
 
     try:
-        plain, asked = (useLocalEnv(1, config=config).stenv.get_config() for config in ({}, {"rest.bind-port": "0"}))
+        plain, asked = (
+            useLocalEnv(1, config=config).stenv.get_config()
+            for config in ({}, {"rest.bind-port": "0"})
+        )
         assert plain.get("security.ssl.rest.enabled", "") == "true"
-        assert asked.get("security.ssl.rest.enabled", "") == "" and asked.get("rest.bind-address", "") == "localhost"
+        assert (
+            asked.get("security.ssl.rest.enabled", "") == ""
+            and asked.get("rest.bind-address", "") == "localhost"
+        )
         elsewhere = useLocalEnv(1, config={"rest.bind-address": "0.0.0.0"}).stenv
         close_servers(elsewhere)
         assert elsewhere.get_config().get("rest.bind-address", "") == "0.0.0.0"

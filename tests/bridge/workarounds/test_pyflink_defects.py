@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 
 from bridge.folders.sweep import sweep
-from bridge.workarounds.pyflink_defects import _jvm_argument, column_names, columns_of, forget_ended_clusters
+from bridge.workarounds.pyflink_defects import (
+    _jvm_argument,
+    column_names,
+    columns_of,
+    forget_ended_clusters,
+)
 from operators import resetEnv, useLocalEnv
 from operators.flink.java import start_java
 from tests.support.environment import ENVIRONMENT
@@ -52,10 +57,16 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.fault("hosts", "Flink's temporary files of a killed program are removed at the next start")
-def test_temporary_files_of_a_killed_programs_jvm_go_at_the_next_start(tmp_path: pathlib.Path) -> None:
+@pytest.mark.fault(
+    "hosts", "Flink's temporary files of a killed program are removed at the next start"
+)
+def test_temporary_files_of_a_killed_programs_jvm_go_at_the_next_start(
+    tmp_path: pathlib.Path,
+) -> None:
     variables = {**ENVIRONMENT, "TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, env=variables)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED], capture_output=True, text=True, env=variables
+    )
     pid, path = done.stdout.split()
     wait_until(lambda: not is_running(int(pid)), "the JVM has ended")
     assert path.startswith(f"{tmp_path}/akdl_packed_") and os.path.exists(path), done.stderr
@@ -69,7 +80,9 @@ def test_a_jvm_whose_folder_has_a_space_in_its_path_keeps_javas_place(
     monkeypatch.setenv("JVM_ARGS", "-Xmx1g")
     for place, has_place in ((tmp_path / "plain", True), (tmp_path / "a b", False)):
         place.mkdir()
-        monkeypatch.setattr("bridge.workarounds.pyflink_defects.program_folder", lambda place=place: str(place))
+        monkeypatch.setattr(
+            "bridge.workarounds.pyflink_defects.program_folder", lambda place=place: str(place)
+        )
         with _jvm_argument():
             assert (f"-Djava.io.tmpdir={place}/java-" in os.environ["JVM_ARGS"]) == has_place
             assert os.environ["JVM_ARGS"].endswith(" -Xmx1g")
@@ -85,12 +98,17 @@ def test_java_objects_are_freed_in_another_thread() -> None:
     number = target._target_id
     assert any(key.endswith(number) for key in list(ThreadSafeFinalizer.finalizers))
     del target
-    wait_until(lambda: not any(key.endswith(number) for key in list(ThreadSafeFinalizer.finalizers)), "it is freed")
+    wait_until(
+        lambda: not any(key.endswith(number) for key in list(ThreadSafeFinalizer.finalizers)),
+        "it is freed",
+    )
 
 
 def test_every_thread_can_plan_and_run() -> None:
     table_env = useLocalEnv(1).stenv
-    plus_one = table_env.sql_query(f"SELECT id + 1 AS b FROM {table_env.from_elements([(1,)], ['id'])}")
+    plus_one = table_env.sql_query(
+        f"SELECT id + 1 AS b FROM {table_env.from_elements([(1,)], ['id'])}"
+    )
 
     def run() -> list[Any]:
         with plus_one.execute().collect() as rows:
@@ -101,19 +119,27 @@ def test_every_thread_can_plan_and_run() -> None:
     resetEnv()
 
 
-def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A predictor over 2,500 columns took minutes, nearly all of them for PyFlink's own look at types."""
+def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A predictor over 2,500 columns took minutes, nearly all of them for PyFlink's own look at
+    types.
+    """
     from pyflink.table import types
 
     table_env = useLocalEnv(1).btenv
     numbers = ", ".join(f"CAST({n} AS DOUBLE) AS c{n}" for n in range(30))
-    table = table_env.sql_query(f"SELECT {numbers}, 'x' AS s, TIMESTAMP '2020-01-01 00:00:00.001' AS t, ARRAY[1, 2] AS a")
+    table = table_env.sql_query(
+        f"SELECT {numbers}, 'x' AS s, TIMESTAMP '2020-01-01 00:00:00.001' AS t, ARRAY[1, 2] AS a"
+    )
     if not hasattr(type(table), "get_resolved_schema"):
         pytest.skip("this PyFlink has no other way to the schema to compare with")
     resolved = table.get_resolved_schema()
     asked = []
     convert = types._from_java_data_type
-    monkeypatch.setattr(types, "_from_java_data_type", lambda j_type: asked.append(j_type) or convert(j_type))
+    monkeypatch.setattr(
+        types, "_from_java_data_type", lambda j_type: asked.append(j_type) or convert(j_type)
+    )
     names, found = columns_of(table)
     assert len(asked) < 10
     assert names == column_names(table) == list(resolved.get_column_names())
@@ -130,28 +156,43 @@ def test_times_keep_their_digits() -> None:
     resetEnv()
 
 
-@pytest.mark.fault("jobs", "Many local jobs in one program, failed ones included, leave no threads in the JVM")
+@pytest.mark.fault(
+    "jobs", "Many local jobs in one program, failed ones included, leave no threads in the JVM"
+)
 def test_ended_clusters_leave_neither_hooks_nor_threads_of_loggers() -> None:
     start_java()
     from pyflink.java_gateway import get_gateway
 
     jvm = get_gateway().jvm
-    assert jvm.java.lang.System.getProperty("log4j2.contextSelector").endswith("BasicContextSelector")
-    hooks = [jvm.java.lang.Thread(name) for name in ("TaskExecutorFileMergingManager shutdown hook", "another")]
+    assert jvm.java.lang.System.getProperty("log4j2.contextSelector").endswith(
+        "BasicContextSelector"
+    )
+    hooks = [
+        jvm.java.lang.Thread(name)
+        for name in ("TaskExecutorFileMergingManager shutdown hook", "another")
+    ]
     for hook in hooks:
         jvm.java.lang.Runtime.getRuntime().addShutdownHook(hook)
     forget_ended_clusters()
-    assert [jvm.java.lang.Runtime.getRuntime().removeShutdownHook(hook) for hook in hooks] == [False, True]
+    assert [jvm.java.lang.Runtime.getRuntime().removeShutdownHook(hook) for hook in hooks] == [
+        False,
+        True,
+    ]
 
 
 def test_a_client_of_a_job_makes_savepoints(tmp_path: pathlib.Path) -> None:
     tables = useLocalEnv(1).stenv
-    tables.execute_sql("CREATE TEMPORARY TABLE numbers (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '10')")
+    tables.execute_sql(
+        "CREATE TEMPORARY TABLE numbers (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '10')"
+    )
     tables.execute_sql(
         f"CREATE TEMPORARY TABLE written (n INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'csv')"
     )
     job = tables.execute_sql("INSERT INTO written SELECT * FROM numbers").get_job_client()
     wait_until(lambda: any((tmp_path / "out").glob(".part*")), "all tasks run")
-    paths = [job.trigger_savepoint(tmp_path.as_uri()).result(), job.stop_with_savepoint(False, tmp_path.as_uri()).result()]
+    paths = [
+        job.trigger_savepoint(tmp_path.as_uri()).result(),
+        job.stop_with_savepoint(False, tmp_path.as_uri()).result(),
+    ]
     assert all((pathlib.Path(path.removeprefix("file:")) / "_metadata").exists() for path in paths)
     resetEnv()

@@ -21,7 +21,9 @@ pytestmark = pytest.mark.flink
 def loader_of(environment: Any) -> str:
     field = (
         get_gateway()
-        .jvm.java.lang.Class.forName("org.apache.flink.streaming.api.environment.StreamExecutionEnvironment")
+        .jvm.java.lang.Class.forName(
+            "org.apache.flink.streaming.api.environment.StreamExecutionEnvironment"
+        )
         .getDeclaredField("executorServiceLoader")
     )
     field.setAccessible(True)
@@ -38,14 +40,17 @@ def test_jobs_in_a_row_load_it_once(tmp_path: pathlib.Path) -> None:
 
     before = len(jars())
     configuration = jvm.org.apache.flink.configuration.Configuration()
-    configuration.setString("io.tmp.dirs", str(tmp_path))  # where each mini cluster would have a jar of its own
+    # where each mini cluster would have a jar of its own
+    configuration.setString("io.tmp.dirs", str(tmp_path))
     for _ in range(2):
         environment = jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.createLocalEnvironment(
             1, configuration
         )
         share_rpc_system(StreamExecutionEnvironment(environment))
         assert loader_of(environment) == "OneRpcSystem"
-        environment.fromSequence(1, 10).sinkTo(jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink())
+        environment.fromSequence(1, 10).sinkTo(
+            jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+        )
         result = environment.execute("numbers")
         assert result.getJobID() is not None
         assert not list(tmp_path.rglob("*.jar"))
@@ -54,4 +59,6 @@ def test_jobs_in_a_row_load_it_once(tmp_path: pathlib.Path) -> None:
 
 def test_what_runs_the_jobs_already_stays() -> None:
     useLocalEnv(1)
-    assert loader_of(getMLEnv().senv._j_stream_execution_environment) == "Executors", "the clusters that tests share"
+    assert loader_of(getMLEnv().senv._j_stream_execution_environment) == "Executors", (
+        "the clusters that tests share"
+    )

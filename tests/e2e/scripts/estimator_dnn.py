@@ -1,8 +1,11 @@
-"""A DNNClassifier trained by an Estimator: alone, with workers in step, or with parameter servers, in step or not.
+"""A DNNClassifier trained by an Estimator: alone, with workers in step, or with parameter servers,
+in step or not.
 
-Table: `x0 FLOAT, x1 FLOAT, label BIGINT` (0 or 1). User parameters: `sync` (false), `maxSteps` (200; of the whole group),
-`numEpochs` (null: rows are repeated), `batchSize` (20; of each worker), `rawRows` (false: the script opens the file itself). The chief writes one row, `loss FLOAT, accuracy FLOAT,
-steps BIGINT`: an evaluation of the trained model on the chief's own rows, and the global step that it was trained to.
+Table: `x0 FLOAT, x1 FLOAT, label BIGINT` (0 or 1). User parameters: `sync` (false), `maxSteps`
+(200; of the whole group), `numEpochs` (null: rows are repeated), `batchSize` (20; of each worker),
+`rawRows` (false: the script opens the file itself). The chief writes one row, `loss FLOAT, accuracy
+FLOAT, steps BIGINT`: an evaluation of the trained model on the chief's own rows, and the global
+step that it was trained to.
 """
 
 from __future__ import annotations
@@ -22,7 +25,11 @@ INPUTS = [{"name": name, "dtype": "float", "shape": [1]} for name in NAMES]
 
 def main(task_config: BatchTaskConfig) -> None:
     params = task_config.user_params
-    rows = {"raw_dataset_fn": lambda: tf.data.TFRecordDataset(task_config.dataset_file)} if params.get("rawRows") else {}
+    rows = (
+        {"raw_dataset_fn": lambda: tf.data.TFRecordDataset(task_config.dataset_file)}
+        if params.get("rawRows")
+        else {}
+    )
     optimizer, hooks = tf.compat.v1.train.AdagradOptimizer(0.2), []
     if params.get("sync", False):
         optimizer, hook = sync_optimizer(optimizer, task_config)
@@ -34,11 +41,15 @@ def main(task_config: BatchTaskConfig) -> None:
         [tf.feature_column.numeric_column(name, shape=[1]) for name in NAMES],
         model_dir=os.path.join(task_config.work_dir, "model_dir"),
         optimizer=optimizer,
-        config=generate_run_config(**run).replace(tf_random_seed=1),  # so that what it learns is not left to chance
+        # so that what it learns is not left to chance
+        config=generate_run_config(**run).replace(tf_random_seed=1),
     )
     metrics = train_estimator(
         estimator,
-        {"example_config": [*INPUTS, {"name": "label", "dtype": "int", "shape": [1]}], "label_col": "label"},
+        {
+            "example_config": [*INPUTS, {"name": "label", "dtype": "int", "shape": [1]}],
+            "label_col": "label",
+        },
         dict(
             run,
             **rows,

@@ -34,7 +34,13 @@ ROWS = [(1, 0.5), (2, 2.5)]
 
 
 def script_op(name: str, **params: Any) -> Any:
-    op = TensorFlow2BatchOp(userFiles=[], mainScriptFile=str(FOLDER / name), outputSchemaStr="id BIGINT", numPSs=0, **params)
+    op = TensorFlow2BatchOp(
+        userFiles=[],
+        mainScriptFile=str(FOLDER / name),
+        outputSchemaStr="id BIGINT",
+        numPSs=0,
+        **params,
+    )
     return MemSourceBatchOp(ROWS, "id BIGINT, x FLOAT").link(op)
 
 
@@ -54,7 +60,9 @@ def execute() -> None:
 
 def plain_pyflink() -> None:
     table = script_op("deep.py").getOutputTable()
-    getMLEnv().btenv.execute_sql("CREATE TEMPORARY TABLE black_hole (id BIGINT) WITH ('connector' = 'blackhole')")
+    getMLEnv().btenv.execute_sql(
+        "CREATE TEMPORARY TABLE black_hole (id BIGINT) WITH ('connector' = 'blackhole')"
+    )
     table.execute_insert("black_hole").wait()
 
 
@@ -74,7 +82,11 @@ def two_workers() -> None:
 
 def stream() -> None:
     op = TensorFlow2StreamOp(
-        userFiles=[], mainScriptFile=str(FOLDER / "deep.py"), outputSchemaStr="id BIGINT", numWorkers=1, numPSs=0
+        userFiles=[],
+        mainScriptFile=str(FOLDER / "deep.py"),
+        outputSchemaStr="id BIGINT",
+        numWorkers=1,
+        numPSs=0,
     )
     MemSourceStreamOp(ROWS, "id BIGINT, x FLOAT").link(op).print()
     StreamOperator.execute()
@@ -94,7 +106,9 @@ def user_function() -> None:
 
 
 def pipeline() -> None:
-    trained = TFTableModelPredictor(outputSchemaStr="y FLOAT").setModelData(train_op(TF2TableModelTrainBatchOp, "deep.py"))
+    trained = TFTableModelPredictor(outputSchemaStr="y FLOAT").setModelData(
+        train_op(TF2TableModelTrainBatchOp, "deep.py")
+    )
     PipelineModel(trained).save(str(FOLDER / "model.ak"))
 
 
@@ -107,11 +121,15 @@ def keras_runner() -> None:
 
 
 def estimator_runner() -> None:
-    train_op(TFTableModelTrainBatchOp, "estimator.py", userParams={"train_max_steps": 1}).collectToDataframe()
+    train_op(
+        TFTableModelTrainBatchOp, "estimator.py", userParams={"train_max_steps": 1}
+    ).collectToDataframe()
 
 
 def predictor_op() -> Any:
-    return TFSavedModelPredictBatchOp(modelPath=str(FOLDER / "model"), outputSchemaStr="y FLOAT", selectedCols=["x"])
+    return TFSavedModelPredictBatchOp(
+        modelPath=str(FOLDER / "model"), outputSchemaStr="y FLOAT", selectedCols=["x"]
+    )
 
 
 def predictor() -> None:

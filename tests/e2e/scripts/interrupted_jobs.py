@@ -1,4 +1,5 @@
-"""Jobs that are interrupted, each in another phase, for a notebook and for a terminal: `interrupted_jobs.py PHASE`.
+"""Jobs that are interrupted, each in another phase, for a notebook and for a terminal:
+`interrupted_jobs.py PHASE`.
 
 Each job touches the file `begun` when it has come to its phase.
 """
@@ -65,7 +66,9 @@ def _ids(table_env: Any, rows: int, per_second: int = 1_000_000) -> Any:
     return table_env.from_path(name)
 
 
-def _with_script(rows: int, per_second: int = 1_000_000, first_row: bool = False, writes: bool = False) -> Any:
+def _with_script(
+    rows: int, per_second: int = 1_000_000, first_row: bool = False, writes: bool = False
+) -> Any:
     pathlib.Path("waits.py").write_text(SCRIPT)
     op = TensorFlow2BatchOp(
         userFiles=["waits.py"], mainScriptFile="waits.py", outputSchemaStr="x INT", numWorkers=1, numPSs=0,
@@ -96,7 +99,11 @@ def exporting() -> None:
     """The script has returned, and a clean process loads what it has saved."""
     pathlib.Path("exports.py").write_text(EXPORT)
     op = TF2TableModelTrainBatchOp(
-        userFiles=["exports.py"], mainScriptFile="exports.py", numWorkers=1, numPSs=0, userParams={"begun": BEGUN}
+        userFiles=["exports.py"],
+        mainScriptFile="exports.py",
+        numWorkers=1,
+        numPSs=0,
+        userParams={"begun": BEGUN},
     )
     BatchOperator.fromTable(_ids(ENVIRONMENTS.btenv, 10)).link(op).collectToDataframe()
 
@@ -104,7 +111,9 @@ def exporting() -> None:
 def without_script() -> None:
     ENVIRONMENTS.btenv.drop_temporary_function("begin_")
     ENVIRONMENTS.btenv.create_temporary_function("begin_", udf(_begin, result_type="BIGINT"))
-    BatchOperator.fromTable(_ids(ENVIRONMENTS.btenv, 1_000_000, 100)).select("begin_(id) AS id").collectToDataframe()
+    BatchOperator.fromTable(_ids(ENVIRONMENTS.btenv, 1_000_000, 100)).select(
+        "begin_(id) AS id"
+    ).collectToDataframe()
 
 
 def streaming() -> None:
@@ -121,7 +130,8 @@ def streaming() -> None:
 
 
 PHASES: dict[str, Callable[[], None]] = {
-    each.__name__: each for each in (starting, feeding, training, exporting, collecting, without_script, streaming)
+    each.__name__: each
+    for each in (starting, feeding, training, exporting, collecting, without_script, streaming)
 }
 ENVIRONMENTS: Any = None
 
@@ -133,8 +143,14 @@ def run(phase: str) -> None:
 
 
 def left() -> list[str]:
-    """Run a job as any other, and return the threads and folders of jobs that stay: a thread ends shortly after its job."""
-    frame = BatchOperator.fromTable(_ids(ENVIRONMENTS.btenv, 10)).select("SUM(id) AS total").collectToDataframe()
+    """Run a job as any other, and return the threads and folders of jobs that stay: a thread ends
+    shortly after its job.
+    """
+    frame = (
+        BatchOperator.fromTable(_ids(ENVIRONMENTS.btenv, 10))
+        .select("SUM(id) AS total")
+        .collectToDataframe()
+    )
     assert frame.total.tolist() == [45]
     end = time.monotonic() + DEADLINE_S
     while (found := _threads_and_folders()) and time.monotonic() < end:
@@ -147,7 +163,9 @@ def _threads_and_folders() -> list[str]:
 
     from bridge.folders.program_folder import program_folder
 
-    threads = [str(thread.getName()) for thread in get_gateway().jvm.Thread.getAllStackTraces().keySet()]
+    threads = [
+        str(thread.getName()) for thread in get_gateway().jvm.Thread.getAllStackTraces().keySet()
+    ]
     folders = [name for name in os.listdir(program_folder()) if name.startswith("collected_")]
     return [name for name in threads if "datagen" in name or "ids_" in name] + folders
 

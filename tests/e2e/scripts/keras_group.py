@@ -1,4 +1,6 @@
-"""Logistic regression by Keras in a group; what `keras_allreduce.py` and `keras_ps.py` share. A user file, no main script."""
+"""Logistic regression by Keras in a group; what `keras_allreduce.py` and `keras_ps.py` share. A
+user file, no main script.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,18 @@ def train_and_report(task_config: Any) -> None:
             tf.keras.losses.BinaryCrossentropy(from_logits=True),
             metrics=[SeenRows()],
         )
-    train_config = {"batch_size": params.get("batchSize", 20), "num_epochs": params.get("numEpochs", 5)}
+    train_config = {
+        "batch_size": params.get("batchSize", 20),
+        "num_epochs": params.get("numEpochs", 5),
+    }
     if "seed" in params:
         train_config["seed"] = params["seed"]
     export_dir = os.path.join(task_config.work_dir, "export")
-    history = train_keras_model(model, INPUT, train_config, task_config, {"saved_model_dir": export_dir}).history
-    weights = [float(value) for array in model.get_weights() for value in array.ravel()]  # of all workers together
+    history = train_keras_model(
+        model, INPUT, train_config, task_config, {"saved_model_dir": export_dir}
+    ).history
+    # of all workers together
+    weights = [float(value) for array in model.get_weights() for value in array.ravel()]
     if task_config.task_type != "chief":
         return
     assert len(os.listdir(export_dir)) == 1

@@ -1,8 +1,10 @@
-"""Logistic regression with ParameterServerStrategy, asynchronous; the chief gives out the work (chiefCoordinates). Needs the user file `keras_group.py`.
+"""Logistic regression with ParameterServerStrategy, asynchronous; the chief gives out the work
+(chiefCoordinates). Needs the user file `keras_group.py`.
 
-Table: `x0 FLOAT, x1 FLOAT, label BIGINT` (0 or 1). User parameters: `batchSize` (20), `numEpochs` (5), `learningRate` (0.5).
-The chief writes one row, `strategy STRING, loss FLOAT, rows FLOAT, weights STRING`: the class name of the strategy; of the last
-epoch the loss and the rows that all workers saw; the weights [w0, w1, bias] as JSON.
+Table: `x0 FLOAT, x1 FLOAT, label BIGINT` (0 or 1). User parameters: `batchSize` (20), `numEpochs`
+(5), `learningRate` (0.5). The chief writes one row, `strategy STRING, loss FLOAT, rows FLOAT,
+weights STRING`: the class name of the strategy; of the last epoch the loss and the rows that all
+workers saw; the weights [w0, w1, bias] as JSON.
 """
 
 from __future__ import annotations

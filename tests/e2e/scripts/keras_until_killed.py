@@ -1,4 +1,6 @@
-"""rows.py of the Keras runner with a callback that waits in the first attempt to be killed. Needs that script as a user file."""
+"""rows.py of the Keras runner with a callback that waits in the first attempt to be killed. Needs
+that script as a user file.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ __all__ = ["WaitToBeKilled", "awf_create_model_fn", "awf_create_train_dataset_fn
 
 
 class WaitToBeKilled(tf.keras.callbacks.Callback):
-    """Waits before epoch 6, unless a former attempt has; the chief writes down each epoch that begins.
+    """Waits before epoch 6, unless a former attempt has; the chief writes down each epoch that
+    begins.
 
     Args:
         marker: A file that is made before it waits; the epochs go beside it.

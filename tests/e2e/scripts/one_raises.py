@@ -1,4 +1,6 @@
-"""full_batch_sgd.py, but worker 1 raises after a few steps, when the others wait for it. Needs that script as a user file."""
+"""full_batch_sgd.py, but worker 1 raises after a few steps, when the others wait for it. Needs that
+script as a user file.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Adds up the rows of all workers in a variable on a parameter server, with servers and sessions of TensorFlow itself.
+"""Adds up the rows of all workers in a variable on a parameter server, with servers and sessions of
+TensorFlow itself.
 
-The chief writes one row, `total BIGINT, workers BIGINT`: the sum, and how many workers had added to it.
+The chief writes one row, `total BIGINT, workers BIGINT`: the sum, and how many workers had added to
+it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ def main(task_config: BatchTaskConfig) -> None:
         server.join()
     with tf.device("/job:ps/task:0"):
         total = v1.get_variable("total", [], tf.int64, v1.zeros_initializer(), use_resource=True)
-        workers = v1.get_variable("workers", [], tf.int64, v1.zeros_initializer(), use_resource=True)
+        workers = v1.get_variable(
+            "workers", [], tf.int64, v1.zeros_initializer(), use_resource=True
+        )
     ready = v1.report_uninitialized_variables()
     add = [total.assign_add(task_config.dataset_length), workers.assign_add(1)]
     config = v1.ConfigProto(device_filters=["/job:ps", f"/job:{role}/task:{index}"])

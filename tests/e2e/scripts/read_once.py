@@ -1,4 +1,6 @@
-"""Reads its rows once and writes their number, their sum, and the most bytes that lay in its private folder meanwhile."""
+"""Reads its rows once and writes their number, their sum, and the most bytes that lay in its
+private folder meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -13,5 +15,7 @@ def main(task_config: BatchTaskConfig) -> None:
     for batch in task_config.tf_context.batches(10_000):
         ids = batch["id"].numpy()
         rows, total = rows + len(ids), total + int(ids.sum())
-        most = max(most, sum(os.path.getsize(each.path) for each in os.scandir(folder) if each.is_file()))
+        most = max(
+            most, sum(os.path.getsize(each.path) for each in os.scandir(folder) if each.is_file())
+        )
     task_config.output_writer.write_batch({"rows": [rows], "total": [total], "most": [most]})

@@ -1,4 +1,6 @@
-"""Says what each process of a group is told: one row per worker; parameter servers check theirs and serve."""
+"""Says what each process of a group is told: one row per worker; parameter servers check theirs and
+serve.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from akdl.wire import Example
 
 def main(config: BatchTaskConfig) -> None:
     found = json.loads(os.environ["TF_CONFIG"])
-    assert found == {"cluster": config.cluster, "task": {"type": config.task_type, "index": config.task_index}}
+    assert found == {
+        "cluster": config.cluster,
+        "task": {"type": config.task_type, "index": config.task_index},
+    }
     rows = list(examples(config.dataset_file))
     if config.task_type == "ps":
         assert rows == []

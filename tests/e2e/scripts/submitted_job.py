@@ -1,4 +1,6 @@
-"""A program that Flink starts: `submitted_job.py batch|stream SINK PYTHON_ENV`. Rows go through a script into files."""
+"""A program that Flink starts: `submitted_job.py batch|stream SINK PYTHON_ENV`. Rows go
+through a script into files.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ import pathlib
 import sys
 from typing import Any
 
-from operators import BatchOperator, StreamOperator, TensorFlow2BatchOp, TensorFlow2StreamOp, getMLEnv, useLocalEnv
+from operators import (
+    BatchOperator,
+    StreamOperator,
+    TensorFlow2BatchOp,
+    TensorFlow2StreamOp,
+    getMLEnv,
+    useLocalEnv,
+)
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent
 
@@ -29,8 +38,13 @@ def main(mode: Any, sink: Any, python_env: Any) -> None:
         numPSs=0, pythonEnv=python_env,
     )  # fmt: skip
     if not is_batch:
-        op.setChunkRows(10).setChunkWait(60.0)  # streams are dealt chunk by chunk; none leaves before it is full
-    rows = (BatchOperator if is_batch else StreamOperator).fromTable(table_env.from_path("numbers")).link(op)
+        # streams are dealt chunk by chunk; none leaves before it is full
+        op.setChunkRows(10).setChunkWait(60.0)
+    rows = (
+        (BatchOperator if is_batch else StreamOperator)
+        .fromTable(table_env.from_path("numbers"))
+        .link(op)
+    )
     rows.getOutputTable().execute_insert("sink")
     print(f"{mode} with a parallelism of {getMLEnv().senv.get_parallelism()} was submitted")
 

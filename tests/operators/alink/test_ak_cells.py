@@ -8,7 +8,13 @@ import struct
 import pytest
 
 from akdl.wire.column_type import Kind
-from operators.alink.ak_cells import UNREADABLE, cell_reader, cell_writer, digits_of, read_dense_vector
+from operators.alink.ak_cells import (
+    UNREADABLE,
+    cell_reader,
+    cell_writer,
+    digits_of,
+    read_dense_vector,
+)
 from operators.alink.java_times import JavaClock, zone_of
 
 CLOCK = JavaClock(zone_of("UTC"))
@@ -25,7 +31,10 @@ CLOCK = JavaClock(zone_of("UTC"))
         ("1E+2", "00000002 fffffffe"),
         ("-128", "00000005 80 00000000"),
         ("128", "00000006 0080 00000000"),
-        ("1234567890123456789.012345678901234567", "00000014 00edc9c8e4bc24b7fa4e1f4ea9e7f21f87 00000012"),
+        (
+            "1234567890123456789.012345678901234567",
+            "00000014 00edc9c8e4bc24b7fa4e1f4ea9e7f21f87 00000012",
+        ),
     ],
 )
 def test_decimals(number: str, octets: str) -> None:
@@ -41,8 +50,16 @@ def test_decimals(number: str, octets: str) -> None:
     ("kind", "octets", "words"),
     [
         (Kind.DECIMAL, struct.pack(">i", 5_000_000) + bytes(10), "ends inside a DECIMAL"),
-        (Kind.DECIMAL, struct.pack(">i", 100) + bytes(200), "a DECIMAL has 96 bytes; akdl reads at most 38 digits"),
-        (Kind.TIMESTAMP, struct.pack(">qi", 123, 123_456_789), "has 123456789 nanoseconds; akdl reads at most TIMESTAMP"),
+        (
+            Kind.DECIMAL,
+            struct.pack(">i", 100) + bytes(200),
+            "a DECIMAL has 96 bytes; akdl reads at most 38 digits",
+        ),
+        (
+            Kind.TIMESTAMP,
+            struct.pack(">qi", 123, 123_456_789),
+            "has 123456789 nanoseconds; akdl reads at most TIMESTAMP",
+        ),
         (Kind.TIMESTAMP, struct.pack(">qi", 5, 123_000_000), "not a valid TIMESTAMP"),
         (Kind.DATE, struct.pack(">q", 2**62), "outside the years 1 to 9999"),
         (Kind.STRING, b"\xff" * 20, "a length has more than five bytes"),
@@ -59,7 +76,12 @@ def test_dense_vectors() -> None:
     octets = b"\2\0" + struct.pack(">i2d", 2, 0.1, -3.0)
     assert read_dense_vector(b"x" + octets, 1) == ("0.1 -3.0", 23)
     assert read_dense_vector(b"\1rest", 0) == (None, 1)
-    for damaged in (b"\4" + octets[1:], octets[:1] + b"\1" + octets[2:], octets[:-1], b"\2\0\x7f\xff\xff\xff"):
+    for damaged in (
+        b"\4" + octets[1:],
+        octets[:1] + b"\1" + octets[2:],
+        octets[:-1],
+        b"\2\0\x7f\xff\xff\xff",
+    ):
         with pytest.raises(UNREADABLE):
             read_dense_vector(damaged, 0)
 

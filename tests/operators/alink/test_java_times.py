@@ -10,8 +10,17 @@ import pytest
 from operators import MLEnv
 from operators.alink.java_times import JavaClock, zone_of
 
-ZONES = ["UTC", "Asia/Shanghai", "America/New_York", "Europe/Dublin", "America/Sao_Paulo", "Australia/Lord_Howe", "GMT+08:00"]
-CHANGE_MS = -12_219_292_800_000  # 1582-10-15 00:00 in UTC, the first day of Java's Gregorian calendar
+ZONES = [
+    "UTC",
+    "Asia/Shanghai",
+    "America/New_York",
+    "Europe/Dublin",
+    "America/Sao_Paulo",
+    "Australia/Lord_Howe",
+    "GMT+08:00",
+]
+# 1582-10-15 00:00 in UTC, the first day of Java's Gregorian calendar
+CHANGE_MS = -12_219_292_800_000
 YEAR_1900_MS = -2_208_988_800_000
 
 
@@ -27,11 +36,18 @@ def test_instants_and_clocks_agree_with_java(env: MLEnv) -> None:
         clock, day = JavaClock(zone_of(name)), 86_400_000
         instants = [rng.randrange(-62_000_000_000_000, 253_402_200_000_000) for _ in range(10)]
         instants += [rng.randrange(0, 4_000_000_000_000) for _ in range(10)]
-        instants += [edge + rng.randrange(-2 * day, 2 * day) for edge in (CHANGE_MS, YEAR_1900_MS) for _ in range(10)]
+        instants += [
+            edge + rng.randrange(-2 * day, 2 * day)
+            for edge in (CHANGE_MS, YEAR_1900_MS)
+            for _ in range(10)
+        ]
         for instant in instants:
             shown = form.format(jvm.java.util.Date(instant))
             local = clock.local(instant)
-            assert f"{local.year:04}" + local.strftime("-%m-%d %H:%M:%S.%f")[:-3] == shown, (name, instant)
+            assert f"{local.year:04}" + local.strftime("-%m-%d %H:%M:%S.%f")[:-3] == shown, (
+                name,
+                instant,
+            )
             assert clock.milliseconds(local) == form.parse(shown).getTime(), (name, shown)
 
 
@@ -40,13 +56,17 @@ def test_instants_and_clocks_agree_with_java(env: MLEnv) -> None:
     [
         ("UTC", datetime.date(1970, 1, 2), 86_400_000),
         ("Asia/Shanghai", datetime.date(2020, 2, 3), 1_580_659_200_000),
-        ("America/Sao_Paulo", datetime.date(2017, 10, 15), 1_508_036_400_000),  # a day that begins at one o'clock
+        # a day that begins at one o'clock
+        ("America/Sao_Paulo", datetime.date(2017, 10, 15), 1_508_036_400_000),
         ("UTC", datetime.date(1, 1, 1), -62_135_769_600_000),
     ],
 )
 def test_days(zone: str, date: datetime.date, milliseconds: int) -> None:
     clock = JavaClock(zone_of(zone))
-    assert clock.milliseconds_of_date(date) == milliseconds and clock.local(milliseconds).date() == date
+    assert (
+        clock.milliseconds_of_date(date) == milliseconds
+        and clock.local(milliseconds).date() == date
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +84,9 @@ def test_times_that_no_clock_shows(zone: str, local: datetime.datetime) -> None:
 
 @pytest.mark.parametrize("milliseconds", [2**62, -(2**63), -14_825_894_400_000])
 def test_instants_without_a_date_in_python(milliseconds: int) -> None:
-    with pytest.raises(ValueError, match="a date outside the years 1 to 9999, or a leap day of the Julian calendar"):
+    with pytest.raises(
+        ValueError, match="a date outside the years 1 to 9999, or a leap day of the Julian calendar"
+    ):
         JavaClock(zone_of("UTC")).local(milliseconds)
 
 
@@ -75,15 +97,22 @@ def test_the_time_zone_of_this_program(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
     try:
         clock = JavaClock(None)
-        assert clock.local(0) == datetime.datetime(1970, 1, 1, 8) and clock.milliseconds(datetime.datetime(1970, 1, 1, 8)) == 0
+        assert (
+            clock.local(0) == datetime.datetime(1970, 1, 1, 8)
+            and clock.milliseconds(datetime.datetime(1970, 1, 1, 8)) == 0
+        )
     finally:
         monkeypatch.undo()
         time.tzset()
 
 
-@pytest.mark.parametrize(("name", "hours"), [("GMT-03:00", -3), ("+08:00", 8), ("UTC+5", 5), ("Z", 0)])
+@pytest.mark.parametrize(
+    ("name", "hours"), [("GMT-03:00", -3), ("+08:00", 8), ("UTC+5", 5), ("Z", 0)]
+)
 def test_zones_by_their_offset(name: str, hours: int) -> None:
-    assert zone_of(name).utcoffset(None) or zone_of(name).utcoffset(datetime.datetime.min) == datetime.timedelta(hours=hours)
+    assert zone_of(name).utcoffset(None) or zone_of(name).utcoffset(
+        datetime.datetime.min
+    ) == datetime.timedelta(hours=hours)
 
 
 @pytest.mark.parametrize("name", ["", "Mars/Olympus", "../etc/passwd", "GMT+99:00"])

@@ -6,11 +6,25 @@ import pytest
 
 import operators
 from bridge.exceptions import ConfigurationError
-from operators import AkSinkBatchOp, KerasSequentialRegressor, LocalPredictor, Pipeline, PipelineModel, TFSavedModelPredictor
+from operators import (
+    AkSinkBatchOp,
+    KerasSequentialRegressor,
+    LocalPredictor,
+    Pipeline,
+    PipelineModel,
+    TFSavedModelPredictor,
+)
 from operators.alink.missing_names import INSTEAD, instead_of, operator_instead
 from operators.params.param import WithParams
 
-CLASSES = [AkSinkBatchOp, KerasSequentialRegressor, LocalPredictor, Pipeline, PipelineModel, TFSavedModelPredictor]
+CLASSES = [
+    AkSinkBatchOp,
+    KerasSequentialRegressor,
+    LocalPredictor,
+    Pipeline,
+    PipelineModel,
+    TFSavedModelPredictor,
+]
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -30,9 +44,15 @@ def test_each_name_is_answered_in_one_line(kind: type) -> None:
 
 
 def test_keywords_are_answered_too() -> None:
-    with pytest.raises(ConfigurationError, match="^AkSinkBatchOp has no parameter 'partitionCols': use a CsvSinkBatchOp"):
+    with pytest.raises(
+        ConfigurationError,
+        match="^AkSinkBatchOp has no parameter 'partitionCols': use a CsvSinkBatchOp",
+    ):
         AkSinkBatchOp(partitionCols=["a"])
-    with pytest.raises(ConfigurationError, match=r"no parameter 'filePat' \(did you mean 'filePath'\?\); it has filePath"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"no parameter 'filePat' \(did you mean 'filePath'\?\); it has filePath",
+    ):
         AkSinkBatchOp(filePat="a")
 
 
@@ -44,7 +64,11 @@ def test_other_names_get_a_guess() -> None:
 
 def test_no_answer_hides_what_is_here() -> None:
     """A parameter of the list that some class has is named with where it is."""
-    kinds = [each for each in vars(operators).values() if isinstance(each, type) and issubclass(each, WithParams)]
+    kinds = [
+        each
+        for each in vars(operators).values()
+        if isinstance(each, type) and issubclass(each, WithParams)
+    ]
     known = {param.name for kind in kinds for param in kind.params}
     assert {name for name in INSTEAD if name in known and "have it" not in INSTEAD[name]} == set()
 
@@ -56,7 +80,10 @@ def test_no_answer_hides_what_is_here() -> None:
         ("VectorToTensorStreamOp", "use the method toTensor of a BatchOperator or StreamOperator"),
         ("ToVectorBatchOp", "use the method toVector of a BatchOperator or StreamOperator"),
         ("TypeConvertBatchOp", "use the method convertTypes of a BatchOperator or StreamOperator"),
-        ("VectorAssemblerBatchOp", 'use select("*, ARRAY[a, b] AS x") with the columns a and b of a BatchOperator'),
+        (
+            "VectorAssemblerBatchOp",
+            'use select("*, ARRAY[a, b] AS x") with the columns a and b of a BatchOperator',
+        ),
         ("SelectLocalOp", "use the method select of a BatchOperator or StreamOperator"),
         ("UnionAllBatchOp", "use the method unionAll of a BatchOperator or StreamOperator"),
         ("BertTextClassifierBatchOp", ""),

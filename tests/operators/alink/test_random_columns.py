@@ -17,7 +17,10 @@ NAMES = ["a", "b"]
     [
         ("", {}),
         ("a:uniform(0,1)", {"a": ("uniform", [0, 1], 0)}),
-        (" a : gauss( 0 , 1.5 , nullper=0.1 ) ; b:poisson(3);", {"a": ("gauss", [0, 1.5], 0.1), "b": ("poisson", [3], 0)}),
+        (
+            " a : gauss( 0 , 1.5 , nullper=0.1 ) ; b:poisson(3);",
+            {"a": ("gauss", [0, 1.5], 0.1), "b": ("poisson", [3], 0)},
+        ),
         ("b:weight_set(1,0.3,2,0.7)", {"b": ("weight_set", [1, 0.3, 2, 0.7], 0)}),
         ("a:uniform_open(-1e3,+2)", {"a": ("uniform_open", [-1000, 2], 0)}),
         ("a:poisson(3,nullper=0.25)", {"a": ("poisson", [3], 0.25)}),

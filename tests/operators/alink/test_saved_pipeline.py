@@ -27,10 +27,19 @@ PARAMS = {
 
 
 def saved(path: pathlib.Path, nodes: list[Any], rows: Sequence[Any] = ()) -> str:
-    """Write a pipeline: the columns of model tables follow p0, a column of strings that they share."""
+    """Write a pipeline: the columns of model tables follow p0, a column of strings that
+    they share.
+    """
     with open(path, "wb") as file:
         writer = AkWriter(file, Schema.parse("id BIGINT, p0 STRING, p1 BIGINT"))
-        meta = {"stages": json.dumps([{"identifier": None, "params": None, "parent": -1, "schemaIndices": [1, 0]}, *nodes])}
+        meta = {
+            "stages": json.dumps(
+                [
+                    {"identifier": None, "params": None, "parent": -1, "schemaIndices": [1, 0]},
+                    *nodes,
+                ]
+            )
+        }
         writer.write((-1, f"{json.dumps(meta)}__ALINK_META_ROW_DELIMITER__{{}}", None))
         for row in rows:
             writer.write(row)
@@ -47,13 +56,25 @@ def model(tmp_path: pathlib.Path) -> list[Any]:
     return list(pack(str(folder)))
 
 
-def node(identifier: str = PREDICTOR, params: dict[Any, Any] = PARAMS, **others: Any) -> dict[Any, Any]:
-    return {"identifier": identifier, "params": {"params": params}, "schemaIndices": [1, 0], "parent": 0, **others}
+def node(
+    identifier: str = PREDICTOR, params: dict[Any, Any] = PARAMS, **others: Any
+) -> dict[Any, Any]:
+    return {
+        "identifier": identifier,
+        "params": {"params": params},
+        "schemaIndices": [1, 0],
+        "parent": 0,
+        **others,
+    }
 
 
 def test_stages_have_their_params_and_models(tmp_path: pathlib.Path, model: list[Any]) -> None:
     scaler = node("com.alibaba.alink.pipeline.PipelineModel", {}, schemaIndices=None)
-    path = saved(tmp_path / "p.ak", [scaler, node(parent=1)], [(2, text, number) for number, text in model[::-1]])
+    path = saved(
+        tmp_path / "p.ak",
+        [scaler, node(parent=1)],
+        [(2, text, number) for number, text in model[::-1]],
+    )
     (stage,) = read_pipeline(path, str(tmp_path), trusted=False)
     assert (stage["type"], stage["params"]) == (
         "TFTableModelPredictor",
@@ -65,7 +86,9 @@ def test_stages_have_their_params_and_models(tmp_path: pathlib.Path, model: list
     assert isinstance(loaded, TFTableModelPredictor) and loaded.getSelectedCols() == ["a", "b"]
 
 
-def test_a_stage_with_a_saved_model_has_cells_with_batches(tmp_path: pathlib.Path, model: list[Any]) -> None:
+def test_a_stage_with_a_saved_model_has_cells_with_batches(
+    tmp_path: pathlib.Path, model: list[Any]
+) -> None:
     params = {**PARAMS, "modelPath": json.dumps(str(tmp_path / "exported"))}
     identifier = PREDICTOR.replace("Table", "Saved")
     path = saved(tmp_path / "p.ak", [node(identifier, params, schemaIndices=None)])
@@ -85,28 +108,46 @@ def test_a_stage_with_a_saved_model_has_cells_with_batches(tmp_path: pathlib.Pat
     ],
 )
 @pytest.mark.fault("security", "A pipeline file of Alink chooses neither code nor files")
-def test_a_file_chooses_neither_code_nor_files(tmp_path: pathlib.Path, kind: str, name: str, value: Any) -> None:
+def test_a_file_chooses_neither_code_nor_files(
+    tmp_path: pathlib.Path, kind: str, name: str, value: Any
+) -> None:
     path = saved(
-        tmp_path / "p.ak", [node(PREDICTOR.replace("TFTableModelPredictor", kind), {**PARAMS, name: json.dumps(value)})]
+        tmp_path / "p.ak",
+        [
+            node(
+                PREDICTOR.replace("TFTableModelPredictor", kind),
+                {**PARAMS, name: json.dumps(value)},
+            )
+        ],
     )
     for load in (PipelineModel.load, lambda path: LocalPredictor(path, "a FLOAT")):
-        with pytest.raises(ConfigurationError, match=f"p.ak, stage {kind}: the file sets '{name}'.*trusted=True"):
+        with pytest.raises(
+            ConfigurationError, match=f"p.ak, stage {kind}: the file sets '{name}'.*trusted=True"
+        ):
             load(path)
 
 
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        ([node("com.alibaba.alink.pipeline.dataproc.StandardScalerModel")], "the stage StandardScalerModel is not supported"),
+        (
+            [node("com.alibaba.alink.pipeline.dataproc.StandardScalerModel")],
+            "the stage StandardScalerModel is not supported",
+        ),
         (
             [node(params={**PARAMS, "modelFilePath": '"/m.ak"'})],
             "the model of the stage TFTableModelPredictor is in another file: create",
         ),
         ([node()], "p.ak: expected the rows of a model, got no rows"),
-        ([{"identifier": PREDICTOR}], "p.ak is not an Alink pipeline; read it as a table with AkSourceBatchOp"),
+        (
+            [{"identifier": PREDICTOR}],
+            "p.ak is not an Alink pipeline; read it as a table with AkSourceBatchOp",
+        ),
     ],
 )
-def test_pipelines_that_cannot_be_read(tmp_path: pathlib.Path, nodes: list[dict[Any, Any]], words: str) -> None:
+def test_pipelines_that_cannot_be_read(
+    tmp_path: pathlib.Path, nodes: list[dict[Any, Any]], words: str
+) -> None:
     with pytest.raises(ConfigurationError, match=words):
         read_pipeline(saved(tmp_path / "p.ak", nodes), str(tmp_path), trusted=True)
 
@@ -114,7 +155,10 @@ def test_pipelines_that_cannot_be_read(tmp_path: pathlib.Path, nodes: list[dict[
 def test_pipelines_that_alink_wrote(tmp_path: pathlib.Path) -> None:
     folder = pathlib.Path(__file__).parents[2] / "data" / "alink"
     (stage,) = read_pipeline(str(folder / "tf_pipeline.ak"), str(tmp_path), trusted=True)
-    assert (stage["type"], stage["params"]["outputSchemaStr"]) == ("TFTableModelPredictor", "y float")
+    assert (stage["type"], stage["params"]["outputSchemaStr"]) == (
+        "TFTableModelPredictor",
+        "y float",
+    )
     with zipfile.ZipFile(stage["model"]) as file:
         assert "saved_model.pb" in file.namelist()
     with pytest.raises(ConfigurationError, match="the stage VectorAssembler is not supported"):

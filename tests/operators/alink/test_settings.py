@@ -19,15 +19,23 @@ def test_plugins_are_taken_and_not_used(caplog: pytest.LogCaptureFixture) -> Non
     downloader.downloadPlugin("tf231_python_env_linux")
     downloader.downloadAll()
     downloader.upgrade()
-    assert downloader.listAvailablePlugins() == downloader.listAvailablePluginVersions("tf_predictor_linux") == []
-    assert len(caplog.records) == 9 and all("akdl has no plugins: TensorFlow" in each.message for each in caplog.records)
+    assert (
+        downloader.listAvailablePlugins()
+        == downloader.listAvailablePluginVersions("tf_predictor_linux")
+        == []
+    )
+    assert len(caplog.records) == 9 and all(
+        "akdl has no plugins: TensorFlow" in each.message for each in caplog.records
+    )
 
 
 def test_a_flink_home_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         note_flink_home("useLocalEnv", None)
         note_flink_home("useLocalEnv", "/opt/flink")
-    assert ["flinkHome='/opt/flink' is ignored" in each.message for each in caplog.records] == [True]
+    assert ["flinkHome='/opt/flink' is ignored" in each.message for each in caplog.records] == [
+        True
+    ]
 
 
 def test_ports_may_be_strings() -> None:

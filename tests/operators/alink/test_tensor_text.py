@@ -33,7 +33,11 @@ def test_reading(text: str, size: int | None, expected: list[float]) -> None:
         ("$2$2:1", None, "index beyond its size of 2"),
         ("1 2 3", 2, "expected 2 elements, got 3"),
         ("1 x", None, "could not convert"),
-        ("$200000000$0:1", None, "has a size of 200000000: pass `size` if more than 10000000 is right"),
+        (
+            "$200000000$0:1",
+            None,
+            "has a size of 200000000: pass `size` if more than 10000000 is right",
+        ),
         ("$200000000$0:1", 3, "has a size of 200000000"),
     ],
 )
@@ -58,5 +62,8 @@ def test_whole_numbers_are_exact() -> None:
 
 def test_types() -> None:
     assert tensor_type("float") == "FLOAT"
-    with pytest.raises(ConfigurationError, match="expected one of FLOAT, DOUBLE, INT, LONG as tensorDataType, got 'STRING'"):
+    with pytest.raises(
+        ConfigurationError,
+        match="expected one of FLOAT, DOUBLE, INT, LONG as tensorDataType, got 'STRING'",
+    ):
         tensor_type("STRING")

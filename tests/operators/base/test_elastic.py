@@ -35,21 +35,30 @@ class Cluster(Rest):
         return {
             "/overview": {"slots-total": self.total, "slots-available": self.free},
             "/taskmanagers": {"taskmanagers": [{"id": each} for each in self.managers]},
-            "/jobs/overview": {"jobs": [{"jid": "other", "state": "RUNNING"}, {"jid": "own", "state": "RUNNING"}]},
+            "/jobs/overview": {
+                "jobs": [{"jid": "other", "state": "RUNNING"}, {"jid": "own", "state": "RUNNING"}]
+            },
             "/jobs/other": {
                 "jid": "other",
                 "state": "RUNNING",
                 "vertices": [{"tasks": {"SCHEDULED": 1}}],
                 "plan": plan_of("Op_2"),
             },
-            "/jobs/own": {"jid": "own", "state": "RUNNING", "vertices": [{"tasks": self.tasks}], "plan": plan_of("Op_1")},
+            "/jobs/own": {
+                "jid": "own",
+                "state": "RUNNING",
+                "vertices": [{"tasks": self.tasks}],
+                "plan": plan_of("Op_1"),
+            },
         }[path]
 
     def cancel(self, job: str) -> None:
         self.cancelled.append(job)
 
 
-def watch_of(cluster: Cluster, folder: Path, least: int = 1, most: int = 3, wait_s: float = 10.0) -> SlotWatch:
+def watch_of(
+    cluster: Cluster, folder: Path, least: int = 1, most: int = 3, wait_s: float = 10.0
+) -> SlotWatch:
     group = Elastic("train.py", least, most, 0, wait_s, str(folder), lambda workers: None)
     return SlotWatch(cluster, "Op_1", group, 2, 1)
 

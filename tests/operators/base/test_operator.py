@@ -11,14 +11,21 @@ import pytest
 from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import ConfigurationError
-from operators import BatchOperator, RandomTableSourceBatchOp, TableSourceBatchOp, TensorFlow2BatchOp
+from operators import (
+    BatchOperator,
+    RandomTableSourceBatchOp,
+    TableSourceBatchOp,
+    TensorFlow2BatchOp,
+)
 from operators.base.operator import _plain_columns, _quoting_hint
 from operators.progress.state import Shown
 from tests.support.deadline import DEADLINE_S
 
 
 def test_an_operator_that_is_not_linked_has_no_table() -> None:
-    with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp has no table yet: link it to its input first"):
+    with pytest.raises(
+        ConfigurationError, match="TensorFlow2BatchOp has no table yet: link it to its input first"
+    ):
         TensorFlow2BatchOp().getOutputTable()
 
 
@@ -31,7 +38,9 @@ def test_from_what_is_no_table() -> None:
 def test_columns(people: TableSourceBatchOp) -> None:
     assert people.getColNames() == ["id", "name", "score"]
     assert people.getColTypes() == ["INT NOT NULL", "STRING", "DECIMAL(2, 1) NOT NULL"]
-    assert repr(people).startswith("TableSourceBatchOp: id INT NOT NULL, name STRING, score DECIMAL(2, 1) NOT NULL; ")
+    assert repr(people).startswith(
+        "TableSourceBatchOp: id INT NOT NULL, name STRING, score DECIMAL(2, 1) NOT NULL; "
+    )
 
 
 @pytest.mark.flink
@@ -40,7 +49,8 @@ def test_select_takes_sql_or_names(people: TableSourceBatchOp) -> None:
     assert chosen.getColNames() == ["name", "id"]
     labelled = people.select("*, case when RAND() > 0.5 then 1. else 0. end as label")
     assert labelled.getColNames() == ["id", "name", "score", "label"]
-    assert labelled.getColTypes()[-1] == "INT NOT NULL"  # `1.` is a whole number in SQL, as scripts for Alink expect
+    # `1.` is a whole number in SQL, as scripts for Alink expect
+    assert labelled.getColTypes()[-1] == "INT NOT NULL"
     assert people.select("id -- and a comment").getColNames() == ["id"]
 
 
@@ -49,7 +59,9 @@ def test_wrong_sql(people: TableSourceBatchOp) -> None:
     with pytest.raises(ConfigurationError) as raised:
         people.select("id, nome")
     message = str(raised.value)
-    assert message.startswith("select: 'id, nome' is not valid SQL for the columns ['id', 'name', 'score']: ")
+    assert message.startswith(
+        "select: 'id, nome' is not valid SQL for the columns ['id', 'name', 'score']: "
+    )
     assert "Column 'nome' not found" in message
     with pytest.raises(ConfigurationError, match="filter: 'id >' is not valid SQL") as raised:
         people.filter("id >")
@@ -59,15 +71,21 @@ def test_wrong_sql(people: TableSourceBatchOp) -> None:
 
 
 @pytest.mark.flink
-def test_views_are_not_left_behind(table_env: StreamTableEnvironment, people: TableSourceBatchOp) -> None:
+def test_views_are_not_left_behind(
+    table_env: StreamTableEnvironment, people: TableSourceBatchOp
+) -> None:
     before = table_env.list_temporary_views()
     people.select("id").where("id > 1")
     assert table_env.list_temporary_views() == before
 
 
 @pytest.mark.flink
-def test_a_result_goes_on_in_plain_sql(table_env: StreamTableEnvironment, people: TableSourceBatchOp) -> None:
-    table_env.create_temporary_view("rich", people.where("score > 1").filter("id < 3").getOutputTable())
+def test_a_result_goes_on_in_plain_sql(
+    table_env: StreamTableEnvironment, people: TableSourceBatchOp
+) -> None:
+    table_env.create_temporary_view(
+        "rich", people.where("score > 1").filter("id < 3").getOutputTable()
+    )
     try:
         with table_env.sql_query("SELECT COUNT(*), MAX(id) FROM rich").execute().collect() as rows:
             assert [tuple(row) for row in rows] == [(1, 2)]
@@ -98,8 +116,12 @@ def test_the_users_log_handlers_survive_a_job(table_env: StreamTableEnvironment)
     handler = logging.NullHandler()
     logging.getLogger().addHandler(handler)
     try:
-        table_env.create_temporary_function("twice_of", udf(lambda x: x * 2, result_type=DataTypes.INT(), func_type="pandas"))
-        ids = RandomTableSourceBatchOp(numRows=3, numCols=1, idCol="id").select("CAST(id AS INT) AS id")
+        table_env.create_temporary_function(
+            "twice_of", udf(lambda x: x * 2, result_type=DataTypes.INT(), func_type="pandas")
+        )
+        ids = RandomTableSourceBatchOp(numRows=3, numCols=1, idCol="id").select(
+            "CAST(id AS INT) AS id"
+        )
         assert list(ids.select("twice_of(id) AS x").collectToDataframe().x) == [0, 2, 4]
         assert handler in logging.getLogger().handlers
     finally:
@@ -116,7 +138,13 @@ def test_operators_show_themselves_without_java() -> None:
         "    print(repr(each)); getattr(each, '_repr_html_', str)()\n"
         "print('pyflink' in sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=4 * DEADLINE_S)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE_S,
+    )
     assert done.stdout.splitlines() == [
         "MemSourceBatchOp(rows=1): a BIGINT, b STRING; collectToDataframe() or print() returns its rows",
         "TensorFlow2BatchOp(numWorkers=2): no table until it is linked or used",
@@ -130,14 +158,24 @@ def test_jobs_are_named_by_their_scripts_and_tables() -> None:
     op = BatchOperator()
     assert op._job_name() is None and op._job_name("a", "b", "a") == "insert into a, b"
     op._shown = {"1": Shown("score.py"), "2": Shown("train.py"), "3": Shown("score.py")}
-    assert op._job_name() == "score.py, train.py" and op._job_name("a") == "score.py, train.py into a"
+    assert (
+        op._job_name() == "score.py, train.py" and op._job_name("a") == "score.py, train.py into a"
+    )
 
 
 @pytest.mark.parametrize(
     ("sql", "reason", "told"),
     [
-        ("order date, b", "Column 'order' not found", "; quote column names such as `order date` with back-quotes"),
-        ("HOUR(`order date`) AS hour", 'Encountered "hour" at', "; quote column names such as `hour` with back-quotes"),
+        (
+            "order date, b",
+            "Column 'order' not found",
+            "; quote column names such as `order date` with back-quotes",
+        ),
+        (
+            "HOUR(`order date`) AS hour",
+            'Encountered "hour" at',
+            "; quote column names such as `hour` with back-quotes",
+        ),
         ("b >", 'Encountered "FROM" at', ""),
         ("nope", "Column 'nope' not found", ""),
     ],

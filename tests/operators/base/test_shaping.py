@@ -22,19 +22,37 @@ pytestmark = pytest.mark.flink
         (lambda p: p.unionAll(p.select("id")), "unionAll: .* is not valid SQL"),
         (lambda p: p.join(p, "a.id = b.id", type="CROSS"), "join: expected type JOIN, LEFT JOIN"),
         (lambda p: p.join(p, "a.id = b.nope"), "join: .* ON a.id = b.nope.* is not valid SQL"),
-        (lambda p: p.udf(udf(abs, result_type="INT"), "id", "id", ["id"]), "udf: reservedCols and outputCol both name 'id'"),
-        (lambda p: p.udf(udf(abs, result_type="INT"), "id", "x", ["nope"]), "udf: reservedCols names nope; the input has id"),
-        (lambda p: p.udtf(udtf(abs, result_types=["INT"]), "id", ["name"]), "udtf: outputCols: the input already has name"),
+        (
+            lambda p: p.udf(udf(abs, result_type="INT"), "id", "id", ["id"]),
+            "udf: reservedCols and outputCol both name 'id'",
+        ),
+        (
+            lambda p: p.udf(udf(abs, result_type="INT"), "id", "x", ["nope"]),
+            "udf: reservedCols names nope; the input has id",
+        ),
+        (
+            lambda p: p.udtf(udtf(abs, result_types=["INT"]), "id", ["name"]),
+            "udtf: outputCols: the input already has name",
+        ),
         (lambda p: p.toTensor("name", "STRING"), "toTensor: expected one of FLOAT"),
         (lambda p: p.toVector("id"), "toVector: 'id' is not valid SQL"),
-        (lambda p: p.convertTypes("id", "FOO"), "convertTypes: targetType is the unknown type 'FOO'"),
-        (lambda p: p.orderBy("id", order="up"), "orderBy: expected order 'asc' or 'desc', got 'up'"),
+        (
+            lambda p: p.convertTypes("id", "FOO"),
+            "convertTypes: targetType is the unknown type 'FOO'",
+        ),
+        (
+            lambda p: p.orderBy("id", order="up"),
+            "orderBy: expected order 'asc' or 'desc', got 'up'",
+        ),
         (
             lambda p: p.orderBy("id, name DESC", order="asc"),
             "orderBy: field 'id, name DESC' already contains the order: remove order",
         ),
         (lambda p: p.firstN(0), "firstN: expected a number of rows of at least 1, got 0"),
-        (lambda p: BatchOperator.sqlQuery("SELECT * FROM nowhere"), "sqlQuery: .*nowhere.* is not valid SQL: .*nowhere"),
+        (
+            lambda p: BatchOperator.sqlQuery("SELECT * FROM nowhere"),
+            "sqlQuery: .*nowhere.* is not valid SQL: .*nowhere",
+        ),
     ],
 )
 def test_mistakes(people: TableSourceBatchOp, call: Callable[..., Any], words: str) -> None:
@@ -44,10 +62,14 @@ def test_mistakes(people: TableSourceBatchOp, call: Callable[..., Any], words: s
 
 def test_inputs_of_two_environments(env: MLEnv, people: TableSourceBatchOp) -> None:
     stream = StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS id"))
-    with pytest.raises(ConfigurationError, match="unionAll: expected a BatchOperator, got a TableSourceStreamOp"):
+    with pytest.raises(
+        ConfigurationError, match="unionAll: expected a BatchOperator, got a TableSourceStreamOp"
+    ):
         people.unionAll(stream)
     elsewhere = BatchOperator.fromTable(env.stenv.sql_query("SELECT 1 AS id"))
-    with pytest.raises(ConfigurationError, match="unionAll: all inputs must belong to one environment"):
+    with pytest.raises(
+        ConfigurationError, match="unionAll: all inputs must belong to one environment"
+    ):
         people.unionAll(elsewhere)
 
 

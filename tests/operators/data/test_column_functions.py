@@ -11,5 +11,7 @@ def test_functions_and_types_are_those_of_pyflink() -> None:
 
     assert AlinkDataTypes.DOUBLE() == DataTypes.DOUBLE()
     assert isinstance(udf(lambda x: x, result_type="INT"), UserDefinedFunctionWrapper)
-    assert isinstance(udf(result_type=AlinkDataTypes.INT())(lambda x: x), UserDefinedFunctionWrapper)
+    assert isinstance(
+        udf(result_type=AlinkDataTypes.INT())(lambda x: x), UserDefinedFunctionWrapper
+    )
     assert isinstance(udtf(lambda x: [x], result_types=["INT"]), UserDefinedFunctionWrapper)

@@ -51,7 +51,8 @@ def env() -> Iterator[MLEnv]:
 def cells(frame: pd.DataFrame) -> list[str]:
     """Rows as text, sorted: subtasks read in any order."""
     return sorted(
-        repr([None if isinstance(cell, float) and cell != cell else cell for cell in row]) for row in frame.values.tolist()
+        repr([None if isinstance(cell, float) and cell != cell else cell for cell in row])
+        for row in frame.values.tolist()
     )
 
 
@@ -59,27 +60,40 @@ def cells(frame: pd.DataFrame) -> list[str]:
 def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
     draw = random.Random(1)
     table = pa.table(
-        {"id": range(5000), "x": [number / 8 for number in range(5000)], "s": [f"n{number}" for number in range(5000)]}
+        {
+            "id": range(5000),
+            "x": [number / 8 for number in range(5000)],
+            "s": [f"n{number}" for number in range(5000)],
+        }
     )
     for name in ("day=1/a", "day=2/b"):
         (tmp_path / "p" / name).parent.mkdir(parents=True)
         pq.write_table(table, tmp_path / "p" / f"{name}.parquet", row_group_size=1000)
     po.write_table(table, tmp_path / "a.orc")
-    with pa.OSFile(str(tmp_path / "a.arrows"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+    with (
+        pa.OSFile(str(tmp_path / "a.arrows"), "wb") as file,
+        pa.ipc.new_stream(file, table.schema) as writer,
+    ):
         writer.write_table(table, max_chunksize=700)
     table.to_pandas().to_json(tmp_path / "a.jsonl", orient="records", lines=True)
     table.to_pandas().to_csv(tmp_path / "a.csv", index=False)
     pq.write_table(random_table(draw, 50, 60), tmp_path / "wide.parquet")
     sources: dict[str, BatchOperator] = {
-        "partitions": ParquetSourceBatchOp(filePath=str(tmp_path / "p"), columns=["day", "id"], filter="id < 3 OR day = 2"),
-        "expression": ParquetSourceBatchOp().setFilePath([f"{tmp_path}/p/day=1/*"]).setFilter(pc.field("s") == "n7"),
+        "partitions": ParquetSourceBatchOp(
+            filePath=str(tmp_path / "p"), columns=["day", "id"], filter="id < 3 OR day = 2"
+        ),
+        "expression": ParquetSourceBatchOp()
+        .setFilePath([f"{tmp_path}/p/day=1/*"])
+        .setFilter(pc.field("s") == "n7"),
         "orc": OrcSourceBatchOp(filePath=f"{tmp_path}/a.orc", schemaStr="x FLOAT, id STRING"),
         "feather": FeatherSourceBatchOp(filePath=f"{tmp_path}/a.arrows"),
-        "json": JsonSourceBatchOp(filePath=f"{tmp_path}/a.jsonl", schemaStr="id DECIMAL(6, 1), nothing INT"),
-        "csv": FileSourceBatchOp(filePath=f"{tmp_path}/a.csv", filter="x > 1"),
-        "by name": FileSourceBatchOp(filePath=f"{tmp_path}/a.*", selectedCols=["id"], format="orc").setFilePath(
-            f"{tmp_path}/a.orc"
+        "json": JsonSourceBatchOp(
+            filePath=f"{tmp_path}/a.jsonl", schemaStr="id DECIMAL(6, 1), nothing INT"
         ),
+        "csv": FileSourceBatchOp(filePath=f"{tmp_path}/a.csv", filter="x > 1"),
+        "by name": FileSourceBatchOp(
+            filePath=f"{tmp_path}/a.*", selectedCols=["id"], format="orc"
+        ).setFilePath(f"{tmp_path}/a.orc"),
         "wide": FileSourceBatchOp(filePath=f"{tmp_path}/wide.parquet"),
     }
     assert sources["partitions"].getColTypes() == ["BIGINT", "BIGINT"]
@@ -94,16 +108,27 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
         (1, 2),
         *((2, id_) for id_ in range(5000)),
     ]
-    assert found["expression"].values.tolist() == [[7, 0.875, "n7", 1]] or found["expression"].id.tolist() == [7]
-    assert set(found["orc"].id) == {str(number) for number in range(5000)} and found["orc"].x.max() == 624.875
-    assert sorted(found["feather"].s) == sorted(table["s"].to_pylist()) and len(found["json"]) == 5000
+    assert found["expression"].values.tolist() == [[7, 0.875, "n7", 1]] or found[
+        "expression"
+    ].id.tolist() == [7]
+    assert (
+        set(found["orc"].id) == {str(number) for number in range(5000)}
+        and found["orc"].x.max() == 624.875
+    )
+    assert (
+        sorted(found["feather"].s) == sorted(table["s"].to_pylist()) and len(found["json"]) == 5000
+    )
     assert found["json"].nothing.isna().all() and float(found["json"].id.sum()) == sum(range(5000))
-    assert found["csv"].dtypes.tolist() == table.to_pandas().dtypes.tolist() and sorted(found["csv"].id) == list(range(9, 5000))
+    assert found["csv"].dtypes.tolist() == table.to_pandas().dtypes.tolist() and sorted(
+        found["csv"].id
+    ) == list(range(9, 5000))
     assert sorted(found["by name"].id) == list(range(5000))
     described = describe("Source", [f"{tmp_path}/wide.parquet"])
     whole = FilePart(f"{tmp_path}/wide.parquet", 0, 0, 50)
     batches = list(FileParts(described).batches_of(whole))
-    assert cells(found["wide"]) == cells(frame_of(arrow_of(sources["wide"].getOutputTable(), batches)))
+    assert cells(found["wide"]) == cells(
+        frame_of(arrow_of(sources["wide"].getOutputTable(), batches))
+    )
 
 
 @pytest.mark.flink
@@ -112,7 +137,10 @@ def test_values_of_texts(env: MLEnv, tmp_path: pathlib.Path) -> None:
     frame.to_csv(tmp_path / "all.csv", index=False, quoting=1, encoding="utf-8")
     schema = ", ".join(f"l{place} {kind}" for place, kind in enumerate(CELLS))
     source = CsvSourceBatchOp(
-        filePath=str(tmp_path / "all.csv"), schemaStr=f"t STRING, {schema}", ignoreFirstLine=True, lenient=True
+        filePath=str(tmp_path / "all.csv"),
+        schemaStr=f"t STRING, {schema}",
+        ignoreFirstLine=True,
+        lenient=True,
     )
     columns = (f"CAST(l{place} AS STRING) AS l{place}" for place in range(len(CELLS)))
     read = source.select(f"t, {', '.join(columns)}").collectToDataframe().set_index("t")
@@ -124,14 +152,26 @@ def test_values_of_texts(env: MLEnv, tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.flink
 @pytest.mark.parametrize(
-    ("kind", "text"), [("INT", "3.7"), ("DECIMAL(4, 1)", "x"), ("DATE", "2024"), ("TIME(3)", "1"), ("VARCHAR(3)", "abcd")]
+    ("kind", "text"),
+    [
+        ("INT", "3.7"),
+        ("DECIMAL(4, 1)", "x"),
+        ("DATE", "2024"),
+        ("TIME(3)", "1"),
+        ("VARCHAR(3)", "abcd"),
+    ],
 )
-def test_text_that_a_cast_would_accept_fails_the_job(env: MLEnv, tmp_path: pathlib.Path, kind: str, text: str) -> None:
+def test_text_that_a_cast_would_accept_fails_the_job(
+    env: MLEnv, tmp_path: pathlib.Path, kind: str, text: str
+) -> None:
     (tmp_path / "t.csv").write_text(f"{text}\n")
     with pytest.raises(
-        RowError, match=rf"t.csv: line 1, column 'x': expected {kind.replace('(', '.').replace(')', '.')}, got '"
+        RowError,
+        match=rf"t.csv: line 1, column 'x': expected {kind.replace('(', '.').replace(')', '.')}, got '",
     ):
-        CsvSourceBatchOp(filePath=str(tmp_path / "t.csv"), schemaStr=f"x {kind}").collectToDataframe()
+        CsvSourceBatchOp(
+            filePath=str(tmp_path / "t.csv"), schemaStr=f"x {kind}"
+        ).collectToDataframe()
 
 
 @pytest.mark.flink
@@ -146,11 +186,15 @@ def test_random_tables_from_file_to_file(env: MLEnv, seed: int, tmp_path: pathli
         own[name] = write(given, str(tmp_path / f"{number}.in.{ending}"), draw.choice([10, 100]))
         source = FileSourceBatchOp(filePath=str(tmp_path / f"{number}.in.{ending}"))
         source.link(
-            (ParquetSinkBatchOp if name.endswith("parquet") else FeatherSinkBatchOp)(filePath=f"{tmp_path / name}{folder}")
+            (ParquetSinkBatchOp if name.endswith("parquet") else FeatherSinkBatchOp)(
+                filePath=f"{tmp_path / name}{folder}"
+            )
         )
     BatchOperator.execute()
     for name, table in own.items():
-        found = ds.dataset(tmp_path / name, format=name.rpartition(".")[2]).to_table().sort_by("row")
+        found = (
+            ds.dataset(tmp_path / name, format=name.rpartition(".")[2]).to_table().sort_by("row")
+        )
         assert difference(table, found) is None, name
 
 
@@ -172,7 +216,10 @@ def test_errors_of_jobs_name_operator_file_and_column(env: MLEnv, tmp_path: path
     with pytest.raises(SchemaError, match=f"^{told}"):
         source.collectToDataframe()
     other.write_bytes(b"PAR1")
-    with pytest.raises(RowError, match=f"^ParquetSourceBatchOp: {other} cannot be read: expected the format parquet"):
+    with pytest.raises(
+        RowError,
+        match=f"^ParquetSourceBatchOp: {other} cannot be read: expected the format parquet",
+    ):
         ParquetSourceBatchOp(filePath=str(tmp_path)).collectToDataframe()
 
 
@@ -181,12 +228,19 @@ def test_errors_of_jobs_name_operator_file_and_column(env: MLEnv, tmp_path: path
 def test_a_folder_that_grows(tmp_path: pathlib.Path) -> None:
     useLocalEnv(2)
     try:
-        source = ParquetSourceStreamOp(filePath=str(tmp_path), scanInterval=0.2, schemaStr="id BIGINT")
+        source = ParquetSourceStreamOp(
+            filePath=str(tmp_path), scanInterval=0.2, schemaStr="id BIGINT"
+        )
         with running(source) as job:  # the folder is empty
             for number in (0, 1):
-                pq.write_table(pa.table({"id": range(10 * number, 10 * number + 10)}), tmp_path / f".{number}")
+                pq.write_table(
+                    pa.table({"id": range(10 * number, 10 * number + 10)}), tmp_path / f".{number}"
+                )
                 (tmp_path / f".{number}").rename(tmp_path / f"{number}.parquet")
-                job.wait_for(lambda number=number: len(job.rows) == 10 * number + 10, f"file {number} is read")
+                job.wait_for(
+                    lambda number=number: len(job.rows) == 10 * number + 10,
+                    f"file {number} is read",
+                )
             assert sorted(job.rows) == [(id_,) for id_ in range(20)]
     finally:
         resetEnv()
@@ -194,20 +248,28 @@ def test_a_folder_that_grows(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.flink
-@pytest.mark.fault("jobs", "A job that continues from a savepoint reads the new files of a folder alone")
+@pytest.mark.fault(
+    "jobs", "A job that continues from a savepoint reads the new files of a folder alone"
+)
 def test_a_folder_that_grows_over_a_restart(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
 
     def add(number: int) -> None:
-        pq.write_table(pa.table({"id": range(10 * number, 10 * number + 10)}), folder / f".{number}")
+        pq.write_table(
+            pa.table({"id": range(10 * number, 10 * number + 10)}), folder / f".{number}"
+        )
         (folder / f".{number}").rename(folder / f"{number}.parquet")
 
     def begin(**config: Any) -> tuple[Sink, Any]:
         env = useLocalEnv(2, config={"execution.checkpointing.interval": "300 ms", **config}).stenv
         sink = Sink(env, tmp_path)
-        source = ParquetSourceStreamOp(filePath=str(folder), scanInterval=0.2, schemaStr="id BIGINT")
-        return sink, source.select("0 AS worker, id").getOutputTable().execute_insert(sink.name).get_job_client()
+        source = ParquetSourceStreamOp(
+            filePath=str(folder), scanInterval=0.2, schemaStr="id BIGINT"
+        )
+        return sink, source.select("0 AS worker, id").getOutputTable().execute_insert(
+            sink.name
+        ).get_job_client()
 
     try:
         add(0)
@@ -227,11 +289,16 @@ def test_a_folder_that_grows_over_a_restart(tmp_path: pathlib.Path) -> None:
 
 
 def test_errors_before_jobs(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(ConfigurationError, match="parameter 'filter': expected a predicate as text, an expression"):
+    with pytest.raises(
+        ConfigurationError, match="parameter 'filter': expected a predicate as text, an expression"
+    ):
         ParquetSourceBatchOp(filter="")
     with pytest.raises(
-        ConfigurationError, match="parameter 'format': expected one of 'parquet', 'feather', 'orc', 'json', 'csv'"
+        ConfigurationError,
+        match="parameter 'format': expected one of 'parquet', 'feather', 'orc', 'json', 'csv'",
     ):
         FileSourceBatchOp(format="xlsx")
-    with pytest.raises(ConfigurationError, match="ParquetSourceBatchOp has no parameter 'scanInterval'"):
+    with pytest.raises(
+        ConfigurationError, match="ParquetSourceBatchOp has no parameter 'scanInterval'"
+    ):
         ParquetSourceBatchOp(scanInterval=1.0)

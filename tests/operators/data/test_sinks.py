@@ -31,7 +31,9 @@ def test_all_sinks_write_in_one_job(
         "CREATE TEMPORARY TABLE of_people (id INT, name STRING, score DECIMAL(2, 1)) "
         f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/table', 'format' = 'csv')"
     )
-    sink = CsvSinkBatchOp().setFilePath(str(tmp_path / "deep" / "people.csv")).setFieldDelimiter(";")
+    sink = (
+        CsvSinkBatchOp().setFilePath(str(tmp_path / "deep" / "people.csv")).setFieldDelimiter(";")
+    )
     assert people.select("*, id = 1 AS ok, 'a;b' AS text").link(sink) is sink
     people.link(AkSinkBatchOp(filePath=str(tmp_path / "people.ak")))
     TableSinkBatchOp(tableName="of_people").linkFrom([people])
@@ -40,12 +42,16 @@ def test_all_sinks_write_in_one_job(
     lines = (tmp_path / "deep" / "people.csv").read_text().splitlines()
     assert sorted(lines) == ['1;ann;0.5;true;"a;b"', '2;bob;1.5;false;"a;b"', '3;;2.5;false;"a;b"']
     assert sum(len(part.read_text().splitlines()) for part in (tmp_path / "table").iterdir()) == 3
-    frame = AkSourceBatchOp(filePath=str(tmp_path / "people.ak")).collectToDataframe().sort_values("id")
+    frame = (
+        AkSourceBatchOp(filePath=str(tmp_path / "people.ak")).collectToDataframe().sort_values("id")
+    )
     assert frame.name.tolist() == ["ann", "bob", None]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["deep", "people.ak", "table"]
 
 
-def test_times_of_ak_files_are_in_a_time_zone(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:
+def test_times_of_ak_files_are_in_a_time_zone(
+    people: TableSourceBatchOp, tmp_path: pathlib.Path
+) -> None:
     columns = "DATE '2020-02-03' AS d, TIME '10:11:12' AS t, TIMESTAMP '2020-02-03 10:11:12.345678' AS stamp"
     rows, path = people.select(columns).where("d IS NOT NULL").firstN(1), str(tmp_path / "t.ak")
     rows.link(AkSinkBatchOp(filePath=path, timeZone="Asia/Shanghai"))
@@ -56,13 +62,16 @@ def test_times_of_ak_files_are_in_a_time_zone(people: TableSourceBatchOp, tmp_pa
     assert str(next(read_rows(path, zone_of("UTC")))[0]) == "2020-02-02"
     late.link(AkSinkBatchOp(filePath=str(tmp_path / "late.ak"), timeZone="America/New_York"))
     with pytest.raises(
-        ConfigurationError, match="row 0, column 'stamp': 2024-03-10 02:30:00 does not exist in America/New_York"
+        ConfigurationError,
+        match="row 0, column 'stamp': 2024-03-10 02:30:00 does not exist in America/New_York",
     ):
         BatchOperator.execute()
     assert [each.name for each in tmp_path.iterdir()] == ["t.ak"]
 
 
-def test_odd_cells_of_csv_files_come_back(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:
+def test_odd_cells_of_csv_files_come_back(
+    people: TableSourceBatchOp, tmp_path: pathlib.Path
+) -> None:
     source = MemSourceBatchOp([(1, float("nan"), float("-inf"))], "id INT, x DOUBLE, y FLOAT")
     path = str(tmp_path / "odd.csv")
     cells = {
@@ -71,17 +80,31 @@ def test_odd_cells_of_csv_files_come_back(people: TableSourceBatchOp, tmp_path: 
         "m TIMESTAMP(6)": "TIMESTAMP '1960-02-29 01:02:03.000001'", "`day d` DATE": "DATE '0001-01-01'", "n STRING": "'  '",
     }  # fmt: skip
     names = [each.rsplit(" ", 1)[0] if "DECIMAL" not in each else "d" for each in cells]
-    source.select(", ".join(f"{sql} AS {name}" for sql, name in zip(cells.values(), names))).link(CsvSinkBatchOp(filePath=path))
+    source.select(", ".join(f"{sql} AS {name}" for sql, name in zip(cells.values(), names))).link(
+        CsvSinkBatchOp(filePath=path)
+    )
     BatchOperator.execute()
     for lenient in (False, True):
-        row = CsvSourceBatchOp(filePath=path, schemaStr=", ".join(cells), lenient=lenient).collectToDataframe().iloc[0]
-        assert (row.s, str(row.x), str(row.y), str(row.d), row.n) == ("a\rb", "nan", "-inf", "1.00000000000E-7", "  ")
+        row = (
+            CsvSourceBatchOp(filePath=path, schemaStr=", ".join(cells), lenient=lenient)
+            .collectToDataframe()
+            .iloc[0]
+        )
+        assert (row.s, str(row.x), str(row.y), str(row.d), row.n) == (
+            "a\rb",
+            "nan",
+            "-inf",
+            "1.00000000000E-7",
+            "  ",
+        )
         assert list(map(str, (row.t, row.m, row["day d"], row.b))) == [
             "01:02:03.500000", "1960-02-29 01:02:03.000001", "0001-01-01", "False"
         ]  # fmt: skip
 
 
-def test_a_job_that_fails_leaves_no_file(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:
+def test_a_job_that_fails_leaves_no_file(
+    people: TableSourceBatchOp, tmp_path: pathlib.Path
+) -> None:
     people.select("1 / (id - id) AS x").link(CsvSinkBatchOp(filePath=str(tmp_path / "a.csv")))
     with pytest.raises(BridgeError, match="(?i)zero"):
         BatchOperator.execute()
@@ -91,17 +114,27 @@ def test_a_job_that_fails_leaves_no_file(people: TableSourceBatchOp, tmp_path: p
 def test_what_cannot_be_written(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:
     existing = tmp_path / "there.csv"
     existing.write_text("")
-    with pytest.raises(ConfigurationError, match=r"there.csv exists already; setOverwriteSink\(True\) replaces it"):
+    with pytest.raises(
+        ConfigurationError, match=r"there.csv exists already; setOverwriteSink\(True\) replaces it"
+    ):
         people.link(CsvSinkBatchOp(filePath=str(existing)))
-    with pytest.raises(ConfigurationError, match="filePath 's3://b/x.ak': only files on this host can be written"):
+    with pytest.raises(
+        ConfigurationError, match="filePath 's3://b/x.ak': only files on this host can be written"
+    ):
         people.link(AkSinkBatchOp(filePath="s3://b/x.ak"))
     with pytest.raises(
-        ConfigurationError, match="CsvSinkBatchOp: filePath: https://b/x.csv cannot be written: expected a path"
+        ConfigurationError,
+        match="CsvSinkBatchOp: filePath: https://b/x.csv cannot be written: expected a path",
     ):
         people.link(CsvSinkBatchOp(filePath="https://b/x.csv"))
-    with pytest.raises(ConfigurationError, match="column 'x' has the type ARRAY<INT.*CAST it to STRING"):
+    with pytest.raises(
+        ConfigurationError, match="column 'x' has the type ARRAY<INT.*CAST it to STRING"
+    ):
         people.select("ARRAY[id] AS x").link(CsvSinkBatchOp(filePath=str(tmp_path / "x.csv")))
-    with pytest.raises(ConfigurationError, match="column 'x' has the type ARRAY<INT.*which .ak files do not support"):
+    with pytest.raises(
+        ConfigurationError,
+        match="column 'x' has the type ARRAY<INT.*which .ak files do not support",
+    ):
         people.select("ARRAY[id] AS x").link(AkSinkBatchOp(filePath=str(tmp_path / "x.ak")))
     with pytest.raises(ConfigurationError, match="tableName: there is no table 'nowhere'"):
         people.link(TableSinkBatchOp(tableName="nowhere"))

@@ -46,24 +46,35 @@ def env() -> Iterator[MLEnv]:
 @pytest.mark.flink
 def test_random_columns_follow_their_distributions(env: MLEnv) -> None:
     confs = "u:uniform(2,4);o:uniform_open(-1,0);g:gauss(10,2);w:weight_set(1,1,5,3);p:poisson(3);n:uniform(0,1,nullper=0.25)"
-    source = RandomTableSourceBatchOp(numRows=20_000, numCols=7, outputCols=list("uogwpnd"), outputColConfs=confs, idCol="id")
+    source = RandomTableSourceBatchOp(
+        numRows=20_000, numCols=7, outputCols=list("uogwpnd"), outputColConfs=confs, idCol="id"
+    )
     assert source.getColNames() == ["id", *"uogwpnd"]
     assert {kind.replace(" NOT NULL", "") for kind in source.getColTypes()[1:]} == {"DOUBLE"}
     frame = source.collectToDataframe()
     assert sorted(frame.id) == list(range(20_000))
     assert frame.u.between(2, 4).all() and frame.u.mean() == pytest.approx(3, abs=0.05)
     assert frame.o.between(-1, 0).all() and (frame.o < 0).all()
-    assert frame.g.mean() == pytest.approx(10, abs=0.1) and frame.g.std() == pytest.approx(2, abs=0.1)
+    assert frame.g.mean() == pytest.approx(10, abs=0.1) and frame.g.std() == pytest.approx(
+        2, abs=0.1
+    )
     assert set(frame.w) == {1, 5} and (frame.w == 5).mean() == pytest.approx(0.75, abs=0.02)
-    assert frame.p.mean() == pytest.approx(3, abs=0.1) and frame.p.var() == pytest.approx(3, abs=0.2)
+    assert frame.p.mean() == pytest.approx(3, abs=0.1) and frame.p.var() == pytest.approx(
+        3, abs=0.2
+    )
     assert frame.n.isna().mean() == pytest.approx(0.25, abs=0.02)
     assert frame.d.between(0, 1).all()
-    assert np.allclose(frame[["u", "o", "g", "d"]].corr(), np.eye(4), atol=0.05)  # columns do not share draws
+    # columns do not share draws
+    assert np.allclose(frame[["u", "o", "g", "d"]].corr(), np.eye(4), atol=0.05)
 
 
 @pytest.mark.flink
 def test_random_columns_have_names_by_default(env: MLEnv) -> None:
-    assert RandomTableSourceBatchOp().setNumRows(5).setNumCols(3).getColNames() == ["col0", "col1", "col2"]
+    assert RandomTableSourceBatchOp().setNumRows(5).setNumCols(3).getColNames() == [
+        "col0",
+        "col1",
+        "col2",
+    ]
 
 
 @pytest.mark.flink
@@ -85,13 +96,17 @@ def test_parameters_are_fixed_once_there_is_a_table(env: MLEnv) -> None:
 
 @pytest.mark.flink
 def test_names_that_do_not_fit_the_number_of_columns(env: MLEnv) -> None:
-    with pytest.raises(ConfigurationError, match="outputCols: expected 3 names \\(numCols\\), got 2"):
+    with pytest.raises(
+        ConfigurationError, match="outputCols: expected 3 names \\(numCols\\), got 2"
+    ):
         RandomTableSourceBatchOp(numRows=1, numCols=3, outputCols=["a", "b"]).getColNames()
     with pytest.raises(ConfigurationError, match="idCol 'a' is also in outputCols"):
         RandomTableSourceBatchOp(numRows=1, numCols=1, outputCols=["a"], idCol="a").getColNames()
 
 
-CSV_SCHEMA = "id LONG, name STRING, score DOUBLE, day DATE, at TIMESTAMP(3), ok BOOLEAN, money DECIMAL(4, 1)"
+CSV_SCHEMA = (
+    "id LONG, name STRING, score DOUBLE, day DATE, at TIMESTAMP(3), ok BOOLEAN, money DECIMAL(4, 1)"
+)
 CSV_ROWS = '1;"a;b";0.5;2024-02-29;2024-02-29 01:02:03.004;true;1.5\n2;;;;;;\n'
 
 
@@ -99,20 +114,41 @@ CSV_ROWS = '1;"a;b";0.5;2024-02-29;2024-02-29 01:02:03.004;true;1.5\n2;;;;;;\n'
 @pytest.mark.parametrize("header", ["", "the;header;is;not;read;here;at all\n"])
 def test_csv(env: MLEnv, tmp_path: pathlib.Path, header: str) -> None:
     (tmp_path / "one.csv").write_text(header + CSV_ROWS, encoding="utf-8")
-    (tmp_path / "two.csv").write_text(header + CSV_ROWS.replace("29 01", "29T01"), encoding="utf-8")  # as ISO 8601 has it
-    source = CsvSourceBatchOp().setFilePath(str(tmp_path)).setSchemaStr(CSV_SCHEMA).setFieldDelimiter(";")
+    # as ISO 8601 has it
+    (tmp_path / "two.csv").write_text(header + CSV_ROWS.replace("29 01", "29T01"), encoding="utf-8")
+    source = (
+        CsvSourceBatchOp()
+        .setFilePath(str(tmp_path))
+        .setSchemaStr(CSV_SCHEMA)
+        .setFieldDelimiter(";")
+    )
     frame = source.setIgnoreFirstLine(bool(header)).collectToDataframe().sort_values("id")
-    assert source.getColTypes() == ["BIGINT", "STRING", "DOUBLE", "DATE", "TIMESTAMP(3)", "BOOLEAN", "DECIMAL(4, 1)"]
+    assert source.getColTypes() == [
+        "BIGINT",
+        "STRING",
+        "DOUBLE",
+        "DATE",
+        "TIMESTAMP(3)",
+        "BOOLEAN",
+        "DECIMAL(4, 1)",
+    ]
     assert frame.id.tolist() == [1, 1, 2, 2]
     for _, row in frame[:2].iterrows():
         assert row.tolist()[1:4] == ["a;b", 0.5, datetime.date(2024, 2, 29)]
-        assert row.tolist()[4:] == [pd.Timestamp("2024-02-29 01:02:03.004"), True, decimal.Decimal("1.5")]
+        assert row.tolist()[4:] == [
+            pd.Timestamp("2024-02-29 01:02:03.004"),
+            True,
+            decimal.Decimal("1.5"),
+        ]
     assert frame[2:].drop(columns="id").isna().all(axis=None)
 
 
 @pytest.mark.flink
 def test_csv_that_cannot_be(env: MLEnv) -> None:
-    with pytest.raises(ConfigurationError, match=r"CsvSourceBatchOp: parameter 'filePath': /nowhere/\*.csv matches no files"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"CsvSourceBatchOp: parameter 'filePath': /nowhere/\*.csv matches no files",
+    ):
         CsvSourceBatchOp(filePath="/nowhere/*.csv", schemaStr="a INT").getOutputTable()
     with pytest.raises(ConfigurationError, match="'filePath': there is no file /nowhere/at.csv$"):
         CsvSourceBatchOp(filePath="/nowhere/at.csv", schemaStr="a INT").getColNames()
@@ -121,7 +157,11 @@ def test_csv_that_cannot_be(env: MLEnv) -> None:
 @pytest.mark.flink
 def test_csv_with_arrays_and_bytes(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "arrays.csv").write_bytes(b"a,b,c\n1;2,\xff=,3\n,,\n4,,\n")
-    csv = {"filePath": f"{tmp_path}/*.csv", "schemaStr": "a ARRAY<INT>, b BYTES, c INT", "ignoreFirstLine": True}
+    csv = {
+        "filePath": f"{tmp_path}/*.csv",
+        "schemaStr": "a ARRAY<INT>, b BYTES, c INT",
+        "ignoreFirstLine": True,
+    }
     frame = CsvSourceBatchOp(**csv).collectToDataframe()
     assert [cell and list(cell) for cell in frame.a] == [[1, 2], None, [4]]
     assert frame.b.tolist() == [b"\xff=", None, None] and frame.c.dropna().tolist() == [3]
@@ -133,7 +173,9 @@ def test_csv_with_wrong_cells(env: MLEnv, tmp_path: pathlib.Path) -> None:
 
     def read(text: str, schema: str, header: bool) -> pd.DataFrame:
         path.write_text("a,b\n" * header + text, encoding="utf-8")
-        return CsvSourceBatchOp(filePath=str(path), schemaStr=schema, ignoreFirstLine=header).collectToDataframe()
+        return CsvSourceBatchOp(
+            filePath=str(path), schemaStr=schema, ignoreFirstLine=header
+        ).collectToDataframe()
 
     for cell, kind, header in (
         ("three", "INT", True),
@@ -144,19 +186,27 @@ def test_csv_with_wrong_cells(env: MLEnv, tmp_path: pathlib.Path) -> None:
         with pytest.raises(RowError) as raised:
             read(f"1,\n2,{cell}\n", f"a INT, b {kind}", header)
         told = f"CsvSourceBatchOp: {path}: line {2 + header}, column 'b': expected {kind}, got {cell!r}; "
-        assert str(raised.value).startswith(told) and str(raised.value).endswith("; setLenient(True) reads it as null")
+        assert str(raised.value).startswith(told) and str(raised.value).endswith(
+            "; setLenient(True) reads it as null"
+        )
     with pytest.raises(RowError, match="own.csv: line 3: expected 2 cells, got 1; setLenient"):
         read("1,2\n3\n", "a INT, b INT", True)
     path.write_bytes(b"a,b\n1,K\xf6ln\n")
     with pytest.raises(RowError, match="own.csv: line 2, column 'b': the file is not UTF-8"):
-        CsvSourceBatchOp(filePath=str(path), schemaStr="a INT, b STRING", ignoreFirstLine=True).collectToDataframe()
+        CsvSourceBatchOp(
+            filePath=str(path), schemaStr="a INT, b STRING", ignoreFirstLine=True
+        ).collectToDataframe()
     path.write_text("a,b\n1,2\n")
     for lenient in (False, True):
         with pytest.raises(
-            ConfigurationError, match="^CsvSourceBatchOp: .*own.csv: line 1: the column 'b' is number 2 of the file"
+            ConfigurationError,
+            match="^CsvSourceBatchOp: .*own.csv: line 1: the column 'b' is number 2 of the file",
         ):
             CsvSourceBatchOp(
-                filePath=str(path), schemaStr="b STRING, a STRING", ignoreFirstLine=True, lenient=lenient
+                filePath=str(path),
+                schemaStr="b STRING, a STRING",
+                ignoreFirstLine=True,
+                lenient=lenient,
             ).getColNames()
     assert read("1,yes\n2,false\n", "a INT, b BOOLEAN", False).b.tolist() == [True, False]
 
@@ -167,26 +217,44 @@ def test_csv_that_this_program_reads(env: MLEnv, tmp_path: pathlib.Path) -> None
     (tmp_path / "odd.csv").write_text("1,x;y,z;", encoding="utf-8")
     blank = CsvSourceBatchOp(filePath=str(tmp_path / "blank.csv"), schemaStr="a INT, b STRING")
     odd = (
-        CsvSourceBatchOp(filePath=str(tmp_path / "odd.csv"), schemaStr="a INT, b STRING").setRowDelimiter(";").setLenient(True)
+        CsvSourceBatchOp(filePath=str(tmp_path / "odd.csv"), schemaStr="a INT, b STRING")
+        .setRowDelimiter(";")
+        .setLenient(True)
     )
     with served(files={"/a.csv": "h,h\n3,żółć\n".encode()}) as site:
-        http = CsvSourceBatchOp(filePath=f"{site.url}/a.csv", schemaStr="a INT, b STRING", ignoreFirstLine=True)
+        http = CsvSourceBatchOp(
+            filePath=f"{site.url}/a.csv", schemaStr="a INT, b STRING", ignoreFirstLine=True
+        )
         http.getColNames()
     frame = blank.unionAll(odd, http).collectToDataframe()
-    assert sorted(map(str, zip(frame.a, frame.b))) == ["(1, 'x')", "(1, 'x')", "(2, None)", "(3, 'żółć')", "(None, 'z')"]
-    with pytest.raises(RowError, match="CsvSourceBatchOp: .*odd.csv: line 1: expected 2 cells, got 3"):
-        CsvSourceBatchOp(filePath=f"{tmp_path}/odd.csv", schemaStr="a INT, b STRING", rowDelimiter="\r").collectToDataframe()
+    assert sorted(map(str, zip(frame.a, frame.b))) == [
+        "(1, 'x')",
+        "(1, 'x')",
+        "(2, None)",
+        "(3, 'żółć')",
+        "(None, 'z')",
+    ]
+    with pytest.raises(
+        RowError, match="CsvSourceBatchOp: .*odd.csv: line 1: expected 2 cells, got 3"
+    ):
+        CsvSourceBatchOp(
+            filePath=f"{tmp_path}/odd.csv", schemaStr="a INT, b STRING", rowDelimiter="\r"
+        ).collectToDataframe()
 
 
 @pytest.mark.flink
-@pytest.mark.fault("data", "Packed CSV files are not searched for blank lines and wrong cells as if they were text")
+@pytest.mark.fault(
+    "data", "Packed CSV files are not searched for blank lines and wrong cells as if they were text"
+)
 def test_packed_csv(env: MLEnv, tmp_path: pathlib.Path) -> None:
     for name, text in {"plain": "1,x\n2,y\n", "blank": "1,x\n\n2,y\n", "bad": "1,x\nb,y\n"}.items():
         packed = gzip.compress(text.encode(), mtime=0x0A0A0A0A)  # bytes that look like blank lines
         (tmp_path / f"{name}.csv.gz").write_bytes(packed)
 
     def read(name: str, **params: bool) -> list[Any]:
-        source = CsvSourceBatchOp(filePath=str(tmp_path / f"{name}.csv.gz"), schemaStr="a INT, b STRING", **params)
+        source = CsvSourceBatchOp(
+            filePath=str(tmp_path / f"{name}.csv.gz"), schemaStr="a INT, b STRING", **params
+        )
         return sorted(source.collectToDataframe().b)
 
     assert read("plain") == read("blank") == read("bad", lenient=True) == ["x", "y"]
@@ -198,7 +266,8 @@ CSV_FILES = pathlib.Path(__file__).parents[2] / "data" / "alink" / "csv"
 TIMES_ROW = ["2020-02-03", "10:11:12", "2020-02-03 10:11:12.345", "1.500000000000000000"]
 PLAIN = [["1", "1.5", "x", "True"], [None] * 4, ["3", None, "a,b", "False"], ["4", "1e+300", 'say "hi"', "True"],
          ["5", "-0.0", "two", None], [None] * 4]  # fmt: skip
-# Each file with parameters and its rows as text; where an error is given, only lenient rows are these.
+# Each file with parameters and its rows as text; where an error is given, only lenient rows are
+# these.
 READ: dict[str, tuple[dict[str, Any], list[list[Any]], str]] = {
     "bool.csv": ({"schemaStr": "id INT, flag BOOLEAN, n INT"},
                  [["1", "True", "5"], ["2", "True", "6"], ["3", "True", "7"], ["4", "False", "8"]], ""),
@@ -238,20 +307,35 @@ def test_lenient_and_strict_readers_have_the_same_rules(env: MLEnv) -> None:
             source.lazyCollectToDataframe(lambda frame, key=key: found.update({key: frame}))
     BatchOperator.execute()
     for (name, lenient), frame in found.items():
-        rows = [[None if pd.isna(cell) else str(cell) for cell in row] for row in frame.astype(object).values.tolist()]
-        assert [[cell and re.sub(r"(\d\.\d{3})000$", r"\1", cell) for cell in row] for row in rows] == [
-            [cell and cell.removesuffix(".000") for cell in row] for row in READ[name][1]
-        ], (name, lenient)
+        rows = [
+            [None if pd.isna(cell) else str(cell) for cell in row]
+            for row in frame.astype(object).values.tolist()
+        ]
+        assert [
+            [cell and re.sub(r"(\d\.\d{3})000$", r"\1", cell) for cell in row] for row in rows
+        ] == [[cell and cell.removesuffix(".000") for cell in row] for row in READ[name][1]], (
+            name,
+            lenient,
+        )
 
 
 @pytest.mark.flink
 def test_cells_that_are_null_by_their_text(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "r.csv").write_text("sex,mass\nMALE,3750\nNA,NA\n-,n/a\n", encoding="utf-8")
-    csv = {"filePath": str(tmp_path / "r.csv"), "ignoreFirstLine": True, "schemaStr": "sex STRING, mass INT"}
+    csv = {
+        "filePath": str(tmp_path / "r.csv"),
+        "ignoreFirstLine": True,
+        "schemaStr": "sex STRING, mass INT",
+    }
     for lenient in (False, True):
-        frame = CsvSourceBatchOp(**csv, nullLiteral=[*USUAL_NULLS, "-"], lenient=lenient).collectToDataframe()
+        frame = CsvSourceBatchOp(
+            **csv, nullLiteral=[*USUAL_NULLS, "-"], lenient=lenient
+        ).collectToDataframe()
         assert frame.sex.tolist() == ["MALE", None, None] and frame.mass.dropna().tolist() == [3750]
-    with pytest.raises(RowError, match=r"line 4, column 'mass': expected INT, got 'n/a'; setNullLiteral\('n/a'\) reads"):
+    with pytest.raises(
+        RowError,
+        match=r"line 4, column 'mass': expected INT, got 'n/a'; setNullLiteral\('n/a'\) reads",
+    ):
         CsvSourceBatchOp(**csv).setNullLiteral("NA").collectToDataframe()
 
 
@@ -263,15 +347,21 @@ def test_a_csv_file_that_is_too_large_for_this_program(
     (tmp_path / "large.csv").write_text("12345678901\n" * 1000)
     monkeypatch.setenv("AKDL_CSV_MB", "0.01")
     with served(files={"/large.csv": (tmp_path / "large.csv").read_bytes()}) as site:
-        with pytest.raises(ConfigurationError, match="large.csv: it has more than 10485 bytes; .*set AKDL_CSV_MB"):
+        with pytest.raises(
+            ConfigurationError, match="large.csv: it has more than 10485 bytes; .*set AKDL_CSV_MB"
+        ):
             CsvSourceBatchOp(filePath=f"{site.url}/large.csv", schemaStr="a BIGINT").getColNames()
     for lenient in (False, True):
-        source = CsvSourceBatchOp(filePath=str(tmp_path / "large.csv"), schemaStr="a BIGINT", lenient=lenient)
+        source = CsvSourceBatchOp(
+            filePath=str(tmp_path / "large.csv"), schemaStr="a BIGINT", lenient=lenient
+        )
         assert source.getColNames() == ["a"]
 
 
 @pytest.mark.flink
-@pytest.mark.fault("data", "A folder of CSV files with a foreign file in it is an error that names the file")
+@pytest.mark.fault(
+    "data", "A folder of CSV files with a foreign file in it is an error that names the file"
+)
 def test_a_folder_with_an_odd_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "1.csv").write_text("1,2\n")
@@ -279,7 +369,9 @@ def test_a_folder_with_an_odd_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / ".1.crc").write_bytes(b"\xff")
     csv = {"filePath": str(tmp_path), "schemaStr": "a INT, b INT"}
     for lenient in (False, True):
-        assert CsvSourceBatchOp(**csv, lenient=lenient).collectToDataframe().values.tolist() == [[1, 2]]
+        assert CsvSourceBatchOp(**csv, lenient=lenient).collectToDataframe().values.tolist() == [
+            [1, 2]
+        ]
     odd = tmp_path / "odd.csv"
     for text, words in (
         ("1,2,3\n", "line 1: expected 2 cells, got 3"),
@@ -294,14 +386,19 @@ def test_a_folder_with_an_odd_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
 def test_time_zones_are_the_time_between_rows(env: MLEnv) -> None:
     source = RandomTableSourceStreamOp(maxRows=3, numCols=1).setTimeZones([0.0, 0.02])
     assert source.getColNames() == ["num", "col0"]
-    with pytest.raises(ConfigurationError, match="'timeZones': expected two numbers of seconds, the smaller one first, got"):
+    with pytest.raises(
+        ConfigurationError,
+        match="'timeZones': expected two numbers of seconds, the smaller one first, got",
+    ):
         RandomTableSourceStreamOp(timeZones=[2.0, 1.0])
 
 
 @pytest.mark.flink
 def test_a_source_declares_an_event_time(env: MLEnv, tmp_path: pathlib.Path) -> None:
     times = [datetime.datetime(1969, 12, 31, 23, 59, second) for second in (1, 5, 12, 3)]
-    (tmp_path / "rows.csv").write_text("".join(f"{time:%F %T},{number}\n" for number, time in enumerate(times)))
+    (tmp_path / "rows.csv").write_text(
+        "".join(f"{time:%F %T},{number}\n" for number, time in enumerate(times))
+    )
     schema = "`the time` TIMESTAMP(3), n INT, WATERMARK FOR `the time` AS `the time` - INTERVAL '5' SECOND"
     csv = {"filePath": str(tmp_path), "schemaStr": schema}
     rows = [(time, number) for number, time in enumerate(times)]
@@ -313,16 +410,30 @@ def test_a_source_declares_an_event_time(env: MLEnv, tmp_path: pathlib.Path) -> 
     ]
     for source in sources:
         assert source.getColTypes() == ["TIMESTAMP(3) *ROWTIME*", "INT"]
-        window = f"TUMBLE(TABLE {source.getOutputTable()}, DESCRIPTOR(`the time`), INTERVAL '10' SECOND)"
-        counts = env.stenv.sql_query(f"SELECT COUNT(*), SUM(n) FROM TABLE({window}) GROUP BY window_start, window_end")
+        window = (
+            f"TUMBLE(TABLE {source.getOutputTable()}, DESCRIPTOR(`the time`), INTERVAL '10' SECOND)"
+        )
+        counts = env.stenv.sql_query(
+            f"SELECT COUNT(*), SUM(n) FROM TABLE({window}) GROUP BY window_start, window_end"
+        )
         with counts.execute().collect() as found:
             assert sorted(tuple(row) for row in found) == [(1, 2), (3, 4)]
-    for batch in (CsvSourceBatchOp(**csv), MemSourceBatchOp(rows, schema)):  # which has no watermarks
+    # which has no watermarks
+    for batch in (CsvSourceBatchOp(**csv), MemSourceBatchOp(rows, schema)):
         assert batch.getColTypes() == ["TIMESTAMP(3)", "INT"]
 
 
 SCHEMA = Schema.parse("id BIGINT, name STRING, day DATE, at TIMESTAMP(3), x DOUBLE")
-ROWS = [(2**60 + 1, "żółć", datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3, 4000), 0.1), (None,) * 5]
+ROWS = [
+    (
+        2**60 + 1,
+        "żółć",
+        datetime.date(2024, 2, 29),
+        datetime.datetime(2024, 2, 29, 1, 2, 3, 4000),
+        0.1,
+    ),
+    (None,) * 5,
+]
 
 
 def ak_bytes(rows: list[tuple[Any, ...]]) -> bytes:
@@ -340,10 +451,14 @@ def test_ak_from_a_folder_and_from_http(env: MLEnv, tmp_path: pathlib.Path) -> N
         (tmp_path / name).write_bytes(ak_bytes(ROWS))
     with served(files={"/t.ak": ak_bytes(ROWS)}) as site:
         single = AkSourceBatchOp().setFilePath(f"{site.url}/t.ak")
-        assert single.getSchemaStr() == "id BIGINT, name STRING, day DATE, at TIMESTAMP(6), x DOUBLE"
+        assert (
+            single.getSchemaStr() == "id BIGINT, name STRING, day DATE, at TIMESTAMP(6), x DOUBLE"
+        )
     both = AkSourceBatchOp(filePath=str(tmp_path)).unionAll(single)
     frame = both.collectToDataframe()
-    assert len(frame) == 6 and set(frame.id.dropna()) == {2**60 + 1} and frame.name.isna().sum() == 3
+    assert (
+        len(frame) == 6 and set(frame.id.dropna()) == {2**60 + 1} and frame.name.isna().sum() == 3
+    )
     assert set(frame["at"].dropna()) == {datetime.datetime(2024, 2, 29, 1, 2, 3, 4000)}
     stream = AkSourceStreamOp(filePath=str(tmp_path / "1"))
     assert stream.getColNames() == SCHEMA.names
@@ -352,7 +467,9 @@ def test_ak_from_a_folder_and_from_http(env: MLEnv, tmp_path: pathlib.Path) -> N
 @pytest.mark.flink
 def test_files_of_alink_as_tables(env: MLEnv) -> None:
     folder = pathlib.Path(__file__).parents[2] / "data" / "alink"
-    shanghai = AkSourceBatchOp(filePath=str(folder / "tz_Asia_Shanghai.ak"), timeZone="Asia/Shanghai").collectToDataframe()
+    shanghai = AkSourceBatchOp(
+        filePath=str(folder / "tz_Asia_Shanghai.ak"), timeZone="Asia/Shanghai"
+    ).collectToDataframe()
     assert shanghai.astype(str).values.tolist() == [
         ["1", "2020-02-03", "10:11:12", "2020-02-03 10:11:12.345", "2020-07-03 10:11:12.000"]
     ]
@@ -366,7 +483,14 @@ def test_files_of_alink_as_tables(env: MLEnv) -> None:
     large = AkSourceBatchOp(filePath=str(folder / "dec38.ak"))
     assert large.getSchemaStr() == "k INT, x DECIMAL(38, 8), y DECIMAL(38, 18), z DECIMAL(38, 18)"
     assert large.collectToDataframe().x.tolist() == [123456789012345678901234567890]
-    assert str(AkSourceBatchOp(filePath=str(folder / "tms.ak"), timeZone="UTC").collectToDataframe().x[0]) == "10:11:12.345000"
+    assert (
+        str(
+            AkSourceBatchOp(filePath=str(folder / "tms.ak"), timeZone="UTC")
+            .collectToDataframe()
+            .x[0]
+        )
+        == "10:11:12.345000"
+    )
 
 
 @pytest.mark.flink
@@ -377,25 +501,35 @@ def test_decimals_and_folders_that_are_refused(env: MLEnv, tmp_path: pathlib.Pat
         file.writestr("alink_meta.json", '{"schemaStr":"x DECIMAL"}')
         file.writestr("data", b"ALK\0\0\x0a\0\0\0\0\5\7\x7f\xff\xff\xff")
     with pytest.raises(
-        ConfigurationError, match="column 'x' has numbers of .* 2147483647 after the decimal point; at most 38 in all"
+        ConfigurationError,
+        match="column 'x' has numbers of .* 2147483647 after the decimal point; at most 38 in all",
     ):
         AkSourceBatchOp(filePath=str(tmp_path / "2")).getColNames()
     with pytest.raises(
-        ConfigurationError, match="AkSourceBatchOp: .* .*/2 and .*/1 have different columns: use one folder per table"
+        ConfigurationError,
+        match="AkSourceBatchOp: .* .*/2 and .*/1 have different columns: use one folder per table",
     ):
         AkSourceBatchOp(filePath=str(tmp_path)).getColNames()
 
 
 @pytest.mark.flink
 def test_what_is_no_ak_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(ConfigurationError, match="AkSourceBatchOp: parameter 'filePath': there is no file /nowhere"):
+    with pytest.raises(
+        ConfigurationError, match="AkSourceBatchOp: parameter 'filePath': there is no file /nowhere"
+    ):
         AkSourceBatchOp(filePath="/nowhere").getColNames()
-    with pytest.raises(ConfigurationError, match="AkSourceBatchOp: parameter 'filePath': the folder .* is empty"):
+    with pytest.raises(
+        ConfigurationError, match="AkSourceBatchOp: parameter 'filePath': the folder .* is empty"
+    ):
         AkSourceBatchOp(filePath=str(tmp_path)).getColNames()
 
 
 @pytest.mark.flink
 def test_nan_in_an_ak_file_is_a_number(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "t.ak").write_bytes(ak_bytes([(1, None, None, None, float("nan"))]))
-    frame = AkSourceBatchOp(filePath=str(tmp_path / "t.ak")).select("x IS NULL AS is_null").collectToDataframe()
+    frame = (
+        AkSourceBatchOp(filePath=str(tmp_path / "t.ak"))
+        .select("x IS NULL AS is_null")
+        .collectToDataframe()
+    )
     assert frame.is_null.tolist() == [False]

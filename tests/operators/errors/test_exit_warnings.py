@@ -51,8 +51,14 @@ def test_a_job_that_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("end", "is_told"), [("", True), ("raise SystemExit(3)", True), ("raise KeyError('x')", False)])
+@pytest.mark.parametrize(
+    ("end", "is_told"), [("", True), ("raise SystemExit(3)", True), ("raise KeyError('x')", False)]
+)
 def test_a_program_that_an_error_has_ended_is_not_told_more(end: str, is_told: bool) -> None:
-    code = f"from operators.errors import exit_warnings\nexit_warnings.note_linked('g1', 'Op')\n{end}"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=4 * DEADLINE_S)
+    code = (
+        f"from operators.errors import exit_warnings\nexit_warnings.note_linked('g1', 'Op')\n{end}"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=4 * DEADLINE_S
+    )
     assert ("akdl: no job has run Op: call print()" in run.stderr) is is_told, run.stderr

@@ -1,4 +1,6 @@
-"""A connector or format without its jar is one error of a few lines, wherever it is found; and those that are there."""
+"""A connector or format without its jar is one error of a few lines, wherever it is found; and
+those that are there.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ python-arrow-source
 
 def test_the_jar_of_a_connector() -> None:
     first, command, travels, place = str(missing_jar(KAFKA)).splitlines()
-    assert first == "Flink has no connector 'kafka': its jar is missing. Available: blackhole, datagen."
+    assert (
+        first
+        == "Flink has no connector 'kafka': its jar is missing. Available: blackhole, datagen."
+    )
     assert command == "Get it: akdl jars kafka"
     assert travels == "It travels with jobs: useLocalEnv(2, config={'jars': ['kafka']});"
     assert place == f"or copy it into {lib_folder()}, and into the lib folder of a cluster."
@@ -41,7 +46,9 @@ def test_the_jar_of_a_connector() -> None:
 def test_the_jar_of_a_format() -> None:
     text = "Could not find any format factory for identifier 'parquet' in the classpath.\n\tat org.apache"
     told = str(missing_jar(text))
-    assert told.startswith("Flink has no format 'parquet': its jar is missing. Available: canal-json, csv, ")
+    assert told.startswith(
+        "Flink has no format 'parquet': its jar is missing. Available: canal-json, csv, "
+    )
     assert "akdl jars parquet\n" in told
     told = str(missing_jar(KAFKA.replace("'kafka'", "'jdbc'")))
     assert "no connector 'jdbc': its jar" in told and "akdl jars jdbc-postgresql\n" in told
@@ -59,7 +66,13 @@ def test_the_plugin_of_a_storage() -> None:
 
 
 def test_the_jar_of_the_provider() -> None:
-    told = str(missing_jar(KAFKA.replace("'kafka'", "'akdl'").replace("DynamicTableFactory", "ModelProviderFactory")))
+    told = str(
+        missing_jar(
+            KAFKA.replace("'kafka'", "'akdl'").replace(
+                "DynamicTableFactory", "ModelProviderFactory"
+            )
+        )
+    )
     assert told.startswith("Flink has no model provider 'akdl': its jar is missing. Available: ")
     assert "config={'jars': ['akdl']}" in told
 
@@ -77,34 +90,53 @@ Caused by: org.apache.flink.table.api.ValidationException: Could not find any fa
 'org.apache.flink.table.factories.ModelProviderFactory' in the classpath.
 """
     told = str(missing_jar(text)).splitlines()
-    assert told[:2] == ["Flink has no model provider 'akdl': its jar is missing.", "Get it: akdl jars akdl"]
+    assert told[:2] == [
+        "Flink has no model provider 'akdl': its jar is missing.",
+        "Get it: akdl jars akdl",
+    ]
     assert "config={'jars': ['akdl']}" in told[2]
     assert "needs a jar built for Flink" in str(missing_jar(text.replace("'akdl'", "'openai'")))
 
 
 def test_a_wrong_name() -> None:
     told = str(missing_jar(KAFKA.replace("'kafka'", "'datagne'")))
-    assert told.startswith("Flink has no connector 'datagne' (did you mean 'datagen'?). Available: blackhole, datagen.\n")
-    told = str(missing_jar(KAFKA.replace("'kafka'", "'hive'").replace("DynamicTableFactory", "CatalogFactory")))
-    assert told.startswith("Flink has no catalog 'hive'. Available: blackhole, datagen.\nA catalog that is not part of Flink")
+    assert told.startswith(
+        "Flink has no connector 'datagne' (did you mean 'datagen'?). Available: blackhole, datagen.\n"
+    )
+    told = str(
+        missing_jar(
+            KAFKA.replace("'kafka'", "'hive'").replace("DynamicTableFactory", "CatalogFactory")
+        )
+    )
+    assert told.startswith(
+        "Flink has no catalog 'hive'. Available: blackhole, datagen.\nA catalog that is not part of Flink"
+    )
 
 
-@pytest.mark.parametrize("text", ["", "Could not find any file", "java.lang.ArithmeticException: / by zero"])
+@pytest.mark.parametrize(
+    "text", ["", "Could not find any file", "java.lang.ArithmeticException: / by zero"]
+)
 def test_other_errors_are_left_alone(text: str) -> None:
     assert missing_jar(text) is None
 
 
 def test_what_a_folder_has(tmp_path: pathlib.Path) -> None:
-    assert {("connector", "filesystem"), ("connector", "datagen"), ("format", "csv"), ("format", "json")} <= set(
-        in_folder(lib_folder())
-    )
+    assert {
+        ("connector", "filesystem"),
+        ("connector", "datagen"),
+        ("format", "csv"),
+        ("format", "json"),
+    } <= set(in_folder(lib_folder()))
     with zipfile.ZipFile(tmp_path / "kafka.jar", "w") as jar:
         jar.writestr(
             "META-INF/services/org.apache.flink.table.factories.Factory",
             "# licence\norg.apache.flink.streaming.connectors.kafka.table.KafkaDynamicTableFactory\n\norg.example.OwnFactory\n",
         )
     (tmp_path / "damaged.jar").write_bytes(b"no jar")
-    assert in_folder(str(tmp_path)) == [("connector", "kafka")] and in_folder(str(tmp_path / "nowhere")) == []
+    assert (
+        in_folder(str(tmp_path)) == [("connector", "kafka")]
+        and in_folder(str(tmp_path / "nowhere")) == []
+    )
 
 
 @pytest.mark.flink
@@ -115,16 +147,26 @@ def test_jars_travel_to_a_cluster_beside_flinks_own(tmp_path: pathlib.Path) -> N
     with serving(lambda path: {}) as cluster:
         config = {"pipeline.jars": url}
         env = useRemoteEnv("127.0.0.1", int(cluster["rest.port"]), 1, config=config).senv
-        jars = str(env._j_stream_execution_environment.getConfiguration().toMap().get("pipeline.jars"))
+        jars = str(
+            env._j_stream_execution_environment.getConfiguration().toMap().get("pipeline.jars")
+        )
     resetEnv()
     assert url in jars and "flink-python" in jars
-    assert get_gateway().jvm.Thread.currentThread().getContextClassLoader().getResource("akdl/tests/own.txt") is not None
+    assert (
+        get_gateway()
+        .jvm.Thread.currentThread()
+        .getContextClassLoader()
+        .getResource("akdl/tests/own.txt")
+        is not None
+    )
 
 
 @pytest.mark.flink
 def test_tables_without_their_jar(env: MLEnv) -> None:
     tables = env.btenv
-    tables.execute_sql("CREATE TEMPORARY TABLE no_kafka (a INT) WITH ('connector' = 'kafka', 'topic' = 'x')")
+    tables.execute_sql(
+        "CREATE TEMPORARY TABLE no_kafka (a INT) WITH ('connector' = 'kafka', 'topic' = 'x')"
+    )
     options = "'connector' = 'filesystem', 'path' = '/nowhere', 'format' = 'parquet'"
     tables.execute_sql(f"CREATE TEMPORARY TABLE no_parquet (a INT) WITH ({options})")
     one_row = tables.sql_query("SELECT * FROM (VALUES (1)) AS rows_of (a)")

@@ -30,15 +30,25 @@ def test_a_file_that_hides_ours(tmp_path: pathlib.Path, name: str, on_the_path: 
     (folder / name).touch()
     job.write_text("from operators import useLocalEnv\n")
     path = os.pathsep.join([*([str(folder)] if on_the_path else []), str(ROOT)])
-    command = [sys.executable, "-S", str(job)]  # without the finder of a checkout's packages, as where a wheel is installed
+    # without the finder of a checkout's packages, as where a wheel is installed
+    command = [sys.executable, "-S", str(job)]
     run = subprocess.run(
-        command, capture_output=True, text=True, timeout=4 * DEADLINE_S, env={**os.environ, "PYTHONPATH": path}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE_S,
+        env={**os.environ, "PYTHONPATH": path},
     )
     lines = run.stderr.splitlines()
     assert run.returncode == 1 and len(lines) <= 15, run.stderr
     package = name.split("/")[0].removesuffix(".py")
     if package == "operators":
-        assert lines[-1] == f"ImportError: cannot import name 'useLocalEnv' from 'operators' ({folder / name})"
+        assert (
+            lines[-1]
+            == f"ImportError: cannot import name 'useLocalEnv' from 'operators' ({folder / name})"
+        )
     else:
-        assert lines[-1].startswith(f"ImportError: {folder / name} shadows the package {package!r} that operators needs")
+        assert lines[-1].startswith(
+            f"ImportError: {folder / name} shadows the package {package!r} that operators needs"
+        )
         assert "rename it, or start" in lines[-1]

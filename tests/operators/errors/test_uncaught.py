@@ -1,4 +1,6 @@
-"""What a user sees of an error that nobody caught; that jobs fail so is shown in tests/e2e/test_error_lines.py."""
+"""What a user sees of an error that nobody caught; that jobs fail so is shown in
+tests/e2e/test_error_lines.py.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,15 @@ def failed_task() -> TaskError:
     ],
 )
 def test_an_operator_of_alink_that_is_not_here_is_answered(program: str) -> None:
-    done = subprocess.run([sys.executable, "-c", f"import operators\n{program}"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import operators\n{program}"], capture_output=True, text=True
+    )
     assert "ToTensorBatchOp" in done.stderr and done.returncode == 1
     assert ": use the method toTensor of a BatchOperator or StreamOperator\n" in done.stderr
     assert (
-        shown(NameError("name 'x' is not defined")) is None is shown(AttributeError("'int' object has no attribute 'XBatchOp'"))
+        shown(NameError("name 'x' is not defined"))
+        is None
+        is shown(AttributeError("'int' object has no attribute 'XBatchOp'"))
     )
 
 
@@ -63,7 +69,9 @@ def test_the_message_comes_first_then_where_the_program_called() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("error", [ConfigurationError("x\n" * 99), RowsError([(0, "y" * 9_000)]), failed_task()])
+@pytest.mark.parametrize(
+    "error", [ConfigurationError("x\n" * 99), RowsError([(0, "y" * 9_000)]), failed_task()]
+)
 def test_errors_of_each_package_are_short(error: Exception) -> None:
     lines = shown(error)
     assert lines is not None and len(lines) <= LINES and sum(map(len, lines)) < 3_000
@@ -92,13 +100,19 @@ def test_an_interrupt_while_we_wait_has_no_frames_of_ours() -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         near("b", interrupted())  # stands for what waits
     lines = lines_of(caught.value, caught.value.__traceback__)
-    assert lines is not None and lines[:2] == ["KeyboardInterrupt", "Called from:"] and len(lines) == 6
+    assert (
+        lines is not None and lines[:2] == ["KeyboardInterrupt", "Called from:"] and len(lines) == 6
+    )
 
 
-def test_the_hooks_call_those_that_were_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_hooks_call_those_that_were_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     others: list[object] = []
     monkeypatch.setattr(sys, "excepthook", lambda *error: others.append(error[1]))
-    monkeypatch.setattr(threading, "excepthook", lambda arguments: others.append(arguments.exc_value))
+    monkeypatch.setattr(
+        threading, "excepthook", lambda arguments: others.append(arguments.exc_value)
+    )
     show_briefly()
     show_briefly()
     foreign, ours = KeyError("scor"), ConfigurationError("numWorkers: expected more")
@@ -108,12 +122,17 @@ def test_the_hooks_call_those_that_were_there(monkeypatch: pytest.MonkeyPatch, c
     assert others == [foreign, foreign]
     said = capsys.readouterr().err
     line = "bridge.exceptions.ConfigurationError: numWorkers: expected more\n"
-    assert said.startswith(f"{line}Exception in thread mine:\n{line}") and len(said.splitlines()) <= 2 + LINES
+    assert (
+        said.startswith(f"{line}Exception in thread mine:\n{line}")
+        and len(said.splitlines()) <= 2 + LINES
+    )
 
 
 def test_threads_of_beam_whose_line_has_ended_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     others: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", lambda arguments: others.append(arguments.exc_value))
+    monkeypatch.setattr(
+        threading, "excepthook", lambda arguments: others.append(arguments.exc_value)
+    )
     monkeypatch.setattr(sys, "excepthook", lambda *error: None)
     show_briefly()
     ended = type("Ended", (grpc.RpcError,), {"__module__": "grpc._channel"})()
@@ -140,8 +159,14 @@ def test_ipython_shows_the_same_and_other_errors_as_before() -> None:
         "for cell in ('import operators', 'operators.useLocalEnv(\"two\")', '1 / 0'):\n"
         "    shell.run_cell(cell)\n"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=4 * DEADLINE_S)
-    ours, _, other = run.stdout.partition("Error: parallelism: expected a whole number of at least 1, got 'two'\n")
-    assert ours.endswith("bridge.exceptions.Configuration") and len(ours.splitlines()) == 1, run.stdout + run.stderr
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=4 * DEADLINE_S
+    )
+    ours, _, other = run.stdout.partition(
+        "Error: parallelism: expected a whole number of at least 1, got 'two'\n"
+    )
+    assert ours.endswith("bridge.exceptions.Configuration") and len(ours.splitlines()) == 1, (
+        run.stdout + run.stderr
+    )
     assert "ZeroDivisionError" in other and "Traceback" in other
     assert other.partition("---")[0].splitlines()[0] == "Called from:"

@@ -9,7 +9,15 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import AlinkGlobalConfiguration, MLEnv, getMLEnv, resetEnv, useCustomEnv, useLocalEnv, useRemoteEnv
+from operators import (
+    AlinkGlobalConfiguration,
+    MLEnv,
+    getMLEnv,
+    resetEnv,
+    useCustomEnv,
+    useLocalEnv,
+    useRemoteEnv,
+)
 from operators.base.job import session_zone
 from operators.flink.collect import arrow_of
 from operators.flink.env import prepare_for_batch, shows_process_output
@@ -43,11 +51,15 @@ def test_the_chosen_environment_is_the_current_one() -> None:
 @pytest.mark.parametrize("parallelism", [0, -1, True, "2", 1.0])
 def test_wrong_parallelism(parallelism: bool | str | float) -> None:
     for use in (useLocalEnv, lambda p: useRemoteEnv("localhost", 8081, p)):
-        with pytest.raises(ConfigurationError, match="parallelism: expected a whole number of at least 1, got"):
+        with pytest.raises(
+            ConfigurationError, match="parallelism: expected a whole number of at least 1, got"
+        ):
             use(parallelism)
 
 
-@pytest.mark.parametrize(("port", "host"), [("x", "h"), (0, "h"), (70000, "h"), (8081, ""), (8081, None)])
+@pytest.mark.parametrize(
+    ("port", "host"), [("x", "h"), (0, "h"), (70000, "h"), (8081, ""), (8081, None)]
+)
 def test_wrong_address(port: str | int, host: str | None) -> None:
     with pytest.raises(ConfigurationError, match="useRemoteEnv: "):
         useRemoteEnv(host, port, 1)
@@ -57,14 +69,18 @@ def test_wrong_address(port: str | int, host: str | None) -> None:
 def test_no_cluster_there() -> None:
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(ConfigurationError, match=f"nothing answers at localhost:{port}, where Flink's REST should be"):
+    with pytest.raises(
+        ConfigurationError,
+        match=f"nothing answers at localhost:{port}, where Flink's REST should be",
+    ):
         useRemoteEnv("localhost", port, 1).btenv  # noqa: B018
 
 
 def test_a_submitted_program_cannot_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYFLINK_GATEWAY_PORT", "1")
     with pytest.raises(
-        ConfigurationError, match="this program was submitted to Flink, so its jobs cannot go to h:8081: take getMLEnv"
+        ConfigurationError,
+        match="this program was submitted to Flink, so its jobs cannot go to h:8081: take getMLEnv",
     ):
         useRemoteEnv("h", 8081, 1)
 
@@ -72,8 +88,13 @@ def test_a_submitted_program_cannot_go_elsewhere(monkeypatch: pytest.MonkeyPatch
 def test_config_entries_are_plain_values() -> None:
     with pytest.raises(ConfigurationError) as raised:
         useLocalEnv(1, config={"some.option": ["a"]})
-    assert str(raised.value) == "config entry 'some.option': expected a bool, int, float or str, got ['a'] of type list"
-    with pytest.raises(ConfigurationError, match="config entry 'debug_mode': expected True or False, got 'yes'"):
+    assert (
+        str(raised.value)
+        == "config entry 'some.option': expected a bool, int, float or str, got ['a'] of type list"
+    )
+    with pytest.raises(
+        ConfigurationError, match="config entry 'debug_mode': expected True or False, got 'yes'"
+    ):
         useLocalEnv(1, config={"debug_mode": "yes"})
 
 
@@ -104,7 +125,9 @@ def test_settings_of_a_local_environment() -> None:
         assert config.get("python.fn-execution.bundle.time", "") == "200"
         assert config.get("pipeline.object-reuse", "") == "false"
     assert batch.get("execution.runtime-mode", "") == "BATCH"
-    assert (batch.get(*path, ""), stream.get(*path, "")) == ("", *path.values()), "only streams continue from a savepoint"
+    assert (batch.get(*path, ""), stream.get(*path, "")) == ("", *path.values()), (
+        "only streams continue from a savepoint"
+    )
     assert batch.get("jobmanager.scheduler", "") == "Default"
     assert batch.get("execution.batch-shuffle-mode", "") == "ALL_EXCHANGES_PIPELINED"
     assert stream.get("execution.runtime-mode", "STREAMING") == "STREAMING"
@@ -126,7 +149,9 @@ def _custom(**settings: str) -> tuple[object, object]:
     for key, value in settings.items():
         configuration.set_string(key.replace("__", "-").replace("_", "."), value)
     stream_env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    return stream_env, StreamTableEnvironment.create(stream_env, EnvironmentSettings.in_batch_mode())
+    return stream_env, StreamTableEnvironment.create(
+        stream_env, EnvironmentSettings.in_batch_mode()
+    )
 
 
 @pytest.mark.flink
@@ -134,9 +159,13 @@ def _custom(**settings: str) -> tuple[object, object]:
 def test_the_time_zone_of_the_configuration() -> None:
     zone = {"table.local-time-zone": "America/New_York"}
     _, batch, _, stream = useLocalEnv(1, config=zone)
-    assert {each.get_config().get_local_timezone() for each in (batch, stream)} == {"America/New_York"}
+    assert {each.get_config().get_local_timezone() for each in (batch, stream)} == {
+        "America/New_York"
+    }
     own = _custom(**zone)[1]
-    assert own.get_config().get_local_timezone() != "America/New_York", "Flink looks at the configuration: know_zone can go"
+    assert own.get_config().get_local_timezone() != "America/New_York", (
+        "Flink looks at the configuration: know_zone can go"
+    )
     table = own.sql_query("SELECT TO_TIMESTAMP_LTZ(0, 0) AS t")
     assert str(arrow_of(table, []).schema.field("t").type) == "timestamp[ms, tz=America/New_York]"
     assert str(session_zone(None, _custom(**zone)[1])) == "America/New_York"
@@ -147,7 +176,12 @@ def test_the_time_zone_of_the_configuration() -> None:
 @pytest.mark.flink
 def test_a_custom_environment_serves_batch_and_stream() -> None:
     stream_env, table_env = _custom()
-    assert list(useCustomEnv(stream_env, table_env)) == [stream_env, table_env, stream_env, table_env]
+    assert list(useCustomEnv(stream_env, table_env)) == [
+        stream_env,
+        table_env,
+        stream_env,
+        table_env,
+    ]
 
 
 @pytest.mark.flink
@@ -161,7 +195,9 @@ def test_a_custom_environment_gets_what_co_location_needs() -> None:
 @pytest.mark.flink
 def test_a_custom_environment_with_other_settings_is_refused() -> None:
     _, table_env = _custom(execution_batch__shuffle__mode="ALL_EXCHANGES_BLOCKING")
-    with pytest.raises(ConfigurationError, match="execution.batch-shuffle-mode is ALL_EXCHANGES_BLOCKING, but"):
+    with pytest.raises(
+        ConfigurationError, match="execution.batch-shuffle-mode is ALL_EXCHANGES_BLOCKING, but"
+    ):
         prepare_for_batch(table_env)
 
 

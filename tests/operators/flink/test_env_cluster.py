@@ -1,4 +1,6 @@
-"""A remote environment runs jobs on a real cluster, with Flink's Python library and our packages sent along."""
+"""A remote environment runs jobs on a real cluster, with Flink's Python library and our packages
+sent along.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from operators import BatchOperator, CsvSinkBatchOp, RandomTableSourceBatchOp, resetEnv, useRemoteEnv
+from operators import (
+    BatchOperator,
+    CsvSinkBatchOp,
+    RandomTableSourceBatchOp,
+    resetEnv,
+    useRemoteEnv,
+)
 from tests.support.flink_cluster import flink_cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_processes]
@@ -28,7 +36,10 @@ def test_a_job_on_a_cluster(tmp_path: pathlib.Path) -> None:
         import bridge
         import operators
 
-        return pd.Series([" ".join([str(os.getppid()), akdl.__file__, bridge.__file__, operators.__file__])] * len(ids))
+        return pd.Series(
+            [" ".join([str(os.getppid()), akdl.__file__, bridge.__file__, operators.__file__])]
+            * len(ids)
+        )
 
     frames: list[object] = []
     with flink_cluster(tmp_path, task_managers=1, slots=2, python_library=False) as cluster:
@@ -40,7 +51,9 @@ def test_a_job_on_a_cluster(tmp_path: pathlib.Path) -> None:
             source.firstN(3).lazyCollectToDataframe(frames.append)
             source.select("id").link(CsvSinkBatchOp(filePath=str(tmp_path / "ids.csv")))
             BatchOperator.execute("two results")
-            env.btenv.execute_sql("CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'blackhole')")
+            env.btenv.execute_sql(
+                "CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'blackhole')"
+            )
             source.select("id").insertInto("ids")
             source.firstN(3).lazyCollectToDataframe(frames.append)
             source.select("id").insertInto("ids")
@@ -51,9 +64,13 @@ def test_a_job_on_a_cluster(tmp_path: pathlib.Path) -> None:
     places = [place.split() for place in found.place.unique()]
     assert {int(place[0]) for place in places}.isdisjoint({os.getpid()})
     for place in places:
-        assert all(file.startswith(str(tmp_path)) for file in place[1:]), "the packages that were sent are used"
+        assert all(file.startswith(str(tmp_path)) for file in place[1:]), (
+            "the packages that were sent are used"
+        )
     assert [(job["state"], job["jobType"]) for job in jobs] == [("FINISHED", "BATCH")] * 4
     names = [job["name"] for job in jobs]
     assert "two results" in names, "one job for both"
     assert names.count("insert into ids") == 2, "alone, and together with what was put off"
-    assert len(frames[0]) == 3 and sorted(map(int, (tmp_path / "ids.csv").read_text().split())) == list(range(10))
+    assert len(frames[0]) == 3 and sorted(
+        map(int, (tmp_path / "ids.csv").read_text().split())
+    ) == list(range(10))

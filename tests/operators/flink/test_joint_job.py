@@ -52,7 +52,9 @@ def called(env: MLEnv, tmp_path: pathlib.Path) -> Any:
     return env.btenv.from_data_stream(stream).alias("n")
 
 
-def test_rows_for_this_program_and_for_a_table(env: MLEnv, called: Any, tmp_path: pathlib.Path) -> None:
+def test_rows_for_this_program_and_for_a_table(
+    env: MLEnv, called: Any, tmp_path: pathlib.Path
+) -> None:
     table_env = env.btenv
     table_env.execute_sql(
         f"CREATE TEMPORARY TABLE target (n INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/t', 'format' = 'csv')"
@@ -74,8 +76,14 @@ def test_rows_for_this_program_and_for_a_table(env: MLEnv, called: Any, tmp_path
         table_env.drop_temporary_table("target")
     assert downwards.rows == [{"n": 3, "s": "x"}, {"n": 2, "s": "x"}, {"n": 1, "s": "x"}]
     assert (none.rows, none.end, downwards.end) == ([], "", "")
-    assert sorted("".join(part.read_text() for part in (tmp_path / "t").iterdir()).split()) == ["1", "2", "3"]
-    assert sorted((tmp_path / "calls").read_text().split()) == ["1", "2", "3"], "once for three results"
+    assert sorted("".join(part.read_text() for part in (tmp_path / "t").iterdir()).split()) == [
+        "1",
+        "2",
+        "3",
+    ]
+    assert sorted((tmp_path / "calls").read_text().split()) == ["1", "2", "3"], (
+        "once for three results"
+    )
 
 
 def test_receivers_hear_of_a_job_that_fails(env: MLEnv) -> None:
@@ -131,8 +139,13 @@ class Failing(Slow):
         raise OSError("no space left")
 
 
-@pytest.mark.fault("jobs", "A job that waits for a program whose disk is full is cancelled, and its files are removed")
-def test_a_job_that_waits_for_a_failed_receiver_ends(env: MLEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.fault(
+    "jobs",
+    "A job that waits for a program whose disk is full is cancelled, and its files are removed",
+)
+def test_a_job_that_waits_for_a_failed_receiver_ends(
+    env: MLEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(settings, "CHUNK_BYTES", 4096)
     failing, table = Failing(), ids(env)
     with pytest.raises(OSError, match="no space left"):
@@ -140,6 +153,12 @@ def test_a_job_that_waits_for_a_failed_receiver_ends(env: MLEnv, monkeypatch: py
     assert failing.end == "abandoned" and not files_of_jobs()
     threads = get_gateway().jvm.Thread
     wait_until(
-        lambda: not [each for each in threads.getAllStackTraces().keySet() if "twenty_thousand" in each.getName()],
+        lambda: (
+            not [
+                each
+                for each in threads.getAllStackTraces().keySet()
+                if "twenty_thousand" in each.getName()
+            ]
+        ),
         "the job has ended",
     )

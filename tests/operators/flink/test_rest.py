@@ -1,4 +1,6 @@
-"""Questions to a cluster's REST: plain, with tokens and logins, over TLS, through proxies; what errors say and do not say."""
+"""Questions to a cluster's REST: plain, with tokens and logins, over TLS, through proxies; what
+errors say and do not say.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,12 @@ SECRET = "s3cr3t-t0ken"
 
 
 @contextlib.contextmanager
-def secured(expected: str, context: ssl.SSLContext | None = None, status: int = 200) -> Iterator[tuple[int, list[str]]]:
-    """Serve JSON to who sends the header `Authorization`; yield the port and the paths that were asked for."""
+def secured(
+    expected: str, context: ssl.SSLContext | None = None, status: int = 200
+) -> Iterator[tuple[int, list[str]]]:
+    """Serve JSON to who sends the header `Authorization`; yield the port and the paths that were
+    asked for.
+    """
     asked: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -76,23 +82,31 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ssl.SSLC
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "flink")])
     now, day = datetime.datetime.now(datetime.timezone.utc), datetime.timedelta(days=1)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
+    builder = x509.CertificateBuilder(
+        name, name, key.public_key(), x509.random_serial_number(), now - day, now + day
+    )
     alternative = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
     signed = builder.add_extension(alternative, critical=False).sign(key, hashes.SHA256())
     folder: pathlib.Path = tmp_path_factory.mktemp("tls")
     (folder / "cert.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     (folder / "key.pem").write_bytes(pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(str(folder / "cert.pem"), str(folder / "key.pem"))
     return str(folder / "cert.pem"), context
 
 
-def test_json_and_text_without_the_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_and_text_without_the_proxies_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with serving(lambda path: {"asked": path}) as config:
         rest = Rest(f"127.0.0.1:{config['rest.port']}")
-        assert rest.get("/overview") == {"asked": "/overview"} and rest.text("/x") == '{"asked": "/x"}'
+        assert (
+            rest.get("/overview") == {"asked": "/overview"} and rest.text("/x") == '{"asked": "/x"}'
+        )
 
 
 def test_a_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +121,9 @@ def test_a_login_in_the_address_shows_nowhere(caplog: pytest.LogCaptureFixture) 
         rest = Rest(f"http://ada:{SECRET}%2F@127.0.0.1:{port}/cluster/")
         assert rest.get("/overview") == {"path": "/cluster/overview"}
         assert rest.address == f"127.0.0.1:{port}/cluster" and SECRET not in repr(rest)
-        with pytest.raises(RestError, match=r"credentials are missing or wrong \(HTTP 401\); set a header") as refused:
+        with pytest.raises(
+            RestError, match=r"credentials are missing or wrong \(HTTP 401\); set a header"
+        ) as refused:
             Rest(f"http://ada:wrong-{SECRET}@127.0.0.1:{port}").get("/overview")
     with pytest.raises(RestError) as gone:
         rest.get("/overview")
@@ -116,18 +132,25 @@ def test_a_login_in_the_address_shows_nowhere(caplog: pytest.LogCaptureFixture) 
 
 
 def test_other_answers() -> None:
-    with secured("", status=302) as (port, _), pytest.raises(RestError, match=rf"^127.0.0.1:{port}/x: HTTP 302, Found$"):
+    with (
+        secured("", status=302) as (port, _),
+        pytest.raises(RestError, match=rf"^127.0.0.1:{port}/x: HTTP 302, Found$"),
+    ):
         Rest(f"127.0.0.1:{port}").get("/x")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         with pytest.raises(RestError, match=r"no answer within 0.2 s$"):
             Rest(f"127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2).get("/x")
 
 
-def test_certificates(certificate: tuple[str, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certificates(
+    certificate: tuple[str, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, context = certificate
     with secured("", context) as (port, _):
         address = f"https://127.0.0.1:{port}"
-        with pytest.raises(RestError, match=rf"^{address}: its certificate is not trusted; set REQUESTS_CA_BUNDLE"):
+        with pytest.raises(
+            RestError, match=rf"^{address}: its certificate is not trusted; set REQUESTS_CA_BUNDLE"
+        ):
             Rest(address).get("/x")
         assert Rest(address, verify=file).get("/x") == {"path": "/x"}
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", file)
@@ -149,7 +172,9 @@ def test_certificates(certificate: tuple[str, ssl.SSLContext], monkeypatch: pyte
         ("", {"REQUESTS_CA_BUNDLE": ""}),
     ],
 )
-@pytest.mark.fault("security", "An empty REQUESTS_CA_BUNDLE does not disable the check of certificates")
+@pytest.mark.fault(
+    "security", "An empty REQUESTS_CA_BUNDLE does not disable the check of certificates"
+)
 def test_a_stranger_is_refused_where_an_empty_path_names_the_certificates(
     argument: bool | str,
     variables: dict[str, str],
@@ -160,7 +185,10 @@ def test_a_stranger_is_refused_where_an_empty_path_names_the_certificates(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with secured("", certificate[1]) as (port, asked), pytest.raises(RestError, match="its certificate is not trusted"):
+    with (
+        secured("", certificate[1]) as (port, asked),
+        pytest.raises(RestError, match="its certificate is not trusted"),
+    ):
         Rest(f"https://127.0.0.1:{port}", argument, proxies).get("/x")
     assert not asked
 
@@ -182,16 +210,24 @@ def test_what_is_no_address(address: str) -> None:
 
 def test_headers() -> None:
     assert headers_of("") == {} and headers_of("a: b:c \n\nd:e") == {"a": "b:c", "d": "e"}
-    with pytest.raises(ConfigurationError, match="line 2: expected Name:value, got a line of 12 characters") as raised:
+    with pytest.raises(
+        ConfigurationError, match="line 2: expected Name:value, got a line of 12 characters"
+    ) as raised:
         headers_of(f"a:b\n{SECRET}")
     assert SECRET not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("limit", "words"), [("AKDL_TEXT_MB", "its answer is too long: .* set AKDL_TEXT_MB"), (None, "did not end within 0 s")]
+    ("limit", "words"),
+    [
+        ("AKDL_TEXT_MB", "its answer is too long: .* set AKDL_TEXT_MB"),
+        (None, "did not end within 0 s"),
+    ],
 )
 @pytest.mark.fault("security", "An endless answer of REST is an error")
-def test_answers_have_an_end(monkeypatch: pytest.MonkeyPatch, limit: str | None, words: str) -> None:
+def test_answers_have_an_end(
+    monkeypatch: pytest.MonkeyPatch, limit: str | None, words: str
+) -> None:
     if limit is None:
         monkeypatch.setattr("operators.flink.rest._WHOLE_S", 0.0)
     else:

@@ -1,4 +1,6 @@
-"""Too few slots are found before a job starts, with a real HTTP server in the place of Flink's REST."""
+"""Too few slots are found before a job starts, with a real HTTP server in the place of Flink's
+REST.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,17 @@ GROUP = Need.of_group("TensorFlow2BatchOp", 3, 1)
 class Cluster:
     """Answers as Flink's REST does, and counts how often each path was asked for."""
 
-    def __init__(self, total: int, free: list[Any], jobs: Sequence[Any] = (), config: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, total: int, free: list[Any], jobs: Sequence[Any] = (), config: Sequence[Any] = ()
+    ) -> None:
         self.free = list(free)  # answers to /overview one after the other; the last one stays
         self.asked = []
         self._answers = {
             "/jobs/overview": {
-                "jobs": [{"jid": f"id{n}", "name": name, "state": state} for n, (name, state) in enumerate(jobs)]
+                "jobs": [
+                    {"jid": f"id{n}", "name": name, "state": state}
+                    for n, (name, state) in enumerate(jobs)
+                ]
             },
             "/jobmanager/config": [{"key": key, "value": "x"} for key in ("rest.port", *config)],
         }
@@ -65,7 +72,11 @@ def serving(answer: Callable[..., Any]) -> Iterator[dict[Any, Any]]:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield {"execution.target": "remote", "rest.address": "127.0.0.1", "rest.port": str(server.server_port)}
+            yield {
+                "execution.target": "remote",
+                "rest.address": "127.0.0.1",
+                "rest.port": str(server.server_port),
+            }
         finally:
             server.shutdown()
             thread.join()
@@ -80,7 +91,10 @@ def test_enough_free_slots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_too_few_slots_in_all() -> None:
-    with serving(Cluster(total=3, free=[3]).answer) as config, pytest.raises(ConfigurationError) as raised:
+    with (
+        serving(Cluster(total=3, free=[3]).answer) as config,
+        pytest.raises(ConfigurationError) as raised,
+    ):
         check_slots(config, [Need.of_parallelism(2), GROUP], wait_s=60)
     assert str(raised.value) == (
         "TensorFlow2BatchOp needs 4 slots at once (3 workers and 1 parameter server), but the Flink cluster at "
@@ -89,21 +103,36 @@ def test_too_few_slots_in_all() -> None:
     )
 
 
-@pytest.mark.parametrize(("free", "words"), [(0, "none is free"), (1, "1 is free"), (2, "2 are free")])
+@pytest.mark.parametrize(
+    ("free", "words"), [(0, "none is free"), (1, "1 is free"), (2, "2 are free")]
+)
 @pytest.mark.fault("jobs", "The jobs that occupy the slots are named")
 def test_other_jobs_hold_the_slots(free: int, words: str) -> None:
-    jobs = [("insert-into_x", "RUNNING"), ("earlier", "FINISHED"), ("SELECT\n" + "x" * 1000, "RESTARTING")]
-    with serving(Cluster(5, [free], jobs).answer) as config, pytest.raises(ConfigurationError) as raised:
+    jobs = [
+        ("insert-into_x", "RUNNING"),
+        ("earlier", "FINISHED"),
+        ("SELECT\n" + "x" * 1000, "RESTARTING"),
+    ]
+    with (
+        serving(Cluster(5, [free], jobs).answer) as config,
+        pytest.raises(ConfigurationError) as raised,
+    ):
         check_slots(config, [Need.of_parallelism(5)], wait_s=0.2)
     assert str(raised.value) == (
         "the job needs 5 slots at once (its parallelism is 5), but of the 5 of the Flink cluster at "
-        f"127.0.0.1:{config['rest.port']} {words}; 'insert-into_x' (id0, RUNNING) and 'SELECT " + "x" * 53 + "...' (id2, "
+        f"127.0.0.1:{config['rest.port']} {words}; 'insert-into_x' (id0, RUNNING) and 'SELECT "
+        + "x"
+        * 53
+        + "...' (id2, "
         "RESTARTING) have the others. Wait until they are free, cancel what has them, start more TaskManagers, or lower the parallelism."
     )
 
 
 def test_with_high_availability_the_named_job_manager_answers() -> None:
-    with serving(Cluster(2, [2]).answer) as config, pytest.raises(ConfigurationError, match="has 2 in all"):
+    with (
+        serving(Cluster(2, [2]).answer) as config,
+        pytest.raises(ConfigurationError, match="has 2 in all"),
+    ):
         check_slots({**config, "high-availability.type": "zookeeper"}, [GROUP])
 
 
@@ -111,7 +140,10 @@ def test_with_high_availability_the_named_job_manager_answers() -> None:
 def test_the_endpoint_of_a_cluster_with_tls(key: str) -> None:
     config = {"execution.target": "remote", "rest.address": "flink.example", "rest.port": "8443"}
     secured, plain = rest_of({**config, key: "true"}), rest_of(config)
-    assert (repr(secured), repr(plain)) == ("Rest('https://flink.example:8443')", "Rest('flink.example:8443')")
+    assert (repr(secured), repr(plain)) == (
+        "Rest('https://flink.example:8443')",
+        "Rest('flink.example:8443')",
+    )
     assert rest_of({"execution.target": "local"}) is None
 
 
@@ -124,7 +156,10 @@ def test_slots_of_a_job_that_has_just_ended() -> None:
 
 def test_nobody_knows_who_holds_them() -> None:
     with serving(Cluster(4, [1]).answer) as config:
-        with pytest.raises(ConfigurationError, match="1 is free; a job that is just starting or ending has the others"):
+        with pytest.raises(
+            ConfigurationError,
+            match="1 is free; a job that is just starting or ending has the others",
+        ):
             check_slots(config, [GROUP], wait_s=0)
 
 
@@ -134,12 +169,22 @@ def test_clusters_that_grow_are_not_checked(key: str) -> None:
         check_slots(config, [GROUP])
 
 
-@pytest.mark.parametrize("overview", [None, [], {"slots-total": "many"}, {"slots-total": 1}, {"errors": ["Unauthorized"]}])
-def test_another_answer_than_flinks_is_one_log_line(overview: Any, caplog: pytest.LogCaptureFixture) -> None:
-    with serving(lambda path: overview) as config, caplog.at_level(logging.INFO, "operators.flink.slots"):
+@pytest.mark.parametrize(
+    "overview",
+    [None, [], {"slots-total": "many"}, {"slots-total": 1}, {"errors": ["Unauthorized"]}],
+)
+def test_another_answer_than_flinks_is_one_log_line(
+    overview: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        serving(lambda path: overview) as config,
+        caplog.at_level(logging.INFO, "operators.flink.slots"),
+    ):
         check_slots(config, [GROUP])
     (line,) = caplog.messages
-    assert line.startswith(f"the slots of the Flink cluster at 127.0.0.1:{config['rest.port']} are not checked: ")
+    assert line.startswith(
+        f"the slots of the Flink cluster at 127.0.0.1:{config['rest.port']} are not checked: "
+    )
 
 
 def test_http_errors_and_dead_ends_are_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -148,7 +193,10 @@ def test_http_errors_and_dead_ends_are_one_log_line(caplog: pytest.LogCaptureFix
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with caplog.at_level(logging.INFO, "operators.flink.slots"):
-        check_slots({"execution.target": "remote", "rest.address": "127.0.0.1", "rest.port": str(port)}, [GROUP])
+        check_slots(
+            {"execution.target": "remote", "rest.address": "127.0.0.1", "rest.port": str(port)},
+            [GROUP],
+        )
     assert len(caplog.messages) == 2
 
 
@@ -160,11 +208,17 @@ def test_http_errors_and_dead_ends_are_one_log_line(caplog: pytest.LogCaptureFix
         {"execution.target": "yarn-session"},
         {"execution.target": "local"},
         {"execution.target": "local", "taskmanager.numberOfTaskSlots": "4"},
-        {"execution.target": "local", "taskmanager.numberOfTaskSlots": "2", "minicluster.number-of-taskmanagers": "2"},
+        {
+            "execution.target": "local",
+            "taskmanager.numberOfTaskSlots": "2",
+            "minicluster.number-of-taskmanagers": "2",
+        },
         {"execution.target": "local", "taskmanager.numberOfTaskSlots": "two"},
     ],
 )
-def test_nothing_to_complain_about(config: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_to_complain_about(
+    config: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, "operators.flink.slots"):
         check_slots(config, [GROUP])
         check_slots(config, [])
@@ -187,11 +241,15 @@ def test_the_environments_have_the_keys(mode: str) -> None:
     cluster = Cluster(total=3, free=[3])
     try:
         with serving(cluster.answer) as config:
-            remote = getattr(useRemoteEnv("127.0.0.1", int(config["rest.port"]), 2), mode).get_config()
+            remote = getattr(
+                useRemoteEnv("127.0.0.1", int(config["rest.port"]), 2), mode
+            ).get_config()
             assert {key: remote.get(key, "") for key in config} == config
             with pytest.raises(ConfigurationError, match="has 3 in all"):
                 check_slots(remote, [GROUP])
-        local = getattr(useLocalEnv(2, config={"taskmanager.numberOfTaskSlots": 3}), mode).get_config()
+        local = getattr(
+            useLocalEnv(2, config={"taskmanager.numberOfTaskSlots": 3}), mode
+        ).get_config()
         with pytest.raises(ConfigurationError, match="the local environment has 3"):
             check_slots(local, [GROUP])
         check_slots(getattr(useLocalEnv(2), mode).get_config(), [GROUP])
@@ -199,17 +257,27 @@ def test_the_environments_have_the_keys(mode: str) -> None:
         resetEnv()
 
 
-@pytest.mark.parametrize("config", [{"jobmanager.scheduler": "Adaptive"}, {"scheduler-mode": "REACTIVE"}])
+@pytest.mark.parametrize(
+    "config", [{"jobmanager.scheduler": "Adaptive"}, {"scheduler-mode": "REACTIVE"}]
+)
 def test_the_adaptive_scheduler_is_refused(config: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match="MyOp needs all of its tasks, .* Set jobmanager.scheduler to default"):
+    with pytest.raises(
+        ConfigurationError,
+        match="MyOp needs all of its tasks, .* Set jobmanager.scheduler to default",
+    ):
         check_scheduler(config, "MyOp")
 
 
 def test_the_scheduler_of_a_cluster_is_found() -> None:
     for value in ("Default", "Adaptive"):
-        answer = [{"key": "jobmanager.scheduler", "value": value}, {"key": "rest.port", "value": "1"}]
+        answer = [
+            {"key": "jobmanager.scheduler", "value": value},
+            {"key": "rest.port", "value": "1"},
+        ]
         refused = (
-            pytest.raises(ConfigurationError, match="adaptive scheduler") if value == "Adaptive" else contextlib.nullcontext()
+            pytest.raises(ConfigurationError, match="adaptive scheduler")
+            if value == "Adaptive"
+            else contextlib.nullcontext()
         )
         with serving(lambda path: answer) as config, refused:  # noqa: B023
             check_scheduler(config, "MyOp")

@@ -66,14 +66,26 @@ REFUSED = [
     ("numWorkers", True, "a whole number of at least 1, got True of type bool"),
     ("numWorkers", 2.0, "a whole number of at least 1"),
     ("numWorkers", "2", "a whole number of at least 1, got '2' of type str"),
-    ("numWorkers", (2, 4), "one number, as only TF2TableModelTrainBatchOp and TFTableModelTrainBatchOp take a pair, got"),
+    (
+        "numWorkers",
+        (2, 4),
+        "one number, as only TF2TableModelTrainBatchOp and TFTableModelTrainBatchOp take a pair, got",
+    ),
     ("numPSs", -1, "a whole number of at least 0"),
     ("pythonEnv", 3, "a string"),
     ("MLEnvironmentId", 1, "0, the one environment of a program"),
     ("envVars", "A", "a list of names of variables"),
-    ("envVars", ["A", "B C=secret"], "a list of names of variables, or of \"NAME=value\"; 'B C' is not valid$"),
+    (
+        "envVars",
+        ["A", "B C=secret"],
+        "a list of names of variables, or of \"NAME=value\"; 'B C' is not valid$",
+    ),
     ("envVars", ["=secret"], "'' is not valid$"),
-    ("envVars", ["TF_CONFIG={}", "AKDL_TOKEN=x", "PATH=/bin"], "TF_CONFIG, AKDL_TOKEN, PATH cannot be set"),
+    (
+        "envVars",
+        ["TF_CONFIG={}", "AKDL_TOKEN=x", "PATH=/bin"],
+        "TF_CONFIG, AKDL_TOKEN, PATH cannot be set",
+    ),
     ("intraOpParallelism", 0, "a whole number of at least 1"),
     ("exactDoubles", 1, "True or False"),
 ]
@@ -114,7 +126,12 @@ def test_every_parameter_of_the_reference_is_there() -> None:
 
 
 def test_no_name_means_two_parameters_of_one_operator() -> None:
-    for params in (catalog.SCRIPT, catalog.SAVED_MODEL_PREDICT_STREAM, data_catalog.RANDOM_TABLE, data_catalog.CSV):
+    for params in (
+        catalog.SCRIPT,
+        catalog.SAVED_MODEL_PREDICT_STREAM,
+        data_catalog.RANDOM_TABLE,
+        data_catalog.CSV,
+    ):
         names = [name for param in params for name in param.names]
         assert len(names) == len(set(names))
 
@@ -122,13 +139,27 @@ def test_no_name_means_two_parameters_of_one_operator() -> None:
 @pytest.mark.parametrize("kind", [TFTableModelPredictStreamOp, TFSavedModelPredictStreamOp])
 def test_where_newer_models_come_from(kind: type[Any]) -> None:
     op = kind()
-    assert (op.getModelStreamFilePath(), op.getModelStreamScanInterval(), op.getModelStreamStartTime()) == (None, 10.0, None)
-    op.setModelStreamFilePath("/models").setModelStreamScanInterval(1).setModelStreamStartTime("2024-05-31 18:00:00.5")
-    assert (op.getModelStreamScanInterval(), op.getModelStreamStartTime()) == (1.0, "2024-05-31 18:00:00.5")
+    assert (
+        op.getModelStreamFilePath(),
+        op.getModelStreamScanInterval(),
+        op.getModelStreamStartTime(),
+    ) == (None, 10.0, None)
+    op.setModelStreamFilePath("/models").setModelStreamScanInterval(1).setModelStreamStartTime(
+        "2024-05-31 18:00:00.5"
+    )
+    assert (op.getModelStreamScanInterval(), op.getModelStreamStartTime()) == (
+        1.0,
+        "2024-05-31 18:00:00.5",
+    )
     assert (op.getChunkWait(), op.getChunkRows(), op.getInferBatchSize()) == (0.01, 8000, 256)
-    with pytest.raises(ConfigurationError, match="'modelStreamScanInterval': expected a number of seconds greater than 0"):
+    with pytest.raises(
+        ConfigurationError,
+        match="'modelStreamScanInterval': expected a number of seconds greater than 0",
+    ):
         op.setModelStreamScanInterval(0)
-    with pytest.raises(ConfigurationError, match="a date and time such as \"2024-05-31 18:00:00\", got 'noon'"):
+    with pytest.raises(
+        ConfigurationError, match="a date and time such as \"2024-05-31 18:00:00\", got 'noon'"
+    ):
         op.setModelStreamStartTime("noon")
 
 
@@ -140,5 +171,8 @@ def test_a_pair_of_workers(pair: object) -> None:
 
 @pytest.mark.parametrize("pair", [(4, 2), (0, 2), (1, 2, 3), (1,), (1.0, 2), ("1", "2"), (True, 2)])
 def test_a_wrong_pair_of_workers(pair: object) -> None:
-    with pytest.raises(ConfigurationError, match="a whole number of at least 1, or two of them, the smaller one first"):
+    with pytest.raises(
+        ConfigurationError,
+        match="a whole number of at least 1, or two of them, the smaller one first",
+    ):
         TF2TableModelTrainBatchOp(numWorkers=pair)

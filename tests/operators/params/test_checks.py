@@ -1,4 +1,6 @@
-"""Each check by itself: values come back in their own type, and others are refused with what is expected."""
+"""Each check by itself: values come back in their own type, and others are refused with what is
+expected.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ from operators.params import checks
         (checks.one_of("a", "b"), "b", "b"),
         (checks.positive, np.float32(0.5), 0.5),
         (checks.seconds, 0, 0.0),
-        (checks.stream_schema_text, "ts TIMESTAMP(3), WATERMARK FOR ts AS ts", "ts TIMESTAMP(3), WATERMARK FOR ts AS ts"),
+        (
+            checks.stream_schema_text,
+            "ts TIMESTAMP(3), WATERMARK FOR ts AS ts",
+            "ts TIMESTAMP(3), WATERMARK FOR ts AS ts",
+        ),
         (checks.time_text, "2024-05-31 18:00:00.5", "2024-05-31 18:00:00.5"),
     ],
 )
@@ -70,4 +76,6 @@ def test_variables_are_refused_without_their_values() -> None:
 
 
 def test_a_time_may_have_any_number_of_digits_after_the_seconds() -> None:
-    assert checks.read_time("2024-05-31 18:00:00.5") == datetime.datetime(2024, 5, 31, 18, 0, 0, 500_000)
+    assert checks.read_time("2024-05-31 18:00:00.5") == datetime.datetime(
+        2024, 5, 31, 18, 0, 0, 500_000
+    )

@@ -38,14 +38,24 @@ def train(task_config: OrderedDict[str, Any]) -> Any:
     import collections
 
     counts = collections.Counter("aa")
-    return [js.dumps(task_config), _half(4), Doubler().twice(3), LIMITS, counts["a"], OrderedDict([(1, 2)])]
+    return [
+        js.dumps(task_config),
+        _half(4),
+        Doubler().twice(3),
+        LIMITS,
+        counts["a"],
+        OrderedDict([(1, 2)]),
+    ]
 
 
 def _run(function: Any, argument: Any) -> Any:
     """Run the script of a function elsewhere, as a process does."""
     code = f"{script_of(function).text}\nimport sys, json\nprint(json.dumps(main(json.loads(sys.argv[1]))))"
     done = subprocess.run(
-        [sys.executable, "-c", code, js.dumps(argument)], capture_output=True, text=True, timeout=4 * DEADLINE_S
+        [sys.executable, "-c", code, js.dumps(argument)],
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE_S,
     )
     assert done.returncode == 0, done.stderr
     return js.loads(done.stdout)
@@ -61,7 +71,11 @@ def test_only_what_is_used_travels_with_a_recursive_function() -> None:
         return 1 if n == 0 else n * len(list(range(3)))
 
     script = script_of(main)
-    assert (script.name, script.file_name, repr(script)) == ("main", "main_function.py", "<function main>")
+    assert (script.name, script.file_name, repr(script)) == (
+        "main",
+        "main_function.py",
+        "<function main>",
+    )
     assert "RATE" not in script.text and "import json" not in script.text
     assert _run(main, 2) == 6
 
@@ -71,15 +85,29 @@ def test_imports_are_those_of_the_file() -> None:
         return js, OrderedDict
 
     text = script_of(load).text
-    assert "import json as js\n" in text and "from collections import OrderedDict\n" in text and text.endswith("main = load\n")
+    assert (
+        "import json as js\n" in text
+        and "from collections import OrderedDict\n" in text
+        and text.endswith("main = load\n")
+    )
 
 
 def test_cells_of_a_notebook_tell_the_imports() -> None:
-    cells = ["", "get_ipython().run_line_magic('pwd', '')\nimport os.path as p", "!broken(", "def f(c):\n    return p.sep\n"]
+    cells = [
+        "",
+        "get_ipython().run_line_magic('pwd', '')\nimport os.path as p",
+        "!broken(",
+        "def f(c):\n    return p.sep\n",
+    ]
     namespace: dict[str, Any] = {"__name__": "__main__", "In": cells}
     import linecache
 
-    linecache.cache["<cell 3>"] = (len(cells[3]), None, cells[3].splitlines(keepends=True), "<cell 3>")
+    linecache.cache["<cell 3>"] = (
+        len(cells[3]),
+        None,
+        cells[3].splitlines(keepends=True),
+        "<cell 3>",
+    )
     exec("import os.path as p", namespace)
     exec(compile(cells[3], "<cell 3>", "exec"), namespace)
     assert "import os.path as p\n" in script_of(namespace["f"]).text
@@ -109,16 +137,31 @@ def _refused() -> dict[str, tuple[Any, str]]:
     made: dict[str, Any] = {}
     exec("def made(c): pass", made)
     return {
-        "closure": (uses_rows, "the function uses_rows uses rows of the function around it.*userParams"),
-        "value": (uses_stream, "the function uses_stream uses OPENED, a .*, which cannot travel as source: import or make it"),
+        "closure": (
+            uses_rows,
+            "the function uses_rows uses rows of the function around it.*userParams",
+        ),
+        "value": (
+            uses_stream,
+            "the function uses_stream uses OPENED, a .*, which cannot travel as source: import or make it",
+        ),
         "value of a helper": (uses_helper_of_stream, "uses OPENED"),
         "lambda": (lambda task_config: None, "a lambda cannot travel: write a function with def"),
-        "no argument": (no_argument, "the function no_argument is called with one argument, the task config"),
+        "no argument": (
+            no_argument,
+            "the function no_argument is called with one argument, the task config",
+        ),
         "two arguments": (two, "the function two is called with one argument.*'other'"),
         "async": (later, "neither async nor a generator"),
-        "partial": (functools.partial(two, other=1), "expected a function defined with def, got a partial"),
+        "partial": (
+            functools.partial(two, other=1),
+            "expected a function defined with def, got a partial",
+        ),
         "class": (Doubler, "expected a function defined with def, got a type"),
-        "no source": (made["made"], "the source of the function made cannot be found: define it in a file or in a cell"),
+        "no source": (
+            made["made"],
+            "the source of the function made cannot be found: define it in a file or in a cell",
+        ),
     }
 
 
@@ -129,13 +172,21 @@ def _reads(task_config: Any) -> Any:
 @pytest.mark.parametrize("case", _refused())
 def test_functions_that_cannot_travel(case: str) -> None:
     function, message = _refused()[case]
-    with pytest.raises(ConfigurationError, match=f"TensorFlow2BatchOp: parameter 'mainScriptFile': .*{message}"):
+    with pytest.raises(
+        ConfigurationError, match=f"TensorFlow2BatchOp: parameter 'mainScriptFile': .*{message}"
+    ):
         TensorFlow2BatchOp(mainScriptFile=function)
 
 
 def test_a_parameter_of_a_function_shows_its_name_and_can_be_set_again() -> None:
     op = TensorFlow2BatchOp(mainScriptFile=train)
     assert repr(op).startswith("TensorFlow2BatchOp(mainScriptFile=<function train>)")
-    assert TensorFlow2BatchOp().setMainScriptFile(op.getMainScriptFile()).getMainScriptFile() == op.getMainScriptFile()
-    with pytest.raises(ConfigurationError, match="expected the path of a script, or a function defined with def, got ''"):
+    assert (
+        TensorFlow2BatchOp().setMainScriptFile(op.getMainScriptFile()).getMainScriptFile()
+        == op.getMainScriptFile()
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match="expected the path of a script, or a function defined with def, got ''",
+    ):
         op.setMainScriptFile("")

@@ -70,7 +70,10 @@ def test_the_constructor_is_cooperative() -> None:
 def test_wrong_value() -> None:
     with pytest.raises(ConfigurationError) as raised:
         Thing().setSize(0)
-    assert str(raised.value) == "Thing: parameter 'size': expected a positive number, got 0 of type int"
+    assert (
+        str(raised.value)
+        == "Thing: parameter 'size': expected a positive number, got 0 of type int"
+    )
 
 
 def test_wrong_value_through_an_alias_names_what_the_user_wrote() -> None:
@@ -81,11 +84,17 @@ def test_wrong_value_through_an_alias_names_what_the_user_wrote() -> None:
 def test_unknown_keywords_are_listed_all_with_the_known_ones() -> None:
     with pytest.raises(ConfigurationError) as raised:
         Thing(sise=1, size=1, kolor="red")
-    assert str(raised.value) == "Thing has no parameter 'sise', 'kolor' (did you mean 'size'?); it has size, color"
+    assert (
+        str(raised.value)
+        == "Thing has no parameter 'sise', 'kolor' (did you mean 'size'?); it has size, color"
+    )
 
 
 def test_a_setter_that_is_not_there() -> None:
-    with pytest.raises(AttributeError, match=r"^TensorFlow2BatchOp has no 'setNumWorker' \(did you mean 'setNumWorkers'\?\)$"):
+    with pytest.raises(
+        AttributeError,
+        match=r"^TensorFlow2BatchOp has no 'setNumWorker' \(did you mean 'setNumWorkers'\?\)$",
+    ):
         TensorFlow2BatchOp().setNumWorker(2)
 
 
@@ -95,14 +104,19 @@ def test_a_parameter_given_twice() -> None:
 
 
 def test_getting_a_required_parameter_that_is_not_set() -> None:
-    with pytest.raises(ConfigurationError, match="Thing: parameter 'size' is not set and has no default"):
+    with pytest.raises(
+        ConfigurationError, match="Thing: parameter 'size' is not set and has no default"
+    ):
         Thing().getSize()
 
 
 def test_all_that_is_missing_is_named_at_once() -> None:
     with pytest.raises(ConfigurationError) as raised:
         TensorFlow2BatchOp(userFiles=[])._values_of_all()
-    assert str(raised.value) == "TensorFlow2BatchOp: set 'mainScriptFile', 'outputSchemaStr' before it is linked or run"
+    assert (
+        str(raised.value)
+        == "TensorFlow2BatchOp: set 'mainScriptFile', 'outputSchemaStr' before it is linked or run"
+    )
 
 
 def test_values_of_all_have_defaults() -> None:

@@ -12,13 +12,18 @@ from operators.params.rendering import Description, as_html, as_text, value_text
 def test_a_line_of_text() -> None:
     columns = [("id", "BIGINT"), ("name", "STRING")]
     assert as_text(Description("Op")) == "Op"
-    assert as_text(Description("Op", {"n": "2"}, columns, "note")) == "Op(n=2): id BIGINT, name STRING; note"
+    assert (
+        as_text(Description("Op", {"n": "2"}, columns, "note"))
+        == "Op(n=2): id BIGINT, name STRING; note"
+    )
     many = as_text(Description("Op", columns=[(f"c{i}", "INT") for i in range(100)]))
     assert many.startswith("Op: c0 INT, c1 INT") and many.endswith("c11 INT, and 88 more columns")
 
 
 def test_html_has_all_columns_and_no_markup_of_values() -> None:
-    html = as_html(Description("Op", {"n": "'<b>'"}, [(f"c{i}", "ARRAY<INT>") for i in range(20)], "a & b"))
+    html = as_html(
+        Description("Op", {"n": "'<b>'"}, [(f"c{i}", "ARRAY<INT>") for i in range(20)], "a & b")
+    )
     assert "<b>" not in html and "&lt;b&gt;" in html and "a &amp; b" in html
     assert html.count("ARRAY&lt;INT&gt;") == 20
 

@@ -18,13 +18,18 @@ HARMFUL = {
 
 
 def test_each_parameter_of_a_predictor_is_harmless_or_refused() -> None:
-    params = {param.name for param in (*catalog.PREDICT_STREAM, *catalog.SAVED_MODEL_PREDICT_STREAM)}
+    params = {
+        param.name for param in (*catalog.PREDICT_STREAM, *catalog.SAVED_MODEL_PREDICT_STREAM)
+    }
     assert params == HARMLESS | HARMFUL and not HARMLESS & HARMFUL
 
 
 @pytest.mark.parametrize("name", sorted(HARMFUL))
 def test_what_names_code_files_or_environments_is_refused_by_name(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"^p.akdl: the file sets '{name}'.*if you trust this one, pass trusted=True"):
+    with pytest.raises(
+        ConfigurationError,
+        match=f"^p.akdl: the file sets '{name}'.*if you trust this one, pass trusted=True",
+    ):
         saved_params("p.akdl", {**SCHEMA, name: "hunter2"}, trusted=False)
 
 
@@ -37,7 +42,10 @@ def test_what_is_not_set_is_not_refused() -> None:
         "reservedCols": [],
         "schemaStr": "y FLOAT",
     }
-    assert saved_params("p.akdl", given, trusted=False) == {"outputSchemaStr": "y FLOAT", "reservedCols": []}
+    assert saved_params("p.akdl", given, trusted=False) == {
+        "outputSchemaStr": "y FLOAT",
+        "reservedCols": [],
+    }
 
 
 def test_a_trusted_file_sets_all() -> None:
@@ -53,11 +61,20 @@ def test_a_trusted_file_sets_all() -> None:
             {**SCHEMA, "outputShemaStr": 1},
             r"the file sets the unknown parameter 'outputShemaStr' \(did you mean 'outputSchemaStr'\?\)",
         ),
-        ({**SCHEMA, "inferBatchSize": "x" * 100}, "parameter 'inferBatchSize': expected a whole number.*, got 'x+[.]{3}$"),
-        ({**SCHEMA, "startTimeout": 10**400}, "parameter 'startTimeout': expected a number of seconds.*, got 10+"),
+        (
+            {**SCHEMA, "inferBatchSize": "x" * 100},
+            "parameter 'inferBatchSize': expected a whole number.*, got 'x+[.]{3}$",
+        ),
+        (
+            {**SCHEMA, "startTimeout": 10**400},
+            "parameter 'startTimeout': expected a number of seconds.*, got 10+",
+        ),
         ({**SCHEMA, "defaults": "["}, "parameter 'defaults': expected a JSON object"),
         ({"outputSchemaStr": "y FLOTE"}, "parameter 'outputSchemaStr': .*unknown type 'FLOTE'"),
-        ({**SCHEMA, "modelPath": {"password": "hunter2"}}, "parameter 'modelPath': expected .*, got a value of type dict$"),
+        (
+            {**SCHEMA, "modelPath": {"password": "hunter2"}},
+            "parameter 'modelPath': expected .*, got a value of type dict$",
+        ),
     ],
 )
 def test_values_that_do_not_fit(given: dict[str, Any], words: str) -> None:

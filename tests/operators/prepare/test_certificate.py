@@ -13,14 +13,21 @@ from operators.prepare.certificate import new_certificate
 def test_each_job_has_its_own_and_shows_none_of_it() -> None:
     first, second = new_certificate("Op"), new_certificate("Op")
     assert first.key != second.key and first.certificate != second.certificate
-    assert first.key.startswith(b"-----BEGIN PRIVATE KEY") and first.certificate.startswith(b"-----BEGIN CERTIFICATE")
+    assert first.key.startswith(b"-----BEGIN PRIVATE KEY") and first.certificate.startswith(
+        b"-----BEGIN CERTIFICATE"
+    )
     assert repr(first) == "Certificate()"
 
 
-@pytest.mark.fault("security", "groupTls without the package cryptography is an error that says what to install")
-def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.fault(
+    "security", "groupTls without the package cryptography is an error that says what to install"
+)
+def test_without_the_package_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(
-        ConfigurationError, match=r"Op: groupTls needs the package cryptography .*install the extra tls of akdl, as you"
+        ConfigurationError,
+        match=r"Op: groupTls needs the package cryptography .*install the extra tls of akdl, as you",
     ):
         new_certificate("Op")

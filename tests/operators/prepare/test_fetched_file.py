@@ -17,7 +17,9 @@ def test_local_files_are_taken_as_they_are(tmp_path: pathlib.Path) -> None:
     for address in (str(tmp_path / "a"), f"file://{tmp_path}/a"):
         with fetched("Op", "filePath", address) as path:
             assert path == str(tmp_path / "a")
-    with pytest.raises(ConfigurationError, match="Op: parameter 'filePath': there is no file /nowhere"):
+    with pytest.raises(
+        ConfigurationError, match="Op: parameter 'filePath': there is no file /nowhere"
+    ):
         with fetched("Op", "filePath", "/nowhere"):
             pass
 

@@ -1,4 +1,6 @@
-"""Names of columns that no SavedModel can have for its inputs: what we say is what TensorFlow does."""
+"""Names of columns that no SavedModel can have for its inputs: what we say is what
+TensorFlow does.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,20 @@ from operators.prepare.input_names import odd_names, warn_of_names
 from tests.support.deadline import DEADLINE_S
 from tests.support.tensorflows import NEWEST
 
-ODD = [["class"], ["None"], ["self"], ["a b"], ["_x"], ["é"], ["a:b"], ["1x"], ["a-b"], ["a.b"], ["a-b", "a_b"], ["A", "a"]]
+ODD = [
+    ["class"],
+    ["None"],
+    ["self"],
+    ["a b"],
+    ["_x"],
+    ["é"],
+    ["a:b"],
+    ["1x"],
+    ["a-b"],
+    ["a.b"],
+    ["a-b", "a_b"],
+    ["A", "a"],
+]
 GOOD = [["x"], ["A"], ["training"], ["args", "kwargs"], ["x1", "x_1"], ["Klass", "inputs"]]
 BY_KERAS_3 = """
 import json, sys, keras, tensorflow as tf
@@ -45,7 +60,9 @@ def test_the_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         warn_of_names("Op", ["age", "class"])
     assert "Op: a SavedModel of Keras cannot have inputs" in caplog.text
-    assert "'class' is a keyword of Python" in caplog.text and "`class` AS other_name" in caplog.text
+    assert (
+        "'class' is a keyword of Python" in caplog.text and "`class` AS other_name" in caplog.text
+    )
 
 
 @pytest.mark.tf
@@ -58,7 +75,9 @@ def test_tensorflow_agrees(tmp_path: Path, names: list[str]) -> None:
         pytest.skip("Keras 3 has a test of its own below")
     inputs = {name: tf.keras.Input([], name=name) for name in names}
     try:
-        model = tf.keras.Model(inputs, tf.keras.layers.Dense(1)(tf.stack(list(inputs.values()), axis=1)))
+        model = tf.keras.Model(
+            inputs, tf.keras.layers.Dense(1)(tf.stack(list(inputs.values()), axis=1))
+        )
         tf.saved_model.save(model, str(tmp_path / "model"))
         loaded = tf.saved_model.load(str(tmp_path / "model"))
         served = set(loaded.signatures["serving_default"].structured_input_signature[1])
@@ -72,8 +91,14 @@ def test_tensorflow_agrees(tmp_path: Path, names: list[str]) -> None:
 def test_keras_3_agrees(tmp_path: Path) -> None:
     given = [*ODD, *GOOD]
     command = [NEWEST.python(), "-c", BY_KERAS_3, json.dumps(given)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=10 * DEADLINE_S)
-    served = [json.loads(line.split(" ", 1)[1]) for line in done.stdout.splitlines() if line.startswith("SERVED ")]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=10 * DEADLINE_S
+    )
+    served = [
+        json.loads(line.split(" ", 1)[1])
+        for line in done.stdout.splitlines()
+        if line.startswith("SERVED ")
+    ]
     assert len(served) == len(given), done.stderr[-5000:]
     for names, found in zip(given, served):
         assert (found == sorted(names)) is (not odd_names(names)), (names, found)

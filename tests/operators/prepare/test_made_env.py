@@ -1,4 +1,6 @@
-"""Environments that uv makes, from packages in a folder: small ones, with the names of those that scripts need."""
+"""Environments that uv makes, from packages in a folder: small ones, with the names of those that
+scripts need.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +36,24 @@ def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
     """Let uv find packages in a folder alone; return the cache."""
     index = tmp_path / "index"
     index.mkdir()
-    for name, version in ((name, version) for name, versions in PACKAGES.items() for version in versions):
+    for name, version in (
+        (name, version) for name, versions in PACKAGES.items() for version in versions
+    ):
         info = f"{name}-{version}.dist-info"
         tag = "cp35-cp35m-any" if name == "older" else "py3-none-any"
         with zipfile.ZipFile(index / f"{name}-{version}-{tag}.whl", "w") as wheel:
             wheel.writestr(f"{MODULES.get(name, name)}/__init__.py", "")
-            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-            wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: {tag}\n")
+            wheel.writestr(
+                f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            )
+            wheel.writestr(
+                f"{info}/WHEEL",
+                f"Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: {tag}\n",
+            )
             wheel.writestr(f"{info}/RECORD", "")
-    (tmp_path / "index.toml").write_text(f'no-index = true\nfind-links = ["{index}"]\npython-downloads = "never"\n')
+    (tmp_path / "index.toml").write_text(
+        f'no-index = true\nfind-links = ["{index}"]\npython-downloads = "never"\n'
+    )
     monkeypatch.setenv("UV_CONFIG_FILE", str(tmp_path / "index.toml"))
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -57,15 +68,25 @@ def forget() -> None:
 
 def version_in(python: str, package: str) -> str:
     code = f"import importlib.metadata as m; print(m.version({package!r}))"
-    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def test_made_once_by_content(cache: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     first = find_python("Op", ["tensorflow==2.21.*", "tiny"])
-    assert isinstance(first, str) and version_in(first, "tensorflow") == "2.21.0" and version_in(first, "grpcio") == "1.80.0"
+    assert (
+        isinstance(first, str)
+        and version_in(first, "tensorflow") == "2.21.0"
+        and version_in(first, "grpcio") == "1.80.0"
+    )
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
-    assert caplog.messages[0].startswith("making a Python environment with tensorflow==2.21.*, tiny in ")
-    assert caplog.messages[1].startswith("made it in ") and "tensorflow 2.21.0" in caplog.messages[1]
+    assert caplog.messages[0].startswith(
+        "making a Python environment with tensorflow==2.21.*, tiny in "
+    )
+    assert (
+        caplog.messages[1].startswith("made it in ") and "tensorflow 2.21.0" in caplog.messages[1]
+    )
     caplog.clear()
     forget()
     assert find_python("Op", ["tiny", "tensorflow==2.21.*"]) == first and not caplog.messages
@@ -77,29 +98,42 @@ def test_made_once_by_content(cache: pathlib.Path, caplog: pytest.LogCaptureFixt
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (["tensorflow", "tiny==9"], "^Op: pythonEnv: no Python environment with tensorflow, tiny==9 .* no version of tiny==9"),
+        (
+            ["tensorflow", "tiny==9"],
+            "^Op: pythonEnv: no Python environment with tensorflow, tiny==9 .* no version of tiny==9",
+        ),
         (["tensorflow", "absent"], "uv: No solution found .* absent was not found"),
-        (["tensorflow", "older"], "no Python environment with Python ==3.5.*, tensorflow, older .*uv: No interpreter"),
+        (
+            ["tensorflow", "older"],
+            "no Python environment with Python ==3.5.*, tensorflow, older .*uv: No interpreter",
+        ),
         (
             ["python==3.1.*", "tensorflow"],
             "no Python environment with Python ==3.1.*, tensorflow could be made. uv: No interpreter",
         ),
     ],
 )
-@pytest.mark.fault("files", "Requirements that cannot be met are an error of a few lines before the job starts")
+@pytest.mark.fault(
+    "files", "Requirements that cannot be met are an error of a few lines before the job starts"
+)
 def test_what_cannot_be_made(cache: pathlib.Path, wanted: list[str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as raised:
         find_python("Op", wanted)
-    assert len(str(raised.value).splitlines()) <= 2 and not list(cache.glob("?" * 32)), "nothing stays behind"
+    assert len(str(raised.value).splitlines()) <= 2 and not list(cache.glob("?" * 32)), (
+        "nothing stays behind"
+    )
 
 
-@pytest.mark.fault("network", "Without a package index, the error names the requirements and uv's reason")
+@pytest.mark.fault(
+    "network", "Without a package index, the error names the requirements and uv's reason"
+)
 def test_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UV_CONFIG_FILE")
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://me:hunter2@127.0.0.1:9/simple")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     with pytest.raises(
-        ConfigurationError, match="(?s)with tensorflow, absent could be made. uv: .*refused.*UV_DEFAULT_INDEX"
+        ConfigurationError,
+        match="(?s)with tensorflow, absent could be made. uv: .*refused.*UV_DEFAULT_INDEX",
     ) as raised:
         find_python("Op", ["tensorflow", "absent"])
     assert "hunter2" not in str(raised.value)
@@ -111,15 +145,22 @@ def test_what_is_interrupted_is_made_again(cache: pathlib.Path) -> None:
     (folder / "complete").unlink()
     (folder / "env" / "bin" / "python").unlink()
     forget()
-    assert made_env.made_python(Wanted(("tensorflow",))) == python and version_in(python, "tensorflow") == "2.21.0"
+    assert (
+        made_env.made_python(Wanted(("tensorflow",))) == python
+        and version_in(python, "tensorflow") == "2.21.0"
+    )
 
 
-def test_the_cache_keeps_the_last_used(cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_keeps_the_last_used(
+    cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Other programs use two environments, and one does not do so any more."""
     monkeypatch.setattr(made_env, "_KEPT", 1)
     code = "import sys; from operators.prepare.made_env import main; main(['make', *sys.argv[1:]]); print(flush=True); input()"
     command = [sys.executable, "-c", code, "tensorflow==2.15.*"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as user:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as user:
         assert user.stdout is not None
         held = user.stdout.readline().strip()
         made_env.made_python(Wanted(("tensorflow",)))
@@ -129,10 +170,14 @@ def test_the_cache_keeps_the_last_used(cache: pathlib.Path, monkeypatch: pytest.
     assert not os.path.exists(held)
 
 
-def test_the_command(cache: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(
+    cache: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "requirements.txt").write_text("tensorflow\n")
     command = pathlib.Path(sys.executable).with_name("akdl")
-    made = subprocess.run([command, "env", "make", tmp_path / "requirements.txt"], capture_output=True, text=True)
+    made = subprocess.run(
+        [command, "env", "make", tmp_path / "requirements.txt"], capture_output=True, text=True
+    )
     assert made.returncode == 0, made.stderr
     assert version_in(made.stdout.strip(), "tensorflow") == "2.21.0" and "made it in" in made.stderr
     assert main(["list"]) == 0
@@ -146,13 +191,17 @@ def test_the_command(cache: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest
     assert not list(cache.glob("?" * 32))
 
 
-def test_tensorflow_may_be_missing(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tensorflow_may_be_missing(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["make", "tiny==1.*"]) == 0
     assert version_in(capsys.readouterr().out.strip(), "tiny") == "1.0"
     script = tmp_path / "train.py"
     script.write_text('# /// script\n# dependencies = ["tiny==1.*"]\n# ///\n')
     found = doctor.python_of(str(script))
-    assert found.state == doctor.NOTE and "predictFn" in found.remedy and "/akdl/envs/" in found.found
+    assert (
+        found.state == doctor.NOTE and "predictFn" in found.remedy and "/akdl/envs/" in found.found
+    )
 
 
 def test_packed_for_other_hosts(tmp_path: pathlib.Path) -> None:
@@ -163,6 +212,8 @@ def test_packed_for_other_hosts(tmp_path: pathlib.Path) -> None:
         packed.extractall(tmp_path / "there")
     there = tmp_path / "there" / "bin" / "python"
     assert version_in(str(there), "tiny") == "1.0"
-    prefix = subprocess.run([there, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True).stdout.strip()
+    prefix = subprocess.run(
+        [there, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True
+    ).stdout.strip()
     assert prefix == str(tmp_path / "there")
     assert find_python("Op", ["tiny", "tensorflow"], elsewhere=True) == archive

@@ -78,14 +78,22 @@ def test_scripts_of_an_estimator(source: str, size: int, needs_it: bool) -> None
     [
         ("def main(config): pass", "", True),
         ("def main(config): pass", "import tensorflow as tf\ntf.distribute.get_strategy()", False),
-        ("from akdl.engine.strategy import choose_strategy\ndef main(config): choose_strategy(config)", "", False),
+        (
+            "from akdl.engine.strategy import choose_strategy\ndef main(config): choose_strategy(config)",
+            "",
+            False,
+        ),
         ("def main(config):\n    if config.task_index == 0: pass", "", False),
         ("def awf_create_model_fn(): pass", "", False),
         ("from other import *", "def main(config): pass", False),
     ],
 )
 def test_workers_that_train_apart(main: str, other: str, apart: bool) -> None:
-    files = [UserFile("s.py", main.encode()), UserFile("lib/other.py", other.encode()), UserFile("data.csv", b"strategy")]
+    files = [
+        UserFile("s.py", main.encode()),
+        UserFile("lib/other.py", other.encode()),
+        UserFile("data.csv", b"strategy"),
+    ]
     assert trains_apart(files, "s.py") is apart
 
 

@@ -21,7 +21,13 @@ from bridge.schema import Schema
 from operators import BatchOperator, MemSourceBatchOp
 from operators.alink.ak_file import AkWriter
 from operators.predict_batch import pack_model_table
-from operators.prepare.model_file import model_for_job, packed_model, packed_rows, placed_model, refuse_other_models
+from operators.prepare.model_file import (
+    model_for_job,
+    packed_model,
+    packed_rows,
+    placed_model,
+    refuse_other_models,
+)
 from tests.support.http import served
 
 
@@ -71,7 +77,11 @@ def test_rows_of_a_model_table_are_packed_in_any_order(model: pathlib.Path) -> N
     assert graph_in(path) == str(model.parent)
 
 
-def ak_file(path: pathlib.Path, rows: Iterable[tuple[Any, ...]], columns: str = "model_id BIGINT, model_info STRING") -> str:
+def ak_file(
+    path: pathlib.Path,
+    rows: Iterable[tuple[Any, ...]],
+    columns: str = "model_id BIGINT, model_info STRING",
+) -> str:
     with open(path, "wb") as file:
         writer = AkWriter(file, Schema.parse(columns))
         for row in rows:
@@ -80,7 +90,9 @@ def ak_file(path: pathlib.Path, rows: Iterable[tuple[Any, ...]], columns: str = 
     return str(path)
 
 
-def test_model_tables_in_files_and_folders_are_packed(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_model_tables_in_files_and_folders_are_packed(
+    model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     rows = list(pack(str(model)))
     assert graph_in(packed_model("here", ak_file(tmp_path / "model.ak", rows))) == str(tmp_path)
     (tmp_path / "parts").mkdir()
@@ -91,7 +103,9 @@ def test_model_tables_in_files_and_folders_are_packed(model: pathlib.Path, tmp_p
     assert graph_in(packed_model("here", str(tmp_path / "model_dir"))) == str(tmp_path)
 
 
-def test_path_of_a_model_is_checked_before_a_job(tmp_path: pathlib.Path, model: pathlib.Path) -> None:
+def test_path_of_a_model_is_checked_before_a_job(
+    tmp_path: pathlib.Path, model: pathlib.Path
+) -> None:
     missing = str(tmp_path / "missing")
     with pytest.raises(ConfigurationError, match=f"Op: modelPath: there is no {missing}$"):
         model_for_job("Op", "modelPath", missing, False)
@@ -100,9 +114,14 @@ def test_path_of_a_model_is_checked_before_a_job(tmp_path: pathlib.Path, model: 
     assert model_for_job("Op", "modelPath", str(tmp_path), False, is_any=True) == str(tmp_path)
     (tmp_path / "m.h5").write_bytes(b"")
     for is_elsewhere in (False, True):
-        with pytest.raises(ConfigurationError, match="Op: modelPath: .*: m.h5 is a model in a format of Keras: save it"):
+        with pytest.raises(
+            ConfigurationError,
+            match="Op: modelPath: .*: m.h5 is a model in a format of Keras: save it",
+        ):
             model_for_job("Op", "modelPath", str(tmp_path / "m.h5"), is_elsewhere)
-        with pytest.raises(ConfigurationError, match="Op: candidatePath: .*: m.h5 is a model in a format of Keras"):
+        with pytest.raises(
+            ConfigurationError, match="Op: candidatePath: .*: m.h5 is a model in a format of Keras"
+        ):
             refuse_other_models("Op", "candidatePath", f"file://{tmp_path}/m.h5", is_elsewhere)
 
 
@@ -116,7 +135,9 @@ def test_what_is_no_model(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.flink
-def test_a_model_table_is_packed_once(table_env: StreamTableEnvironment, model: pathlib.Path) -> None:
+def test_a_model_table_is_packed_once(
+    table_env: StreamTableEnvironment, model: pathlib.Path
+) -> None:
     op = MemSourceBatchOp(list(pack(str(model))), "model_id BIGINT, model_info STRING")
     path = pack_model_table(op)
     assert graph_in(path) == str(model.parent)
@@ -131,13 +152,16 @@ def test_a_table_that_is_no_model(table_env: StreamTableEnvironment) -> None:
         "SELECT CAST(model_id AS BIGINT) AS model_id, model_info FROM (VALUES (0, 'a.zip'), (2, 'eA==')) AS t(model_id, model_info)"
     )
     with pytest.raises(
-        ConfigurationError, match="model table of TableSourceBatchOp: the rows of the model are incomplete: 1 of 3 are missing"
+        ConfigurationError,
+        match="model table of TableSourceBatchOp: the rows of the model are incomplete: 1 of 3 are missing",
     ):
         pack_model_table(BatchOperator.fromTable(table))
     assert sorted(os.listdir(program_folder())) == before
 
 
-def test_a_model_in_model_dir_is_known_by_its_place(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_model_in_model_dir_is_known_by_its_place(
+    model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     where = str(tmp_path / "models")
     text = put_model(str(model), where)
     path = packed_rows([(0, text)], where)
@@ -151,12 +175,18 @@ def test_files_travel_with_their_names(tmp_path: pathlib.Path) -> None:
         (tmp_path / name).write_text(name)
     packed = packed_model("here", str(tmp_path / "m.onnx"))
     with zipfile.ZipFile(packed) as file:
-        assert sorted(file.namelist()) == ["m.onnx", "m.onnx.data"], "PyTorch writes weights to a second file"
+        assert sorted(file.namelist()) == ["m.onnx", "m.onnx.data"], (
+            "PyTorch writes weights to a second file"
+        )
     assert kind_at(packed) == kind_at(str(tmp_path)) == ".onnx"
-    with pytest.raises(ConfigurationError, match=r"here: .*m.pkl is a model of another framework: .*predictFn"):
+    with pytest.raises(
+        ConfigurationError, match=r"here: .*m.pkl is a model of another framework: .*predictFn"
+    ):
         packed_model("here", str(tmp_path / "m.pkl"))
     folder = ModelFolder(packed_model("here", str(tmp_path), is_any=True), of_function=True)
-    assert sorted(os.listdir(folder.path)) == ["m.onnx", "m.onnx.data", "m.pkl"], "a function gets them all"
+    assert sorted(os.listdir(folder.path)) == ["m.onnx", "m.onnx.data", "m.pkl"], (
+        "a function gets them all"
+    )
     folder.remove()
 
 
@@ -165,6 +195,7 @@ def test_a_file_of_torch_save_is_refused(tmp_path: pathlib.Path) -> None:
     with zipfile.ZipFile(tmp_path / "m.pt", "w") as file:
         file.writestr("m/data.pkl", "")
     with pytest.raises(
-        ConfigurationError, match=r"Op: modelPath: .*m.pt is not TorchScript: save the model with torch.export.save"
+        ConfigurationError,
+        match=r"Op: modelPath: .*m.pt is not TorchScript: save the model with torch.export.save",
     ):
         model_for_job("Op", "modelPath", str(tmp_path / "m.pt"), False)

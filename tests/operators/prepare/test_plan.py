@@ -38,7 +38,9 @@ INPUT = Schema.parse("id BIGINT, score DOUBLE")
         (2, 3, 2, (2, 3)),
     ],
 )
-def test_counts(workers: int | None, servers: int | None, parallelism: int, expected: tuple[int, int]) -> None:
+def test_counts(
+    workers: int | None, servers: int | None, parallelism: int, expected: tuple[int, int]
+) -> None:
     assert counts("Op", workers, servers, parallelism) == expected
 
 
@@ -51,13 +53,20 @@ def test_counts(workers: int | None, servers: int | None, parallelism: int, expe
         (5, None, 4, "Op: numWorkers=5 leaves no room in the parallelism of 4"),
     ],
 )
-def test_counts_that_do_not_fit(workers: int | None, servers: int | None, parallelism: int, message: str) -> None:
+def test_counts_that_do_not_fit(
+    workers: int | None, servers: int | None, parallelism: int, message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=message):
         counts("Op", workers, servers, parallelism)
 
 
 def _plan(op: TensorFlow2BatchOp, **changes: object) -> object:
-    arguments = {"parallelism": 3, "env_variable": "AKDL_TEST_ENV", "print_process_info": False, **changes}
+    arguments = {
+        "parallelism": 3,
+        "env_variable": "AKDL_TEST_ENV",
+        "print_process_info": False,
+        **changes,
+    }
     return plan("Op", "batch", op._values_of_all(), INPUT, [], **arguments)  # type: ignore[arg-type]
 
 
@@ -85,7 +94,11 @@ def test_a_function_is_a_script(workers: int) -> None:
     def doubles(task_config: Any) -> None:
         """Double the prices."""
 
-    settings = _plan(TensorFlow2BatchOp(mainScriptFile=doubles, outputSchemaStr="id BIGINT", numWorkers=workers, numPSs=0))
+    settings = _plan(
+        TensorFlow2BatchOp(
+            mainScriptFile=doubles, outputSchemaStr="id BIGINT", numWorkers=workers, numPSs=0
+        )
+    )
     assert settings.main_script == "doubles_function.py"
 
 
@@ -102,23 +115,35 @@ def test_settings_of_a_group(folder: pathlib.Path) -> None:
     )  # fmt: skip
     settings = _plan(op)
     assert (list(settings.fed), list(settings.deciding), settings.size) == ([1, 2], [0], 4)
-    assert (settings.equal_steps, settings.weight_column, settings.script_schema.names[-1]) == ("pad", "w", "w")
+    assert (settings.equal_steps, settings.weight_column, settings.script_schema.names[-1]) == (
+        "pad",
+        "w",
+        "w",
+    )
     assert (settings.host_network, settings.gpus_per_worker) == ("10.1.0.0/16", 2)
-    assert settings.checkpoint_dir == os.path.abspath("checkpoints"), "hosts have other working directories"
+    assert settings.checkpoint_dir == os.path.abspath("checkpoints"), (
+        "hosts have other working directories"
+    )
     assert (settings.start_timeout_s, settings.stall_timeout_s) == (10.0, 0.0)
     assert settings.certificate is not None
     assert settings.token not in repr(settings) and "PRIVATE" not in repr(settings)
 
 
 def test_failed_rows_need_a_place(folder: pathlib.Path) -> None:
-    op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", keepFailedRows=True)
-    with pytest.raises(ConfigurationError, match="Op: keepFailedRows keeps rows in logDir, which is not set"):
+    op = TensorFlow2BatchOp(
+        userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", keepFailedRows=True
+    )
+    with pytest.raises(
+        ConfigurationError, match="Op: keepFailedRows keeps rows in logDir, which is not set"
+    ):
         _plan(op)
     assert _plan(op.setLogDir("runs")).keep_failed_rows
 
 
 @pytest.mark.parametrize(("workers", "servers"), [(1, 1), (2, 0)])
-def test_a_coordinating_chief_needs_somebody_to_coordinate(folder: pathlib.Path, workers: int, servers: int) -> None:
+def test_a_coordinating_chief_needs_somebody_to_coordinate(
+    folder: pathlib.Path, workers: int, servers: int
+) -> None:
     op = TensorFlow2BatchOp(
         userFiles=[],
         mainScriptFile="main.py",
@@ -127,7 +152,10 @@ def test_a_coordinating_chief_needs_somebody_to_coordinate(folder: pathlib.Path,
         numPSs=servers,
         chiefCoordinates=True,
     )
-    with pytest.raises(ConfigurationError, match=f"chiefCoordinates needs .*; there would be {workers} and {servers}"):
+    with pytest.raises(
+        ConfigurationError,
+        match=f"chiefCoordinates needs .*; there would be {workers} and {servers}",
+    ):
         _plan(op)
 
 
@@ -143,15 +171,29 @@ def test_a_coordinating_chief_needs_somebody_to_coordinate(folder: pathlib.Path,
     ],
 )
 def test_a_group_that_keras_cannot_train_is_refused_before_flink_starts(
-    keras: str | None, change: dict[str, Any], is_refused: bool, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    keras: str | None,
+    change: dict[str, Any],
+    is_refused: bool,
+    folder: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(main_script, "installed", lambda package: keras)
     monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
     (folder / "main.py").write_text(
         "from akdl.engine.strategy import choose_strategy\nfrom akdl.engine.train import train_keras_model\ndef main(config): ..."
     )
-    given = {"mainScriptFile": "main.py", "outputSchemaStr": "x INT", "numWorkers": 2, "numPSs": 0, **change}
-    with pytest.raises(ConfigurationError, match="Op: Keras 3 does not train with") if is_refused else nullcontext():
+    given = {
+        "mainScriptFile": "main.py",
+        "outputSchemaStr": "x INT",
+        "numWorkers": 2,
+        "numPSs": 0,
+        **change,
+    }
+    with (
+        pytest.raises(ConfigurationError, match="Op: Keras 3 does not train with")
+        if is_refused
+        else nullcontext()
+    ):
         _plan(TensorFlow2BatchOp(**given))
 
 
@@ -161,14 +203,24 @@ def test_functions_of_an_estimator_are_refused_before_flink_starts_where_tensorf
     found = preflight.versions()
     monkeypatch.setattr(preflight, "versions", lambda: {**found, "tensorflow": "2.16.2"})
     (folder / "main.py").write_text("def model_fn(): ...\ndef train_input_fn(): ...")
-    op = TensorFlow2BatchOp(mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=1, numPSs=0)
-    with pytest.raises(ConfigurationError, match=r"^Op: main.py needs tf.estimator, which TensorFlow 2.16.2 of"):
+    op = TensorFlow2BatchOp(
+        mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=1, numPSs=0
+    )
+    with pytest.raises(
+        ConfigurationError, match=r"^Op: main.py needs tf.estimator, which TensorFlow 2.16.2 of"
+    ):
         _plan(op)
     assert _plan(op, elsewhere=True), "hosts may have another TensorFlow"
 
 
 def test_rows_that_are_read_once_cannot_wait_for_others(folder: pathlib.Path) -> None:
-    given = {"userFiles": [], "mainScriptFile": "main.py", "outputSchemaStr": "x INT", "readOnce": True, "numPSs": 1}
+    given = {
+        "userFiles": [],
+        "mainScriptFile": "main.py",
+        "outputSchemaStr": "x INT",
+        "readOnce": True,
+        "numPSs": 1,
+    }
     assert _plan(TensorFlow2BatchOp(**given)).read_once
     with pytest.raises(ConfigurationError, match="readOnce cannot be used with chiefCoordinates"):
         _plan(TensorFlow2BatchOp(**given, numWorkers=2, chiefCoordinates=True))
@@ -180,9 +232,17 @@ def test_rows_that_are_read_once_cannot_wait_for_others(folder: pathlib.Path) ->
 def test_a_weight_column_of_the_table_has_to_be_a_float(folder: pathlib.Path) -> None:
     name = INPUT.names[0]
     op = TensorFlow2BatchOp(
-        userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numPSs=0, equalSteps="pad", weightCol=name
+        userFiles=[],
+        mainScriptFile="main.py",
+        outputSchemaStr="x INT",
+        numPSs=0,
+        equalSteps="pad",
+        weightCol=name,
     )
-    with pytest.raises(ConfigurationError, match=f"weightCol '{name}' is a column of the table and would have to be a FLOAT"):
+    with pytest.raises(
+        ConfigurationError,
+        match=f"weightCol '{name}' is a column of the table and would have to be a FLOAT",
+    ):
         _plan(op)
     assert _plan(op.setEqualSteps("repeat")).weight_column is None, "it matters for pad only"
 
@@ -194,17 +254,30 @@ def test_the_metadata_of_a_script_stands_for_python_env(
     monkeypatch.setenv("AKDL_TEST_ENV", "/default")
     script = folder / "stated.py"
     script.write_text("# /// script\n# dependencies = ['a=1']\n# ///\ndef main(config): ...\n")
-    expected = "pythonEnv '/nowhere'" if python_env else "stated.py: # /// script: expected a requirement .*, got 'a=1'"
+    expected = (
+        "pythonEnv '/nowhere'"
+        if python_env
+        else "stated.py: # /// script: expected a requirement .*, got 'a=1'"
+    )
     with pytest.raises(ConfigurationError, match=expected):
         _plan(
             TensorFlow2BatchOp(
-                userFiles=[], mainScriptFile=str(script), outputSchemaStr="x INT", numWorkers=1, numPSs=0, pythonEnv=python_env
+                userFiles=[],
+                mainScriptFile=str(script),
+                outputSchemaStr="x INT",
+                numWorkers=1,
+                numPSs=0,
+                pythonEnv=python_env,
             )
         )
 
 
-def test_the_environment_variable_is_the_default_of_python_env(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=1, numPSs=0)
+def test_the_environment_variable_is_the_default_of_python_env(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op = TensorFlow2BatchOp(
+        userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=1, numPSs=0
+    )
     monkeypatch.setenv("AKDL_TEST_ENV", sys.executable)
     assert _plan(op).python == sys.executable
     with pytest.raises(ConfigurationError, match="'/nowhere'"):
@@ -213,7 +286,13 @@ def test_the_environment_variable_is_the_default_of_python_env(folder: pathlib.P
 
 
 def _elastic(**changes: Any) -> Any:
-    given = {"mainScriptFile": "main.py", "numWorkers": (2, 4), "numPSs": 0, "checkpointDir": "checkpoints", **changes}
+    given = {
+        "mainScriptFile": "main.py",
+        "numWorkers": (2, 4),
+        "numPSs": 0,
+        "checkpointDir": "checkpoints",
+        **changes,
+    }
     op = TF2TableModelTrainBatchOp(**given)
     return plan("Op", "train", op._values_of_all(), INPUT, [], 1, "AKDL_TEST_ENV", False)
 
@@ -227,7 +306,10 @@ def test_settings_of_an_elastic_group(folder: pathlib.Path) -> None:
     ("changes", "message"),
     [
         ({"checkpointDir": None}, r"Op: numWorkers=\(2, 4\) needs checkpointDir"),
-        ({"numWorkers": (1, 128), "numPSs": 1}, r"\(1, 128\): such a group has at most 128 processes, not 129"),
+        (
+            {"numWorkers": (1, 128), "numPSs": 1},
+            r"\(1, 128\): such a group has at most 128 processes, not 129",
+        ),
         ({"numWorkers": (1, 3), "numPSs": 1, "chiefCoordinates": True}, "there would be 1 and 1"),
     ],
 )
@@ -237,10 +319,14 @@ def test_elastic_groups_that_do_not_fit(folder: pathlib.Path, changes: Any, mess
 
 
 @pytest.mark.parametrize(
-    "source", ["from akdl.engine.train import train_estimator", "import tensorflow as generate_run_config"]
+    "source",
+    ["from akdl.engine.train import train_estimator", "import tensorflow as generate_run_config"],
 )
 def test_an_estimator_in_step_is_not_elastic(folder: pathlib.Path, source: str) -> None:
     (folder / "main.py").write_text(f"{source}\ndef main(config): pass\n")
-    with pytest.raises(ConfigurationError, match="an Estimator whose workers train in step cannot change their number"):
+    with pytest.raises(
+        ConfigurationError,
+        match="an Estimator whose workers train in step cannot change their number",
+    ):
         _elastic()
     assert _elastic(numPSs=1).num_ps == 1

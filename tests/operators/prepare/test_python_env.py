@@ -39,28 +39,54 @@ def test_an_archive(tmp_path: pathlib.Path, name: str) -> None:
     content = pathlib.Path(path).read_bytes()
     sha256 = hashlib.sha256(content).hexdigest()
     with served(files={"/get": content, f"/{name}": content}) as site:
-        addresses = [path, f"file://{path}", f"{site.url}/{name}?token=secret", f"{site.url}/get#sha256={sha256}"]
+        addresses = [
+            path,
+            f"file://{path}",
+            f"{site.url}/{name}?token=secret",
+            f"{site.url}/get#sha256={sha256}",
+        ]
         found = [find_python("Op", address) for address in addresses]
-    assert [archive.origin for archive in found] == [path, f"file://{path}", f"{site.url}/{name}?...", f"{site.url}/get"]
+    assert [archive.origin for archive in found] == [
+        path,
+        f"file://{path}",
+        f"{site.url}/{name}?...",
+        f"{site.url}/get",
+    ]
     for archive in found:
         assert isinstance(archive, PythonArchive) and archive.sha256 == sha256
-        assert pathlib.Path(archive.path).read_bytes() == content and "." not in os.path.basename(archive.path)
+        assert pathlib.Path(archive.path).read_bytes() == content and "." not in os.path.basename(
+            archive.path
+        )
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("nope", "expected a folder with bin/python, an interpreter, an archive of a folder .*; .*/nope is not a file$"),
+        (
+            "nope",
+            "expected a folder with bin/python, an interpreter, an archive of a folder .*; .*/nope is not a file$",
+        ),
         ("nope.zip", "expected a folder with bin/python.*nope.zip is not a file$"),
         ("empty", "has no bin/python$"),
         ("text", "/text is not executable$"),
         ("text.zip", "^Op: pythonEnv: .*text.zip: it is damaged, or neither a zip nor a tar file$"),
-        ("other.zip", "^Op: pythonEnv: .*other.zip: expected bin/python at its root or in its one folder"),
-        ("damaged.zip", "^Op: pythonEnv: .*damaged.zip: it is damaged: Bad magic number for central directory$"),
-        ("memory://akdl-nothing/env.zip", "^Op: pythonEnv: memory://akdl-nothing/env.zip: there is no such file$"),
+        (
+            "other.zip",
+            "^Op: pythonEnv: .*other.zip: expected bin/python at its root or in its one folder",
+        ),
+        (
+            "damaged.zip",
+            "^Op: pythonEnv: .*damaged.zip: it is damaged: Bad magic number for central directory$",
+        ),
+        (
+            "memory://akdl-nothing/env.zip",
+            "^Op: pythonEnv: memory://akdl-nothing/env.zip: there is no such file$",
+        ),
     ],
 )
-def test_what_is_no_environment(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str, message: str) -> None:
+def test_what_is_no_environment(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str, message: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     for name in ("text", "text.zip"):
@@ -68,7 +94,9 @@ def test_what_is_no_environment(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("")
     pack(tmp_path / "folder", "other.zip")
-    (tmp_path / "damaged.zip").write_bytes((tmp_path / "other.zip").read_bytes().replace(b"PK\1\2", b"XX\1\2"))
+    (tmp_path / "damaged.zip").write_bytes(
+        (tmp_path / "other.zip").read_bytes().replace(b"PK\1\2", b"XX\1\2")
+    )
     with pytest.raises(ConfigurationError, match=message):
         find_python("Op", kind)
 
@@ -76,7 +104,8 @@ def test_what_is_no_environment(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
 def test_downloads_that_fail(tmp_path: pathlib.Path) -> None:
     with served(status={"/env.zip": 404}) as site:
         with pytest.raises(
-            ConfigurationError, match=r"^Op: pythonEnv: http://[0-9.:]+/env.zip: HTTP 404: it has no such file$"
+            ConfigurationError,
+            match=r"^Op: pythonEnv: http://[0-9.:]+/env.zip: HTTP 404: it has no such file$",
         ):
             find_python("Op", f"{site.url}/env.zip")
 
@@ -89,12 +118,19 @@ def test_paths_of_other_hosts(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.process
-def test_what_scripts_need_is_looked_for_before_a_job_starts(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_scripts_need_is_looked_for_before_a_job_starts(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check_python("Op", None)
     check_python("Op", sys.executable)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True
+    )
     bare = str(tmp_path / "bare" / "bin" / "python")
-    with pytest.raises(ConfigurationError, match=rf"^Op: the Python environment of {bare} cannot be used: .*numpy is missing"):
+    with pytest.raises(
+        ConfigurationError,
+        match=rf"^Op: the Python environment of {bare} cannot be used: .*numpy is missing",
+    ):
         check_python("Op", bare)
     found = preflight.versions()
     monkeypatch.setattr(preflight, "versions", lambda: {**found, "tensorflow": "1.14.0"})
@@ -115,13 +151,17 @@ def test_an_estimator_is_refused_before_a_job_starts_where_there_is_none(
     python.write_text(f"#!/bin/sh\necho Python 3.12.1, tensorflow '{version}', numpy 2.1.3\n")
     python.chmod(0o755)
     found = preflight.versions()
-    monkeypatch.setattr(preflight, "versions", lambda: {**found, "tensorflow": version if version[0] != "(" else ""})
+    monkeypatch.setattr(
+        preflight, "versions", lambda: {**found, "tensorflow": version if version[0] != "(" else ""}
+    )
     for named, path in ((str(python), python), (None, sys.executable)):
         check_python("Op", named)
-        message = (
-            f'^Op: s.py needs tf.estimator, which TensorFlow {version} of {path} does not have: .*pythonEnv="tensorflow==2.15.'
-        )
-        with pytest.raises(ConfigurationError, match=message) if version == "2.16.2" else nullcontext():
+        message = f'^Op: s.py needs tf.estimator, which TensorFlow {version} of {path} does not have: .*pythonEnv="tensorflow==2.15.'
+        with (
+            pytest.raises(ConfigurationError, match=message)
+            if version == "2.16.2"
+            else nullcontext()
+        ):
             check_python("Op", named, "s.py")
 
 
@@ -133,7 +173,10 @@ def test_an_interpreter_that_does_not_answer_is_left_to_its_start(tmp_path: path
 
 
 @pytest.mark.process
-@pytest.mark.fault("hosts", "An interpreter that blocks is named before the job starts, after startTimeout, with the place")
+@pytest.mark.fault(
+    "hosts",
+    "An interpreter that blocks is named before the job starts, after startTimeout, with the place",
+)
 def test_an_interpreter_that_blocks(tmp_path: pathlib.Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     (packages,) = (tmp_path / "env").glob("lib/python3*/site-packages")
@@ -142,5 +185,8 @@ def test_an_interpreter_that_blocks(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_python("Op", str(tmp_path / "env/bin/python"), limit_s=4.0)
     said = str(caught.value)
-    assert "akdl.process.preflight did not end within 4 s. It stood at File " in said and '/blocker.py", line 3' in said
+    assert (
+        "akdl.process.preflight did not end within 4 s. It stood at File " in said
+        and '/blocker.py", line 3' in said
+    )
     assert said.endswith(f"this Python runs {packages}/blocks.pth: import blocker (startTimeout)")

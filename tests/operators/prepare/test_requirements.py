@@ -42,7 +42,9 @@ def test_what_names_requirements(given: str | list[str], wanted: Wanted | None) 
     assert wanted_by(given) == wanted
 
 
-def test_a_path_that_is_there_is_no_requirement(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_that_is_there_is_no_requirement(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tensorflow==2.21").mkdir()
     assert wanted_by("tensorflow==2.21") is None
@@ -50,12 +52,18 @@ def test_a_path_that_is_there_is_no_requirement(tmp_path: pathlib.Path, monkeypa
 
 def test_files(tmp_path: pathlib.Path) -> None:
     listed = tmp_path / "requirements.txt"
-    listed.write_text("# of ours\n--index-url https://me:hunter2@host/simple\na==1 \\\n  --hash=sha256:12\nb>2 # why\n\n")
+    listed.write_text(
+        "# of ours\n--index-url https://me:hunter2@host/simple\na==1 \\\n  --hash=sha256:12\nb>2 # why\n\n"
+    )
     wanted = wanted_by(str(listed))
-    assert wanted == Wanted(("--index-url https://me:hunter2@host/simple", "a==1    --hash=sha256:12", "b>2"))
+    assert wanted == Wanted(
+        ("--index-url https://me:hunter2@host/simple", "a==1    --hash=sha256:12", "b>2")
+    )
     assert "hunter2" not in wanted.shown
     project = tmp_path / "pyproject.toml"
-    project.write_text('[project]\nname = "x"\nrequires-python = ">=3.9"\ndependencies = ["a==1"]\n')
+    project.write_text(
+        '[project]\nname = "x"\nrequires-python = ">=3.9"\ndependencies = ["a==1"]\n'
+    )
     assert wanted_by(f"file://{project}") == Wanted(("a==1",), ">=3.9")
 
 
@@ -67,12 +75,28 @@ def test_files(tmp_path: pathlib.Path) -> None:
             "-r other.txt",
             "expected a requirement such as .*, got '-r other.txt': write the requirements of",
         ),
-        ("requirements.txt", "./mine.whl", r"requirements.txt: expected a requirement .*, got './mine.whl'"),
+        (
+            "requirements.txt",
+            "./mine.whl",
+            r"requirements.txt: expected a requirement .*, got './mine.whl'",
+        ),
         ("pyproject.toml", "[project", "pyproject.toml: Expected"),
         ("pyproject.toml", '[project]\ndynamic = ["dependencies"]', "its dependencies are dynamic"),
-        ("pyproject.toml", '[project]\ndependencies = ["--index-url https://x"]', "got '--index-url https://x'"),
-        ("pyproject.toml", "[project]\ndependencies = 3", "expected `dependencies`, a list of strings"),
-        ("pyproject.toml", '[project]\nrequires-python = ">=x"', "got 'python>=x': Invalid specifier"),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = ["--index-url https://x"]',
+            "got '--index-url https://x'",
+        ),
+        (
+            "pyproject.toml",
+            "[project]\ndependencies = 3",
+            "expected `dependencies`, a list of strings",
+        ),
+        (
+            "pyproject.toml",
+            '[project]\nrequires-python = ">=x"',
+            "got 'python>=x': Invalid specifier",
+        ),
     ],
 )
 def test_files_that_are_refused(tmp_path: pathlib.Path, name: str, text: str, message: str) -> None:
@@ -84,7 +108,13 @@ def test_files_that_are_refused(tmp_path: pathlib.Path, name: str, text: str, me
 
 
 @pytest.mark.parametrize(
-    "line", ["a==1\n--index-url https://x", "x @ https://x/\r--no-index", "--index-url=https://x", "; rm -rf"]
+    "line",
+    [
+        "a==1\n--index-url https://x",
+        "x @ https://x/\r--no-index",
+        "--index-url=https://x",
+        "; rm -rf",
+    ],
 )
 def test_a_requirement_is_no_option_and_no_second_line(line: str) -> None:
     with pytest.raises(ConfigurationError, match="^expected a requirement such as"):
@@ -102,12 +132,32 @@ def test_a_requirement_is_no_option_and_no_second_line(line: str) -> None:
             "-cother.txt",
             "-c other.txt",
         ),
-        *("--constraint=other.txt", "--const other.txt", "-e.", "-e .", "--editable=.", "--edit .", "-r\tother.txt"),
-        *("--no-index -r other.txt", "--no-index -rother.txt", '--no-index "-r" other.txt', "--pre --requirement=other.txt"),
-        *("--no-index \\\n  -r other.txt", "\ufeff-r other.txt", "a==1\x0b-r other.txt", " -r other.txt # ours"),
+        *(
+            "--constraint=other.txt",
+            "--const other.txt",
+            "-e.",
+            "-e .",
+            "--editable=.",
+            "--edit .",
+            "-r\tother.txt",
+        ),
+        *(
+            "--no-index -r other.txt",
+            "--no-index -rother.txt",
+            '--no-index "-r" other.txt',
+            "--pre --requirement=other.txt",
+        ),
+        *(
+            "--no-index \\\n  -r other.txt",
+            "\ufeff-r other.txt",
+            "a==1\x0b-r other.txt",
+            " -r other.txt # ours",
+        ),
     ],
 )
-def test_a_file_of_requirements_names_no_other_file_or_folder(tmp_path: pathlib.Path, line: str) -> None:
+def test_a_file_of_requirements_names_no_other_file_or_folder(
+    tmp_path: pathlib.Path, line: str
+) -> None:
     listed = tmp_path / "requirements.txt"
     listed.write_text(f"a==1\n{line}\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="expected a requirement such as"):
@@ -117,7 +167,13 @@ def test_a_file_of_requirements_names_no_other_file_or_folder(tmp_path: pathlib.
 @pytest.mark.parametrize(
     "line",
     [
-        *("--require-hashes", "--extra-index-url=https://x/a-c -f https://y", "--no-index", "-i https://x", "--pre"),
+        *(
+            "--require-hashes",
+            "--extra-index-url=https://x/a-c -f https://y",
+            "--no-index",
+            "-i https://x",
+            "--pre",
+        ),
         *("a==1 --config-settings=x=y", "a-r==1", "b @ https://x/b-r.whl"),
     ],
 )

@@ -18,7 +18,8 @@ from operators.prepare.user_files import LARGE_BYTES, read_files
 from tests.support.http import served
 
 
-def paths(files: list[Any], main: str = "main.py") -> list[Any]:  # which is a function as users have them, too
+# which is a function as users have them, too
+def paths(files: list[Any], main: str = "main.py") -> list[Any]:
     return sorted(file.path for file in read_files("Op", files, main)[0])
 
 
@@ -39,7 +40,9 @@ def test_errors_know_where_files_lie(folder: pathlib.Path, monkeypatch: pytest.M
     assert source_path("lib/deep/helper.py") == str(folder / "lib" / "deep" / "helper.py")
 
 
-@pytest.mark.parametrize("main", ["main.py", "lib/../main.py", "{folder}/main.py", "file://{folder}/main.py"])
+@pytest.mark.parametrize(
+    "main", ["main.py", "lib/../main.py", "{folder}/main.py", "file://{folder}/main.py"]
+)
 def test_the_main_script_is_found_among_the_files(folder: pathlib.Path, main: str) -> None:
     files, path = read_files("Op", ["main.py", "main.py"], main.format(folder=folder))
     assert [file.path for file in files] == ["main.py"] and path == "main.py"
@@ -74,11 +77,19 @@ def test_archives_are_unpacked(folder: pathlib.Path, kind: str) -> None:
     assert read_files("Op", [archive], "helper.py")[1] == "deep/helper.py"
 
 
-def test_files_of_one_name_are_kept_apart_by_their_folders(folder: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert paths(["train/data.csv", "test/data.csv"]) == ["main.py", "test/data.csv", "train/data.csv"]
+def test_files_of_one_name_are_kept_apart_by_their_folders(
+    folder: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert paths(["train/data.csv", "test/data.csv"]) == [
+        "main.py",
+        "test/data.csv",
+        "train/data.csv",
+    ]
     assert "2 files data.csv; for the script they are train/data.csv, test/data.csv" in caplog.text
     caplog.clear()
-    assert paths(["train/data.csv", "copy/data.csv"]) == ["data.csv", "main.py"], "equal files are one"
+    assert paths(["train/data.csv", "copy/data.csv"]) == ["data.csv", "main.py"], (
+        "equal files are one"
+    )
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -104,21 +115,37 @@ def test_large_files_are_kept_on_disk(folder: pathlib.Path) -> None:
 def test_addresses(folder: pathlib.Path) -> None:
     script = (folder / "main.py").read_bytes()
     packed = pathlib.Path(shutil.make_archive(str(folder / "packed"), "zip", folder / "lib"))
-    content = {"/a/train.py": script, "/lib.zip": packed.read_bytes(), "/x/data.csv": b"1", "/y/data.csv": b"2"}
+    content = {
+        "/a/train.py": script,
+        "/lib.zip": packed.read_bytes(),
+        "/x/data.csv": b"1",
+        "/y/data.csv": b"2",
+    }
     with served(files=content) as site:
         addresses = [f"{site.url}{path}?token=secret" for path in content]
         files, main = read_files("Op", addresses, addresses[0])
-        assert {file.path for file in files} == {"train.py", "data.bin", "deep/helper.py", "x/data.csv", "y/data.csv"}
+        assert {file.path for file in files} == {
+            "train.py",
+            "data.bin",
+            "deep/helper.py",
+            "x/data.csv",
+            "y/data.csv",
+        }
         assert main == "train.py" and len(site.requests) == 4, "each is fetched once"
         content["/a/train.py"] = b"x = 2"
-        assert read_files("Op", [], addresses[0])[0][0].content == b"x = 2", "and anew for another job"
+        assert read_files("Op", [], addresses[0])[0][0].content == b"x = 2", (
+            "and anew for another job"
+        )
         content["/a/train.py"] = b"x = (\n"
         with pytest.raises(ConfigurationError) as raised:
             read_files("Op", [], addresses[0])
         assert str(raised.value).startswith(f"Op: {site.url}/a/train.py?..., line 1: ")
         with pytest.raises(ConfigurationError) as raised:
             read_files("Op", [f"{site.url}/nope?token=secret"], "main.py")
-        assert str(raised.value) == f"Op: userFiles: {site.url}/nope?...: HTTP 404: it has no such file"
+        assert (
+            str(raised.value)
+            == f"Op: userFiles: {site.url}/nope?...: HTTP 404: it has no such file"
+        )
 
 
 @pytest.mark.parametrize(
@@ -139,7 +166,9 @@ def test_addresses(folder: pathlib.Path) -> None:
         (["other", "up/other"], "other/typing.py", "Op: the script and TensorFlow would find {folder}/up/other/typing.py when"),
     ],
 )  # fmt: skip
-def test_files_that_cannot_be_used(folder: pathlib.Path, files: list[str], main: str, message: str) -> None:
+def test_files_that_cannot_be_used(
+    folder: pathlib.Path, files: list[str], main: str, message: str
+) -> None:
     for name in (
         "json.py",
         "akdl.py",
@@ -170,14 +199,21 @@ def test_names_that_hide_nothing(folder: pathlib.Path) -> None:
         pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(name).write_text("")
     # Processes of scripts import neither of our packages of Flink's side.
-    assert read_files("Op", ["pkg", "json", "test.py", "lib", "bridge.py", "operators.py"], "pkg/main2.py")[1] == "pkg/main2.py"
+    assert (
+        read_files(
+            "Op", ["pkg", "json", "test.py", "lib", "bridge.py", "operators.py"], "pkg/main2.py"
+        )[1]
+        == "pkg/main2.py"
+    )
 
 
 def test_warnings_about_the_script_are_left_to_the_script(folder: pathlib.Path) -> None:
     assert read_files("Op", [], "odd_escape.py")[1] == "odd_escape.py"
 
 
-def test_relative_paths_are_those_of_the_moment(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_are_those_of_the_moment(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder / "other")
     files, _ = read_files("Op", [], "main.py")
     assert files[0].content == b"def main(config): return 1\n"

@@ -22,7 +22,9 @@ _T = TypeVar("_T")
 
 
 class _Source(StatusSource):
-    """Gives the next of the answers at each look, and the next of the steps where the job has no status."""
+    """Gives the next of the answers at each look, and the next of the steps where the job has no
+    status.
+    """
 
     def __init__(
         self,
@@ -67,7 +69,9 @@ def _status(**known: object) -> MemberStatus:
 
 def test_the_last_look_is_shown_in_the_end() -> None:
     renders = _Renderer()
-    source = _Source([_status(phase=ENDED, rows_in=7), status_of("other", 0, "chief 0", rows_in=99)])
+    source = _Source(
+        [_status(phase=ENDED, rows_in=7), status_of("other", 0, "chief 0", rows_in=99)]
+    )
     watch = StatusPoller({"g": Shown("a.py", trains=True)}, source, renders, says=False)
     watch.stop(failed=False)
     watch.run()
@@ -75,7 +79,12 @@ def test_the_last_look_is_shown_in_the_end() -> None:
 
 
 def test_a_source_that_fails_fails_nothing() -> None:
-    watch = StatusPoller({"g": Shown("a.py")}, _Source(OSError("gone"), [_status(phase=FEEDING)]), _Renderer(), says=False)
+    watch = StatusPoller(
+        {"g": Shown("a.py")},
+        _Source(OSError("gone"), [_status(phase=FEEDING)]),
+        _Renderer(),
+        says=False,
+    )
     watch.look()
     watch.look()
     assert watch.states["g"].line().text == "feeding"
@@ -83,7 +92,9 @@ def test_a_source_that_fails_fails_nothing() -> None:
 
 def test_what_processes_elsewhere_print_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     source = _Source(
-        [_status(lines=("a", "b"))], [_status(lines=("b", "c"), lines_before=1)], [_status(lines=("z",), lines_before=9)]
+        [_status(lines=("a", "b"))],
+        [_status(lines=("b", "c"), lines_before=1)],
+        [_status(lines=("z",), lines_before=9)],
     )
     watch = StatusPoller({"g": Shown("a.py")}, source, None, says=True)
     for _ in range(3):
@@ -112,7 +123,9 @@ def test_a_record_is_written_whether_the_line_is_shown_or_not(tmp_path: pathlib.
 
 def test_of_a_job_whose_operators_are_not_known_those_that_run_are_shown() -> None:
     source = _Source([], [_status(phase=FEEDING)])
-    watch = StatusPoller({"g": Shown("a.py"), "h": Shown("b.py")}, source, _Renderer(), says=False, told=[])
+    watch = StatusPoller(
+        {"g": Shown("a.py"), "h": Shown("b.py")}, source, _Renderer(), says=False, told=[]
+    )
     watch.look()
     assert [line.text for line in watch.lines()] == ["no script or model runs yet, 0 s"]
     watch.look()
@@ -129,7 +142,9 @@ def test_what_a_job_waits_for_is_asked_until_a_member_has_a_status() -> None:
     assert lines == ["Flink starts, 0 s", "waiting for slots, 0 s", "feeding"]
 
 
-def test_a_late_python_worker_is_told_once_also_where_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_python_worker_is_told_once_also_where_nothing_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said: list[str] = []
     monkeypatch.setattr(display, "warn", said.append)
     monkeypatch.setattr(display, "LATE_LOOK_S", 0.0)

@@ -11,7 +11,16 @@ from bridge.member.status import FEEDING
 from operators.progress.record import Record, Recorder, read_record
 from tests.support.statuses import status_of
 
-STATUS = status_of("g", 0, "chief 0", phase=FEEDING, rows_in=7, metrics={"loss": 0.5}, lines=("secret",), lines_before=3)
+STATUS = status_of(
+    "g",
+    0,
+    "chief 0",
+    phase=FEEDING,
+    rows_in=7,
+    metrics={"loss": 0.5},
+    lines=("secret",),
+    lines_before=3,
+)
 
 
 def test_a_record_comes_back(tmp_path: pathlib.Path) -> None:
@@ -21,7 +30,11 @@ def test_a_record_comes_back(tmp_path: pathlib.Path) -> None:
     recorder.look([STATUS], is_last=True)
     recorder.end(failed=False)
     (path,) = (tmp_path / "logs").iterdir()
-    assert path.name.startswith("train-py-") and path.name.endswith("-ab12.jsonl") and "secret" not in path.read_text()
+    assert (
+        path.name.startswith("train-py-")
+        and path.name.endswith("-ab12.jsonl")
+        and "secret" not in path.read_text()
+    )
     record = read_record(path.read_text())
     assert (record.name, record.size, record.failed) == ("train.py", 1, False)
     assert [status.rows_in for _, status in record.samples["chief 0"]] == [7, 7]
@@ -40,7 +53,9 @@ def test_a_record_goes_to_an_address() -> None:
 
 
 @pytest.mark.parametrize("folder", ["/dev/null/logs", "nowhere://logs"])
-def test_a_record_that_cannot_be_written_fails_nothing(folder: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_cannot_be_written_fails_nothing(
+    folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
         recorder = Recorder(folder, "a.py", "Op_1", 1)
         recorder.look([STATUS])
@@ -48,14 +63,18 @@ def test_a_record_that_cannot_be_written_fails_nothing(folder: str, caplog: pyte
     assert "cannot write a record to logDir" in caplog.text
 
 
-def test_full_disk_in_the_middle_of_a_record_fails_nothing(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_full_disk_in_the_middle_of_a_record_fails_nothing(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "full").symlink_to("/dev/full")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Recorder, "_local_path", lambda recorder: str(tmp_path / "full"))
         recorder = Recorder(str(tmp_path), "a.py", "Op_1", 1)
     recorder.look([STATUS])
     recorder.end(failed=False)
-    assert [record.message.partition(": ")[0] for record in caplog.records] == [f"cannot write a record to logDir {tmp_path}"]
+    assert [record.message.partition(": ")[0] for record in caplog.records] == [
+        f"cannot write a record to logDir {tmp_path}"
+    ]
 
 
 def test_a_record_that_was_cut_off_can_be_read(tmp_path: pathlib.Path) -> None:
@@ -74,6 +93,9 @@ def test_what_is_no_record_is_refused(text: str) -> None:
 
 
 def test_a_lost_member_is_not_among_the_last() -> None:
-    chief, lost = status_of("g", 0, "chief 0", rows_in=4000), status_of("g", 1, "worker 0", rows_in=2000)
+    chief, lost = (
+        status_of("g", 0, "chief 0", rows_in=4000),
+        status_of("g", 1, "worker 0", rows_in=2000),
+    )
     samples = {"chief 0": [(1.0, chief), (2.0, chief), (3.0, chief)], "worker 0": [(1.0, lost)]}
     assert Record("a.py", "", 2, samples, 3.0, False).last == [chief]

@@ -34,7 +34,12 @@ def test_a_log_gets_a_line_now_and_then() -> None:
         now[0] = float(second)
         log.show([Line("a.py", f"at {second}")])
     log.end([Line("a.py", "the end")])
-    assert out.getvalue().splitlines() == ["a.py: at 4", "a.py: at 14", "a.py: at 24", "a.py: the end"]
+    assert out.getvalue().splitlines() == [
+        "a.py: at 4",
+        "a.py: at 14",
+        "a.py: at 24",
+        "a.py: the end",
+    ]
 
 
 def test_the_first_sign_of_life_comes_within_five_seconds() -> None:
@@ -47,7 +52,9 @@ def test_a_log_does_not_repeat_itself() -> None:
     for second in range(100):
         now[0] = float(second)
         waits = Line("a.py", f"Flink starts, {second} s", is_idle=True)
-        log.show([waits if second < 80 else Line("a.py", "feeding"), Line("b.py", "training, step 3")])
+        log.show(
+            [waits if second < 80 else Line("a.py", "feeding"), Line("b.py", "training, step 3")]
+        )
     assert out.getvalue().splitlines() == [
         "a.py: Flink starts, 4 s", "b.py: training, step 3", "a.py: Flink starts, 64 s", "b.py: training, step 3", "a.py: feeding",
     ]  # fmt: skip
@@ -60,7 +67,9 @@ def test_a_log_takes_every_character() -> None:
     assert raw.getvalue() == b"\\u017c\\xf3\\u0142\\u0107.py: feeding\n"
 
 
-@pytest.mark.parametrize(("value", "kind"), [("0", "NoneType"), ("off", "NoneType"), ("1", "LogRenderer")])
+@pytest.mark.parametrize(
+    ("value", "kind"), [("0", "NoneType"), ("off", "NoneType"), ("1", "LogRenderer")]
+)
 def test_a_variable_switches_it_off(value: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, value)
     assert type(renderer()).__name__ == kind
@@ -69,8 +78,14 @@ def test_a_variable_switches_it_off(value: str, kind: str, monkeypatch: pytest.M
 @pytest.mark.process
 @pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}])
 def test_a_terminal_shows_a_bar_that_goes(variables: dict[str, str]) -> None:
-    said = _on_a_terminal({"TERM": "xterm-256color", "COLUMNS": "120", "AKDL_PROGRESS": "1", **variables})
-    assert "training, step 3" in said and "a row" in said and said.rstrip().endswith("a.py: 10 rows, 2 s")
+    said = _on_a_terminal(
+        {"TERM": "xterm-256color", "COLUMNS": "120", "AKDL_PROGRESS": "1", **variables}
+    )
+    assert (
+        "training, step 3" in said
+        and "a row" in said
+        and said.rstrip().endswith("a.py: 10 rows, 2 s")
+    )
     assert ("\x1b[38" in said or "\x1b[3" in said) == (not variables), repr(said)
 
 
@@ -78,7 +93,11 @@ def _on_a_terminal(variables: dict[str, str]) -> str:
     terminal, other = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     program = subprocess.Popen(
-        [sys.executable, "-c", ON_A_TERMINAL], stdin=other, stdout=other, stderr=other, env={**environment, **variables}
+        [sys.executable, "-c", ON_A_TERMINAL],
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        env={**environment, **variables},
     )
     os.close(other)
     said = b""

@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from akdl.wire.status_pb2 import MemberStatus
-from bridge.member.status import DATA, ENDED, EXPORT, EXPORTING, FEEDING, LOST, PEERS, READ, START, STARTING, TRAINING, WORK
+from bridge.member.status import (
+    DATA,
+    ENDED,
+    EXPORT,
+    EXPORTING,
+    FEEDING,
+    LOST,
+    PEERS,
+    READ,
+    START,
+    STARTING,
+    TRAINING,
+    WORK,
+)
 from operators.progress.state import OperatorState, Shown
 from tests.support.statuses import status_of
 
@@ -25,20 +38,30 @@ def test_before_any_member_has_started() -> None:
 
 
 def test_a_group_that_starts_is_counted() -> None:
-    state = _after(OperatorState(Shown("a.py", 3), 0.0), (1.0, [_status(0, phase=FEEDING), _status(1, phase=STARTING)]))
+    state = _after(
+        OperatorState(Shown("a.py", 3), 0.0),
+        (1.0, [_status(0, phase=FEEDING), _status(1, phase=STARTING)]),
+    )
     assert str(state.line()) == "a.py: starting, 1 of 3 processes"
 
 
 def test_a_feed_says_who_waits_for_whom() -> None:
     feeds = {"phase": FEEDING, "age_s": 12.0}
     slow_script = _status(
-        rows_in=2000, rows_read=1000, time_s={START: 2.0, WORK: 5.0, READ: 1.1, DATA: 1.0, PEERS: 2.9}, **feeds
+        rows_in=2000,
+        rows_read=1000,
+        time_s={START: 2.0, WORK: 5.0, READ: 1.1, DATA: 1.0, PEERS: 2.9},
+        **feeds,
     )
-    state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [_status(phase=FEEDING)]), (3.0, [slow_script]))
+    state = _after(
+        OperatorState(Shown("a.py"), 0.0), (1.0, [_status(phase=FEEDING)]), (3.0, [slow_script])
+    )
     assert str(state.line()) == (
         "a.py: feeding, 2,000 rows in, 0 out, 1,000 rows/s, script waited 10%, worked 61% (the script is the bottleneck)"
     )
-    slow_flink = _status(rows_in=2000, rows_read=2000, time_s={START: 2.0, DATA: 9.0, PEERS: 1.0}, **feeds)
+    slow_flink = _status(
+        rows_in=2000, rows_read=2000, time_s={START: 2.0, DATA: 9.0, PEERS: 1.0}, **feeds
+    )
     state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [slow_flink]))
     assert state.line().text.endswith("script waited 90%, worked 0% (Flink is the bottleneck)")
 
@@ -48,22 +71,42 @@ def test_a_predictor_tells_its_rows() -> None:
     assert str(_after(state, (1.0, [_status(phase=STARTING)])).line()) == "Op: loading the model"
     predicts = {"phase": FEEDING, "time_s": {WORK: 1.8, DATA: 0.2}, "age_s": 2.0}
     first = [_status(phase=FEEDING, gpus="1")]
-    then = [_status(rows_in=600, rows_out=600, gpus="1", **predicts), _status(1, rows_in=400, rows_out=400, **predicts)]
+    then = [
+        _status(rows_in=600, rows_out=600, gpus="1", **predicts),
+        _status(1, rows_in=400, rows_out=400, **predicts),
+    ]
     assert str(_after(state, (2.0, first), (4.0, then)).line()) == (
         "Op: predicting on GPU 1, 1,000 rows in, 1,000 out, 333 rows/s, model waited 10%, worked 90% (the model is the bottleneck)"
     )
     ends = {**predicts, "phase": ENDED}
-    state.look(5.0, [_status(rows_in=600, rows_out=600, **ends), _status(1, rows_in=400, rows_out=400, **ends)])
-    assert str(state.last_line()) == "Op: 1,000 rows in, 1,000 out, 5 s: useful work 51%, waiting for data 6%, start 43%"
+    state.look(
+        5.0,
+        [_status(rows_in=600, rows_out=600, **ends), _status(1, rows_in=400, rows_out=400, **ends)],
+    )
+    assert (
+        str(state.last_line())
+        == "Op: 1,000 rows in, 1,000 out, 5 s: useful work 51%, waiting for data 6%, start 43%"
+    )
 
 
 def test_a_training_tells_step_metrics_and_the_time_that_is_left() -> None:
     def at(step: int) -> MemberStatus:
-        return _status(phase=TRAINING, rows_in=10, rows_read=10, step=step, metrics={"loss": 0.25, "total_steps": 400.0})
+        return _status(
+            phase=TRAINING,
+            rows_in=10,
+            rows_read=10,
+            step=step,
+            metrics={"loss": 0.25, "total_steps": 400.0},
+        )
 
-    state = _after(OperatorState(Shown("a.py", trains=True), 0.0), (1.0, [at(100)]), (3.0, [at(200)]))
+    state = _after(
+        OperatorState(Shown("a.py", trains=True), 0.0), (1.0, [at(100)]), (3.0, [at(200)])
+    )
     line = state.line()
-    assert str(line) == "a.py: training, 10 rows in, 0 out, step 200 of 400, loss 0.25, 4 s left" and line.done == 0.5
+    assert (
+        str(line) == "a.py: training, 10 rows in, 0 out, step 200 of 400, loss 0.25, 4 s left"
+        and line.done == 0.5
+    )
 
 
 def test_rows_of_a_known_number_tell_the_time_that_is_left() -> None:
@@ -72,19 +115,28 @@ def test_rows_of_a_known_number_tell_the_time_that_is_left() -> None:
 
     state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [at(0)]), (3.0, [at(1000)]))
     line = state.line()
-    assert str(line) == "a.py: running, 100,000 rows in, 0 out, 500 rows/s, 3:18 min left" and line.done == 0.01
+    assert (
+        str(line) == "a.py: running, 100,000 rows in, 0 out, 500 rows/s, 3:18 min left"
+        and line.done == 0.01
+    )
 
 
 def test_the_phase_is_that_of_the_worker_that_is_furthest_behind() -> None:
     server = status_of("g", 2, "ps 0", is_worker=False, phase=STARTING)
     members = [_status(0, phase=EXPORTING), _status(1, phase=TRAINING), server]
-    assert _after(OperatorState(Shown("a.py", 3, True), 0.0), (1.0, members)).line().text.startswith("training")
+    assert (
+        _after(OperatorState(Shown("a.py", 3, True), 0.0), (1.0, members))
+        .line()
+        .text.startswith("training")
+    )
 
 
 def test_of_several_attempts_the_last_counts() -> None:
     first, second = _status(phase=TRAINING, rows_in=9), _status(phase=FEEDING, rows_in=1, attempt=1)
     state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [second, first]))
-    assert state.line().text.startswith("feeding, 1 rows in") and [each.attempt for each in state.members] == [1]
+    assert state.line().text.startswith("feeding, 1 rows in") and [
+        each.attempt for each in state.members
+    ] == [1]
 
 
 def test_a_lost_worker_counts_no_longer() -> None:
@@ -98,7 +150,10 @@ def test_a_lost_worker_counts_no_longer() -> None:
 
 
 def test_tasks_of_a_predictor_restart_alone() -> None:
-    tasks = [_status(0, phase=FEEDING, rows_in=20, attempt=1), _status(1, phase=FEEDING, rows_in=30)]
+    tasks = [
+        _status(0, phase=FEEDING, rows_in=20, attempt=1),
+        _status(1, phase=FEEDING, rows_in=30),
+    ]
     state = _after(OperatorState(Shown("Op", 2, predicts=True), 0.0), (1.0, tasks))
     assert state.line().text.startswith("predicting, 50 rows in")
 
@@ -108,14 +163,25 @@ def test_the_last_line_says_where_the_time_went() -> None:
         time_s = {START: 8.0, DATA: 3.0, WORK: 27.0, EXPORT: 2.0}
         return _status(rows_in=12_000, rows_out=5, time_s=time_s, age_s=40.0, **known)
 
-    state = _after(OperatorState(Shown("train.py", trains=True), 0.0), (41.0, [at(phase=EXPORTING)]), (50.0, [at(phase=ENDED)]))
-    assert str(state.last_line()) == ("train.py: 12,000 rows, 50 s: useful work 66%, waiting for data 7%, start 22%, export 5%")
-    assert str(state.last_line(failed=True)).startswith("train.py: ended early, 12,000 rows, 50 s: ")
+    state = _after(
+        OperatorState(Shown("train.py", trains=True), 0.0),
+        (41.0, [at(phase=EXPORTING)]),
+        (50.0, [at(phase=ENDED)]),
+    )
+    assert str(state.last_line()) == (
+        "train.py: 12,000 rows, 50 s: useful work 66%, waiting for data 7%, start 22%, export 5%"
+    )
+    assert str(state.last_line(failed=True)).startswith(
+        "train.py: ended early, 12,000 rows, 50 s: "
+    )
     rows = _after(
-        OperatorState(Shown("a.py"), 0.0), (0.1, [_status(phase=ENDED, rows_in=5, rows_out=4, age_s=0.1, time_s={WORK: 0.1})])
+        OperatorState(Shown("a.py"), 0.0),
+        (0.1, [_status(phase=ENDED, rows_in=5, rows_out=4, age_s=0.1, time_s={WORK: 0.1})]),
     )
     assert str(rows.last_line()) == "a.py: 5 rows in, 4 out, 0 s: useful work 100%"
-    assert str(OperatorState(Shown("a.py"), 0.0).last_line()) == "a.py: 0 s", "nothing is known of rows"
+    assert str(OperatorState(Shown("a.py"), 0.0).last_line()) == "a.py: 0 s", (
+        "nothing is known of rows"
+    )
 
 
 def test_time_is_that_of_all_attempts_and_steps_are_those_of_the_group() -> None:
@@ -137,4 +203,6 @@ def test_time_is_that_of_all_attempts_and_steps_are_those_of_the_group() -> None
         (14.0, [at(0, 1, 50, start=2.0, work=2.0), at(1, 1, 0, start=2.0, work=2.0)]),
     )  # only the chief reports
     expected = {WORK: 6.0, LOST: 8.0}
-    assert [{use: spent for use, spent in each.time_s.items() if spent} for each in state.members] == [expected, expected]
+    assert [
+        {use: spent for use, spent in each.time_s.items() if spent} for each in state.members
+    ] == [expected, expected]

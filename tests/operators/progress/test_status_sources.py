@@ -26,7 +26,12 @@ class _Cluster(Rest):
         assert path == "/taskmanagers/tm-1/logs"
         if self.is_lost:
             raise OSError("no answer")
-        return {"logs": [{"name": name, "mtime": self.written.get(name, 0)} for name in ("flink.log", *self.files)]}
+        return {
+            "logs": [
+                {"name": name, "mtime": self.written.get(name, 0)}
+                for name in ("flink.log", *self.files)
+            ]
+        }
 
     def content(self, path: str) -> bytes:
         self.asked.append(path)
@@ -57,14 +62,20 @@ def test_files_of_the_groups_are_read() -> None:
 
 
 def test_the_file_of_the_end_takes_the_place_of_the_other() -> None:
-    here, ended = status_of("a", 0, "chief 0", rows_in=1), status_of("a", 0, "chief 0", phase=ENDED, rows_in=2)
+    here, ended = (
+        status_of("a", 0, "chief 0", rows_in=1),
+        status_of("a", 0, "chief 0", phase=ENDED, rows_in=2),
+    )
     cluster = _Cluster({"akdl-a-chief-0-0.status": here.SerializeToString()})
     source = RestSource(cluster, {"a"}, 1)
     assert source.read() == [here]
     del cluster.files["akdl-a-chief-0-0.status"]
     cluster.files["akdl-a-chief-0-0.ended"] = ended.SerializeToString()
     assert source.read(is_last=True) == [ended]
-    assert source.read(is_last=True) == [ended] and cluster.asked.count("/taskmanagers/tm-1/logs/akdl-a-chief-0-0.ended") == 1
+    assert (
+        source.read(is_last=True) == [ended]
+        and cluster.asked.count("/taskmanagers/tm-1/logs/akdl-a-chief-0-0.ended") == 1
+    )
 
 
 def test_what_was_there_before_a_new_job_is_not_of_its_members() -> None:
@@ -72,7 +83,10 @@ def test_what_was_there_before_a_new_job_is_not_of_its_members() -> None:
     ended = status_of("a", 0, "chief 0", phase=ENDED, rows_in=1)
     killed = status_of("a", 1, "worker 0", rows_in=1)
     cluster = _Cluster(
-        {"akdl-a-chief-0-0.ended": ended.SerializeToString(), "akdl-a-worker-0-0.status": killed.SerializeToString()}
+        {
+            "akdl-a-chief-0-0.ended": ended.SerializeToString(),
+            "akdl-a-worker-0-0.status": killed.SerializeToString(),
+        }
     )
     source = RestSource(cluster, {"a"}, 1, new=True)
     assert source.read() == []
@@ -85,11 +99,16 @@ def test_what_was_there_before_a_new_job_is_not_of_its_members() -> None:
     cluster.files["akdl-a-chief-0-0.ended"] = last.SerializeToString()
     cluster.written["akdl-a-chief-0-0.ended"] = 6
     assert source.read(is_last=True) == [last]
-    assert RestSource(cluster, {"a"}, 1).read() == [last, killed], "the job may have ended before its progress is shown"
+    assert RestSource(cluster, {"a"}, 1).read() == [last, killed], (
+        "the job may have ended before its progress is shown"
+    )
 
 
 def test_a_member_that_writes_no_longer_is_lost_but_a_predictor_may_have_no_rows() -> None:
-    here, lost, task = (status_of("a", index, label) for index, label in enumerate(["chief 0", "worker 0", "task 2"]))
+    here, lost, task = (
+        status_of("a", index, label)
+        for index, label in enumerate(["chief 0", "worker 0", "task 2"])
+    )
     cluster = _Cluster(
         {"akdl-a-chief-0-0.status": here.SerializeToString(), "akdl-a-worker-0-0.status": lost.SerializeToString(),
          "akdl-a-task-2-0.status": task.SerializeToString()}
@@ -126,12 +145,21 @@ class _Jobs(Rest):
         ({"INITIALIZING": 1, "RUNNING": 2}, "Flink starts Python workers on the cluster"),
     ],
 )
-def test_a_job_without_statuses_is_said_to_wait_for_what_its_tasks_wait_for(tasks: dict[str, int], words: str) -> None:
+def test_a_job_without_statuses_is_said_to_wait_for_what_its_tasks_wait_for(
+    tasks: dict[str, int], words: str
+) -> None:
     running = {"jid": "1", "name": "a", "state": "RUNNING"}
     plan = {"nodes": [{"description": "a.py, group g"}]}
-    jobs = _Jobs({"/jobs/overview": {"jobs": [running]}, "/jobs/1": {"plan": plan, "vertices": [{"tasks": tasks}]}})
+    jobs = _Jobs(
+        {
+            "/jobs/overview": {"jobs": [running]},
+            "/jobs/1": {"plan": plan, "vertices": [{"tasks": tasks}]},
+        }
+    )
     assert RestSource(jobs, {"g"}).start_step() == words
-    assert RestSource(jobs, {"other"}).start_step() == "the job and its files are sent", "an environment may have gigabytes"
+    assert RestSource(jobs, {"other"}).start_step() == "the job and its files are sent", (
+        "an environment may have gigabytes"
+    )
 
 
 class _Starting(Rest):
@@ -143,15 +171,26 @@ class _Starting(Rest):
 
     def get(self, path: str) -> Any:
         self.looks += path == "/jobs/overview"
-        nodes = [{"id": "v1", "description": "Source"}, {"id": "v2", "description": f"Op, main.py, group {self.group}<br/>"}]
+        nodes = [
+            {"id": "v1", "description": "Source"},
+            {"id": "v2", "description": f"Op, main.py, group {self.group}<br/>"},
+        ]
         vertices = [
             {"id": "v1", "name": "Source", "start-time": 1_000, "tasks": {"INITIALIZING": 1}},
             {"id": "v2", "name": "Op, main.py", "start-time": 600_000, "tasks": {self.state: 2}},
         ]
-        subtasks = [{"endpoint": "host-1:4711", "status": self.state}, {"endpoint": "host-2:4711", "status": "RUNNING"}]
+        subtasks = [
+            {"endpoint": "host-1:4711", "status": self.state},
+            {"endpoint": "host-2:4711", "status": "RUNNING"},
+        ]
         return {
             "/jobs/overview": {"jobs": [{"jid": "j1", "state": "RUNNING"}]},
-            "/jobs/j1": {"jid": "j1", "now": 1_000_000, "plan": {"nodes": nodes}, "vertices": vertices},
+            "/jobs/j1": {
+                "jid": "j1",
+                "now": 1_000_000,
+                "plan": {"nodes": nodes},
+                "vertices": vertices,
+            },
             "/jobs/j1/vertices/v2": {"subtasks": subtasks},
         }[path]
 
@@ -163,7 +202,9 @@ def test_a_task_is_late_after_the_timeout_of_its_operator(limit_s: float, is_lat
     assert text.startswith(words) if is_late else not text
 
 
-@pytest.mark.parametrize("changes", [{"state": "RUNNING"}, {"state": "SCHEDULED"}, {"group": "Op_2"}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{"state": "RUNNING"}, {"state": "SCHEDULED"}, {"group": "Op_2"}], ids=str
+)
 def test_other_tasks_are_not_late(changes: dict[str, Any]) -> None:
     cluster = _Starting()
     vars(cluster).update(changes)

@@ -34,10 +34,15 @@ def rows_in(folder: pathlib.Path) -> list[str]:
 
 @pytest.mark.flink
 def test_rows_are_written_when_it_returns(
-    table_env: StreamTableEnvironment, people: TableSourceBatchOp, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    table_env: StreamTableEnvironment,
+    people: TableSourceBatchOp,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     ids = people.select("id")
-    first, second, third = (make_sink(table_env, tmp_path / name) for name in ("first", "second", "third"))
+    first, second, third = (
+        make_sink(table_env, tmp_path / name) for name in ("first", "second", "third")
+    )
     assert ids.insertInto(first) is ids
     assert rows_in(tmp_path / "first") == ["1", "2", "3"]
     ids.lazyPrint()
@@ -52,18 +57,26 @@ def test_rows_are_written_when_it_returns(
 
 
 @pytest.mark.flink
-def test_what_fails_says_so_in_one_line(table_env: StreamTableEnvironment, people: TableSourceBatchOp) -> None:
+def test_what_fails_says_so_in_one_line(
+    table_env: StreamTableEnvironment, people: TableSourceBatchOp
+) -> None:
     with pytest.raises(BridgeError, match=r"^Flink: .*Cannot find table .*nowhere") as caught:
         people.insertInto("nowhere")
     assert len(str(caught.value).splitlines()) <= 3
-    table_env.execute_sql("CREATE TEMPORARY TABLE IF NOT EXISTS black (id INT) WITH ('connector' = 'blackhole')")
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE IF NOT EXISTS black (id INT) WITH ('connector' = 'blackhole')"
+    )
     with pytest.raises(BridgeError, match="^Flink: java.lang.ArithmeticException: / by zero$"):
-        waitForJob(table_env.execute_sql("INSERT INTO black SELECT 1 / (x - x) FROM (VALUES (1)) AS v(x)"))
+        waitForJob(
+            table_env.execute_sql("INSERT INTO black SELECT 1 / (x - x) FROM (VALUES (1)) AS v(x)")
+        )
 
 
 @pytest.mark.flink
 def test_what_is_no_job(table_env: StreamTableEnvironment) -> None:
-    with pytest.raises(ConfigurationError, match="expected a TableResult or a StatementSet of PyFlink, got a str"):
+    with pytest.raises(
+        ConfigurationError, match="expected a TableResult or a StatementSet of PyFlink, got a str"
+    ):
         waitForJob("INSERT INTO black SELECT 1")
     with pytest.raises(ConfigurationError, match="no job"):
         waitForJob(table_env.execute_sql("SHOW TABLES"))
@@ -80,11 +93,15 @@ def test_what_scripts_do_meanwhile_is_shown(
     monkeypatch.setenv("AKDL_PROGRESS", "1")
     script = tmp_path / "seven.py"
     script.write_text("def main(config):\n    config.output_writer.write_batch({'id': [7]})\n")
-    op = TensorFlow2BatchOp(mainScriptFile=str(script), outputSchemaStr="id INT", numWorkers=1, numPSs=0)
+    op = TensorFlow2BatchOp(
+        mainScriptFile=str(script), outputSchemaStr="id INT", numWorkers=1, numPSs=0
+    )
     sevens = people.select("id").link(op).getOutputTable()
     result = sevens.execute_insert(make_sink(table_env, tmp_path / "sevens"))
     waitForJob(result)
-    assert re.fullmatch(r"seven\.py: 3 rows in, 1 out, \d+ s: .*", capsys.readouterr().err.splitlines()[-1])
+    assert re.fullmatch(
+        r"seven\.py: 3 rows in, 1 out, \d+ s: .*", capsys.readouterr().err.splitlines()[-1]
+    )
     waitForJob(result)
     assert capsys.readouterr().err == "", "what has been told once is not told again"
     assert rows_in(tmp_path / "sevens") == ["7"]
@@ -110,12 +127,23 @@ def test_a_job_that_is_waited_for_late_is_shown_once(capsys: pytest.CaptureFixtu
     assert shown() == []
     note_linked(OPERATORS, None)
     assert shown() == []
-    ended = status_of("linked_1", 0, "chief 0", phase=ENDED, rows_in=7, rows_out=5, age_s=30.0, time_s={WORK: 30.0})
+    ended = status_of(
+        "linked_1",
+        0,
+        "chief 0",
+        phase=ENDED,
+        rows_in=7,
+        rows_out=5,
+        age_s=30.0,
+        time_s={WORK: 30.0},
+    )
     note(ended)
     assert shown() == ["a.py: 7 rows in, 5 out, 30 s: useful work 100%"]
     note(ended)  # as a file beside Flink's logs says it still
     assert shown() == []
-    note(status_of("linked_1", 0, "chief 0", phase=FEEDING, rows_in=9, age_s=3.0, time_s={WORK: 3.0}))
+    note(
+        status_of("linked_1", 0, "chief 0", phase=FEEDING, rows_in=9, age_s=3.0, time_s={WORK: 3.0})
+    )
     assert shown() == ["a.py: 9 rows, 3 s: useful work 100%"]
     note_told(OPERATORS)
     note(status_of("linked_2", 0, "chief 0", phase=ENDED))

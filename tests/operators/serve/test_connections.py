@@ -1,4 +1,6 @@
-"""Clients that send nothing, half of a request, or take no answer: a real uvicorn with small limits."""
+"""Clients that send nothing, half of a request, or take no answer: a real uvicorn with small
+limits.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,13 @@ async def application(
     while scope["path"] == "/read" and (await receive()).get("more_body"):
         pass
     body = ANSWER if scope["path"] == "/long" else b"short"
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-length", b"%d" % len(body))],
+        }
+    )
     await send({"type": "http.response.body", "body": body})
 
 
@@ -40,11 +48,15 @@ class Server(uvicorn.Server):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server with at most four connections, which waits half a second for a header, and one for an answer."""
+    """A server with at most four connections, which waits half a second for a header, and one for
+    an answer.
+    """
     monkeypatch.setattr(connections, "_MOST", 4)
     monkeypatch.setattr(connections, "_HEADER_S", 0.5)
     monkeypatch.setattr(Connection, "limit_s", 1.0, raising=False)
-    config = uvicorn.Config(application, http=Connection, lifespan="off", access_log=False, log_level="warning")
+    config = uvicorn.Config(
+        application, http=Connection, lifespan="off", access_log=False, log_level="warning"
+    )
     config.timeout_keep_alive = 600  # so that only the time of `Connection` ends a connection
     server = Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -74,20 +86,27 @@ def is_closed(client: socket.socket) -> bool:
 
 
 def answer(port: int) -> bytes:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)) as connection:
+    with contextlib.closing(
+        http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+    ) as connection:
         connection.request("GET", "/")
         return connection.getresponse().read()
 
 
-@pytest.mark.fault("prediction", "A client of the REST server that sends nothing or half a header is disconnected in time")
+@pytest.mark.fault(
+    "prediction",
+    "A client of the REST server that sends nothing or half a header is disconnected in time",
+)
 @pytest.mark.parametrize(
     "sent",
     [
         b"",
         b"G",
         b"GET / HTTP/1.1\r\nHost: a\r\nX-A: ",
-        b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nX-A: ",  # a whole request before
-        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1",  # the application answers, but the rest is missing
+        # a whole request before
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nX-A: ",
+        # the application answers, but the rest is missing
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1",
         b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
     ],
 )
@@ -97,7 +116,10 @@ def test_clients_that_send_half_a_request(server: Server, sent: bytes) -> None:
     assert answer(server.port) == b"short"
 
 
-@pytest.mark.fault("prediction", "A client of the REST server that does not read its answer is disconnected in time")
+@pytest.mark.fault(
+    "prediction",
+    "A client of the REST server that does not read its answer is disconnected in time",
+)
 @pytest.mark.parametrize("requests", [1, 3])
 def test_a_client_that_takes_no_answer(server: Server, requests: int) -> None:
     with connected(server.port, b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n" * requests) as client:
@@ -107,7 +129,8 @@ def test_a_client_that_takes_no_answer(server: Server, requests: int) -> None:
 
 
 @pytest.mark.fault(
-    "security", "Bodies over REST that could hide a second request, or stop the server by tiny chunks, are refused"
+    "security",
+    "Bodies over REST that could hide a second request, or stop the server by tiny chunks, are refused",
 )
 @pytest.mark.parametrize(
     ("path", "sent", "expected"),
@@ -131,16 +154,25 @@ def test_bodies_of_attackers(
         with contextlib.suppress(ConnectionError):
             while piece := client.recv(1 << 16):
                 found += piece
-        assert re.findall(rb"HTTP/1.1 (\d+)", found) in (expected, [])  # a reset may overtake an answer
+        # a reset may overtake an answer
+        assert re.findall(rb"HTTP/1.1 (\d+)", found) in (expected, [])
     wait_until(lambda: not server.server_state.connections, "the end of the connection")
     assert answer(server.port) == b"short" and "Traceback" not in caplog.text
 
 
-@pytest.mark.fault("prediction", "Any number of idle connections to the REST server leaves room for the next client")
-def test_the_oldest_idle_connection_gives_way(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.fault(
+    "prediction",
+    "Any number of idle connections to the REST server leaves room for the next client",
+)
+def test_the_oldest_idle_connection_gives_way(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "_HEADER_S", 10 * DEADLINE_S)
     with contextlib.ExitStack() as stack:
-        idle = [stack.enter_context(connected(server.port, b"GET / HTTP/1.1\r\nHost: a\r\nX-A: ")) for _ in range(4)]
+        idle = [
+            stack.enter_context(connected(server.port, b"GET / HTTP/1.1\r\nHost: a\r\nX-A: "))
+            for _ in range(4)
+        ]
         assert answer(server.port) == b"short"
         assert is_closed(idle[0])
         idle[3].sendall(b"a\r\n\r\n")
@@ -156,6 +188,12 @@ def test_a_log_has_one_line_of_each_kind_in_some_seconds(monkeypatch: pytest.Mon
     log, now = SparseLog(), [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     first, second = (logging.makeLogRecord({"pathname": "a.py", "lineno": line}) for line in (1, 2))
-    assert [log.filter(each) for each in (first, first, second, first, second)] == [True, False, True, False, False]
+    assert [log.filter(each) for each in (first, first, second, first, second)] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
     now[0] = 10.0
     assert log.filter(first) and not log.filter(first)

@@ -1,4 +1,6 @@
-"""ML_PREDICT in jobs of SQL, and its process alone. The models are functions, which need no TensorFlow."""
+"""ML_PREDICT in jobs of SQL, and its process alone. The models are functions, which need no
+TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +55,15 @@ def score(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory, score: str) -> Iterator[MLEnv]:
-    """An environment with the provider, compiled here, a model and a table of the numbers from 1 to 3,000."""
+    """An environment with the provider, compiled here, a model and a table of the numbers from 1 to
+    3,000.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        env = useLocalEnv(1, config={"jars": ["akdl"], "table.exec.async-ml-predict.max-concurrent-operations": 100})
+        env = useLocalEnv(
+            1,
+            config={"jars": ["akdl"], "table.exec.async-ml-predict.max-concurrent-operations": 100},
+        )
         for tables in (env.btenv, env.stenv):
             tables.execute_sql(f"""
                 CREATE TEMPORARY MODEL twice INPUT (x DOUBLE) OUTPUT (y DOUBLE)
@@ -87,7 +94,9 @@ def relays() -> list[psutil.Process]:
 
 @pytest.fixture
 def mini_batches(models: MLEnv) -> Iterator[None]:
-    """Streams aggregate rows in groups: each row whose change is collected takes some milliseconds."""
+    """Streams aggregate rows in groups: each row whose change is collected takes some
+    milliseconds.
+    """
     config = models.stenv.get_config()
     options = {"enabled": "true", "allow-latency": "1 s", "size": "3000"}
     for name, value in options.items():
@@ -104,7 +113,9 @@ def test_types(models: MLEnv, score: str) -> None:
         CREATE TEMPORARY MODEL many INPUT (f FLOAT, d DOUBLE, i INT, j BIGINT, s STRING, b BOOLEAN)
         OUTPUT (y DOUBLE NOT NULL, big BIGINT, text STRING, `no` BOOLEAN, pair ARRAY<FLOAT>)
         WITH ('provider' = 'akdl', 'path' = '{score}', 'params' = '{{"defaults": "{{\\"s\\": \\"none\\"}}"}}')""")
-    tables.execute_sql(f"CREATE TEMPORARY VIEW many_rows AS SELECT * FROM (VALUES {ROWS}) AS t (id, i, d, j, s, b)")
+    tables.execute_sql(
+        f"CREATE TEMPORARY VIEW many_rows AS SELECT * FROM (VALUES {ROWS}) AS t (id, i, d, j, s, b)"
+    )
     query = "SELECT * FROM ML_PREDICT(TABLE many_rows, MODEL many, DESCRIPTOR(i, d, i, j, s, b)) ORDER BY id"
     first, second = rows_of(tables, query)
     assert first[6:] == (5.25, 9007199254740993, "<ü>", False, [2.0, 1.25])
@@ -112,7 +123,11 @@ def test_types(models: MLEnv, score: str) -> None:
 
 
 def test_starts_of_modules_are_the_same_in_java_and_python() -> None:
-    text = importlib.resources.files("bridge.serving").joinpath("SqlModels.java").read_text(encoding="utf-8")
+    text = (
+        importlib.resources.files("bridge.serving")
+        .joinpath("SqlModels.java")
+        .read_text(encoding="utf-8")
+    )
     parts = re.search(r"RUN_MODULE =\s+((?:\+?\s*\"[^\"]*\"\s*)+);", text)
     assert parts and "".join(re.findall(r'"([^"]*)"', parts[1])) == RUN_MODULE
     assert '"-m"' not in text
@@ -140,10 +155,17 @@ def load():
             tables.execute_sql(f"""
                 CREATE TEMPORARY MODEL shows_{name} INPUT (t {type_}) OUTPUT (y STRING)
                 WITH ('provider' = 'akdl', 'path' = '{tmp_path}/show.py:load')""")
-            found += rows_of(tables, f"SELECT y FROM ML_PREDICT(TABLE times, MODEL shows_{name}, DESCRIPTOR({column}))")
+            found += rows_of(
+                tables,
+                f"SELECT y FROM ML_PREDICT(TABLE times, MODEL shows_{name}, DESCRIPTOR({column}))",
+            )
     finally:
         tables.get_config().get_configuration().remove_config("table.local-time-zone")
-    assert found == [("2024-05-31T18:00:00.000000",), ("2024-05-31T10:00:00.000000",), ("2024-05-31T10:00:00.000000",)]
+    assert found == [
+        ("2024-05-31T18:00:00.000000",),
+        ("2024-05-31T10:00:00.000000",),
+        ("2024-05-31T10:00:00.000000",),
+    ]
 
 
 @pytest.mark.flink
@@ -155,35 +177,56 @@ def test_an_aggregate(mode: str, models: MLEnv, mini_batches: None) -> None:
 
 
 @pytest.mark.flink
-@pytest.mark.fault("prediction", "ML_PREDICT fails with the words of the model for a bad row, or puts them into a column")
+@pytest.mark.fault(
+    "prediction",
+    "ML_PREDICT fails with the words of the model for a bad row, or puts them into a column",
+)
 def test_a_bad_row(models: MLEnv, score: str) -> None:
     tables = models.btenv
-    tables.execute_sql("CREATE TEMPORARY VIEW few AS SELECT NULLIF(x, 2) AS x FROM (VALUES (1), (2)) AS t (x)")
+    tables.execute_sql(
+        "CREATE TEMPORARY VIEW few AS SELECT NULLIF(x, 2) AS x FROM (VALUES (1), (2)) AS t (x)"
+    )
     query = "SELECT * FROM ML_PREDICT(TABLE few, MODEL {}, DESCRIPTOR(x))"
-    with pytest.raises(Exception, match="^ML_PREDICT: row . of a batch cannot be predicted: .* got null") as raised:
+    with pytest.raises(
+        Exception, match="^ML_PREDICT: row . of a batch cannot be predicted: .* got null"
+    ) as raised:
         rows_of(tables, query.format("twice"))
-    assert "answers, got 0" not in str(raised.value) and "prepareLoadNextBatch" not in str(raised.value)
+    assert "answers, got 0" not in str(raised.value) and "prepareLoadNextBatch" not in str(
+        raised.value
+    )
     told = str(readable(raised.value))
-    assert "column 'x'" in told and told.endswith(f"The model is {score}, its inputs are {{'x': None}}"), told
+    assert "column 'x'" in told and told.endswith(
+        f"The model is {score}, its inputs are {{'x': None}}"
+    ), told
     tables.execute_sql(f"""
         CREATE TEMPORARY MODEL lenient INPUT (x DOUBLE) OUTPUT (why STRING, y DOUBLE)
         WITH ('provider' = 'akdl', 'path' = '{score}', 'params' = '{{"errorCol": "why"}}')""")
     found = sorted(rows_of(tables, query.format("lenient")), key=str)
-    assert found[0] == (1, None, 2.0) and found[1][0] is found[1][2] is None and "got null" in found[1][1]
+    assert (
+        found[0] == (1, None, 2.0)
+        and found[1][0] is found[1][2] is None
+        and "got null" in found[1][1]
+    )
 
 
 @pytest.mark.flink
 @pytest.mark.fault(
-    "prediction", "Nulls stay nulls in ML_PREDICT, and no row gets the answer of another, in queries side by side"
+    "prediction",
+    "Nulls stay nulls in ML_PREDICT, and no row gets the answer of another, in queries side by side",
 )
 def test_nulls_in_queries_side_by_side(models: MLEnv, tmp_path: pathlib.Path) -> None:
-    (tmp_path / "add.py").write_text("def load():\n    return lambda batch: {'y': batch['x0'] + 2 * batch['x1']}\n")
+    (tmp_path / "add.py").write_text(
+        "def load():\n    return lambda batch: {'y': batch['x0'] + 2 * batch['x1']}\n"
+    )
     tables = models.btenv
     tables.execute_sql("""
         CREATE TEMPORARY VIEW holes AS
         SELECT NULLIF(CAST(x AS FLOAT), 7 * (x / 7)) AS x0, NULLIF(CAST(x AS DECIMAL(9, 1)), 3 * (x / 3)) AS x1 FROM numbers""")
     queries = []
-    for name, params in [("strict", '{"errorCol": "why"}'), ("filled", '{"errorCol": "why", "defaults": "{\\"x1\\": 1}"}')]:
+    for name, params in [
+        ("strict", '{"errorCol": "why"}'),
+        ("filled", '{"errorCol": "why", "defaults": "{\\"x1\\": 1}"}'),
+    ]:
         tables.execute_sql(f"""
             CREATE TEMPORARY MODEL {name} INPUT (x0 FLOAT, x1 DOUBLE) OUTPUT (y DOUBLE, why STRING)
             WITH ('provider' = 'akdl', 'path' = '{tmp_path}/add.py:load', 'params' = '{params}')""")
@@ -202,9 +245,15 @@ def test_nulls_in_queries_side_by_side(models: MLEnv, tmp_path: pathlib.Path) ->
 @pytest.mark.flink
 @pytest.mark.parametrize(
     ("is_model", "message"),
-    [(False, "the process that predicts ended with status 137"), (True, "the process that serves the model has ended")],
+    [
+        (False, "the process that predicts ended with status 137"),
+        (True, "the process that serves the model has ended"),
+    ],
 )
-@pytest.mark.fault("prediction", "A killed process of ML_PREDICT fails the query by name, and the next query has another")
+@pytest.mark.fault(
+    "prediction",
+    "A killed process of ML_PREDICT fails the query by name, and the next query has another",
+)
 def test_a_killed_process(is_model: bool, message: str, models: MLEnv) -> None:
     tables = models.stenv
     tables.execute_sql(f"""
@@ -221,11 +270,15 @@ def test_a_killed_process(is_model: bool, message: str, models: MLEnv) -> None:
     assert isinstance(told, TaskError) and str(told).startswith(f"ML_PREDICT: {message}")
     wait_until(lambda: not relays(), "the process has ended with the query")
     # In batch mode: a collected stream would give a changed sum for each row.
-    assert rows_of(models.btenv, "SELECT COUNT(y) FROM ML_PREDICT(TABLE numbers, MODEL twice, DESCRIPTOR(x))") == [(3000,)]
+    assert rows_of(
+        models.btenv, "SELECT COUNT(y) FROM ML_PREDICT(TABLE numbers, MODEL twice, DESCRIPTOR(x))"
+    ) == [(3000,)]
 
 
 @pytest.mark.flink
-@pytest.mark.fault("hosts", "A query with ML_PREDICT that is cancelled while its model loads leaves no process")
+@pytest.mark.fault(
+    "hosts", "A query with ML_PREDICT that is cancelled while its model loads leaves no process"
+)
 def test_cancelled_while_the_model_loads(models: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "slow.py").write_text(f"""
 import os, pathlib, time
@@ -238,7 +291,9 @@ def load():
     tables.execute_sql(f"""
         CREATE TEMPORARY MODEL slow INPUT (x DOUBLE) OUTPUT (y DOUBLE)
         WITH ('provider' = 'akdl', 'path' = '{tmp_path}/slow.py:load')""")
-    running = tables.execute_sql("SELECT y FROM ML_PREDICT(TABLE numbers, MODEL slow, DESCRIPTOR(x))")
+    running = tables.execute_sql(
+        "SELECT y FROM ML_PREDICT(TABLE numbers, MODEL slow, DESCRIPTOR(x))"
+    )
     wait_until(lambda: bool(list(tmp_path.glob("[0-9]*"))), "the model loads", 120)
     (pid,) = [int(path.name) for path in tmp_path.glob("[0-9]*")]
     running.get_job_client().cancel().result()
@@ -249,20 +304,32 @@ def load():
 @pytest.mark.parametrize(
     ("columns", "output", "message"),
     [
-        ("x", "z DOUBLE", "ML_PREDICT: the model failed: .*: expected a dict with the outputs 'z', got a dict with 'y'"),
-        ("x", "y BOOLEAN", "ML_PREDICT: the model failed: .*: output 'y': an array of float64 does not fit BOOLEAN"),
+        (
+            "x",
+            "z DOUBLE",
+            "ML_PREDICT: the model failed: .*: expected a dict with the outputs 'z', got a dict with 'y'",
+        ),
+        (
+            "x",
+            "y BOOLEAN",
+            "ML_PREDICT: the model failed: .*: output 'y': an array of float64 does not fit BOOLEAN",
+        ),
         ("x", "y MULTISET<INT>", ".*MULTISET"),
         ("s", "y DOUBLE", "Flink: org.apache.flink.table.api.ValidationException: .*'s'"),
     ],
 )
 def test_wrong_columns(columns: str, output: str, message: str, models: MLEnv, score: str) -> None:
     tables = models.btenv
-    tables.execute_sql("CREATE TEMPORARY VIEW IF NOT EXISTS texts AS SELECT x, 'a' AS s FROM numbers")
+    tables.execute_sql(
+        "CREATE TEMPORARY VIEW IF NOT EXISTS texts AS SELECT x, 'a' AS s FROM numbers"
+    )
     tables.execute_sql(f"""
         CREATE TEMPORARY MODEL wrong INPUT (x DOUBLE) OUTPUT ({output}) WITH ('provider' = 'akdl', 'path' = '{score}')""")
     try:
         with pytest.raises(Exception) as raised:
-            rows_of(tables, f"SELECT * FROM ML_PREDICT(TABLE texts, MODEL wrong, DESCRIPTOR({columns}))")
+            rows_of(
+                tables, f"SELECT * FROM ML_PREDICT(TABLE texts, MODEL wrong, DESCRIPTOR({columns}))"
+            )
     finally:
         tables.execute_sql("DROP TEMPORARY MODEL wrong")
     told = str(readable(raised.value))
@@ -274,7 +341,10 @@ def test_wrong_columns(columns: str, output: str, message: str, models: MLEnv, s
     ("options", "message"),
     [
         ("'path' = '/absent/score.py:load'", ".*/absent/score.py"),
-        ("'path' = '{}', 'params' = '['", "ML_PREDICT: the option 'params' is not an object of JSON"),
+        (
+            "'path' = '{}', 'params' = '['",
+            "ML_PREDICT: the option 'params' is not an object of JSON",
+        ),
         ("'path' = '{}', 'parms' = '['", "Unsupported options:\n\nparms"),
         ("'params' = '{{}}'", "Missing required options are:\n\npath"),
     ],
@@ -303,10 +373,18 @@ def line(path: str, outputs: str = "`y` DOUBLE", **params: object) -> bytes:
 
 def test_settings(score: str) -> None:
     settings, result = settings_of(line(score, "`e` STRING, `y` DOUBLE", errorCol="e"))
-    assert (settings.output_schema.names, settings.error_column, result.names) == (["y"], "e", ["e", "y"])
-    with pytest.raises(ConfigurationError, match="ML_PREDICT: OUTPUT of the model lacks the errorCol 'e', a STRING"):
+    assert (settings.output_schema.names, settings.error_column, result.names) == (
+        ["y"],
+        "e",
+        ["e", "y"],
+    )
+    with pytest.raises(
+        ConfigurationError, match="ML_PREDICT: OUTPUT of the model lacks the errorCol 'e', a STRING"
+    ):
         settings_of(line(score, errorCol="e"))
-    with pytest.raises(ConfigurationError, match="OUTPUT 'y' is NOT NULL, but with errorCol bad rows have nulls"):
+    with pytest.raises(
+        ConfigurationError, match="OUTPUT 'y' is NOT NULL, but with errorCol bad rows have nulls"
+    ):
         settings_of(line(score, "`e` STRING, `y` DOUBLE NOT NULL", errorCol="e"))
     with pytest.raises(SchemaError, match="MULTISET"):
         settings_of(line(score, "`y` MULTISET<INT>"))

@@ -16,19 +16,25 @@ from tests.support.deadline import DEADLINE_S
 
 
 class Doubling:
-    """Doubles numbers once it may; the number 13 is a bad row, and 99 an error of the whole batch."""
+    """Doubles numbers once it may; the number 13 is a bad row, and 99 an error of the whole
+    batch.
+    """
 
     def __init__(self) -> None:
         self.goes_on, self.began = threading.Event(), threading.Event()
         self.sizes: list[int] = []
         self.batches = RequestBatches(self.predict, self.sizes.append)
 
-    def predict(self, columns: Mapping[str, Values], rows: int) -> tuple[dict[str, Values], list[BadRow]]:
+    def predict(
+        self, columns: Mapping[str, Values], rows: int
+    ) -> tuple[dict[str, Values], list[BadRow]]:
         self.began.set()
         assert self.goes_on.wait(DEADLINE_S)
         if 99 in columns["x"]:
             raise ValueError("99")
-        return {"y": [2 * x for x in columns["x"]]}, [(row, "unlucky") for row, x in enumerate(columns["x"]) if x == 13]
+        return {"y": [2 * x for x in columns["x"]]}, [
+            (row, "unlucky") for row, x in enumerate(columns["x"]) if x == 13
+        ]
 
 
 def test_requests_wait_together_and_bad_rows_concern_their_request_alone() -> None:
@@ -59,7 +65,9 @@ def test_an_error_of_the_model_reaches_the_requests_of_its_batch() -> None:
     assert model.batches.rows_waiting() == 0
 
 
-@pytest.mark.fault("prediction", "A request over REST that makes the model fail harms no request of the same batch")
+@pytest.mark.fault(
+    "prediction", "A request over REST that makes the model fail harms no request of the same batch"
+)
 def test_a_request_that_fails_is_predicted_apart_from_its_batch() -> None:
     model = Doubling()
     first = model.batches.submit({"x": [1]})
@@ -71,7 +79,10 @@ def test_a_request_that_fails_is_predicted_apart_from_its_batch() -> None:
         hostile.result(DEADLINE_S)
 
 
-@pytest.mark.fault("prediction", "When too many rows wait for a slow model, a further request over REST is refused at once")
+@pytest.mark.fault(
+    "prediction",
+    "When too many rows wait for a slow model, a further request over REST is refused at once",
+)
 def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_batches, "_MOST_ROWS", 4)
     monkeypatch.setattr(request_batches, "_MOST_WAITING", 8)
@@ -79,7 +90,9 @@ def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     running = model.batches.submit({"x": [1]})
     assert model.began.wait(DEADLINE_S)
     waiting = [model.batches.submit({"x": [2] * rows}) for rows in (3, 2, 3)]
-    with pytest.raises(RefusedRequest, match="8 rows are waiting for the model: try again later") as refused:
+    with pytest.raises(
+        RefusedRequest, match="8 rows are waiting for the model: try again later"
+    ) as refused:
         model.batches.submit({"x": [3]})
     assert refused.value.status == 503
     model.goes_on.set()
@@ -88,7 +101,8 @@ def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.fault(
-    "prediction", "A request over REST with many rows lets other requests in between, and stops when it is given up"
+    "prediction",
+    "A request over REST with many rows lets other requests in between, and stops when it is given up",
 )
 def test_a_large_request_takes_turns_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_batches, "_MOST_ROWS", 4)
@@ -96,10 +110,15 @@ def test_a_large_request_takes_turns_with_others(monkeypatch: pytest.MonkeyPatch
     model = Doubling()
     running = model.batches.submit({"x": [1]})
     assert model.began.wait(DEADLINE_S)
-    large, given_up = model.batches.submit({"x": list(range(14, 24))}), model.batches.submit({"x": [0] * 1000})
+    large, given_up = (
+        model.batches.submit({"x": list(range(14, 24))}),
+        model.batches.submit({"x": [0] * 1000}),
+    )
     with pytest.raises(RefusedRequest, match="8 rows are waiting"):
         model.batches.submit({"x": [3]})
-    assert given_up.cancel() and model.batches.rows_waiting() == 10, "its rows do not count any more"
+    assert given_up.cancel() and model.batches.rows_waiting() == 10, (
+        "its rows do not count any more"
+    )
     small = model.batches.submit({"x": [3]})
     model.goes_on.set()
     assert running.result(DEADLINE_S) == {"y": [2]} and small.result(DEADLINE_S) == {"y": [6]}
@@ -128,7 +147,9 @@ def test_a_model_without_rows_gets_the_values_of_one_request_at_a_time() -> None
     assert calls == [{"x": [[1, 2]]}, {"x": [[3]]}, {"x": [[13]]}]
 
 
-def test_an_output_that_turns_out_to_have_no_rows_is_predicted_from_the_values_of_each_request() -> None:
+def test_an_output_that_turns_out_to_have_no_rows_is_predicted_from_the_values_of_each_request() -> (
+    None
+):
     def rows(columns: Mapping[str, Values], rows: int) -> tuple[dict[str, Values], list[BadRow]]:
         raise ServingError("no value per row")
 
@@ -136,6 +157,8 @@ def test_an_output_that_turns_out_to_have_no_rows_is_predicted_from_the_values_o
         return {"y": [sum(columns["x"][0])]}, []
 
     batches = RequestBatches(rows, lambda rows: None, values)
-    assert [each.result(DEADLINE_S) for each in [batches.submit({"x": x}) for x in ([1, 2], [3, 4])]] == [{"y": 3}, {"y": 7}]
+    assert [
+        each.result(DEADLINE_S) for each in [batches.submit({"x": x}) for x in ([1, 2], [3, 4])]
+    ] == [{"y": 3}, {"y": 7}]
     with pytest.raises(ServingError, match="no value per row"):
         RequestBatches(rows, lambda rows: None).submit({"x": [1]}).result(DEADLINE_S)

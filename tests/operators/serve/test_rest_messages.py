@@ -13,7 +13,9 @@ from operators.serve.rest_messages import RefusedRequest, Target, answer_of, wri
 
 def target(*inputs: str) -> Target:
     tensors = tuple(TensorDescription(name, "float32", (-1, 2), f"{name}:0") for name in inputs)
-    signature = Signature("serving_default", tensors, (TensorDescription("y", "string", None, "y:0"),))
+    signature = Signature(
+        "serving_default", tensors, (TensorDescription("y", "string", None, "y:0"),)
+    )
     return Target("half", "123", signature, {"serving_default": signature})
 
 
@@ -26,9 +28,18 @@ COLUMNS = {name: [row[name] for row in ROWS] for name in ("tag", "signal", "sens
 
 
 def test_rows_and_columns_of_the_documents() -> None:
-    assert target("x").columns(b'{"instances": ["foo", "bar", "baz"]}') == ({"x": ["foo", "bar", "baz"]}, 3)
-    assert target("x").columns(b'{"instances": [[[1, 2]], [[3, 4]]]}') == ({"x": [[[1, 2]], [[3, 4]]]}, 2)
-    assert target("x").columns(b'{"inputs": [1.0, 2.0], "signature_name": "serving_default"}') == ({"x": [1.0, 2.0]}, None)
+    assert target("x").columns(b'{"instances": ["foo", "bar", "baz"]}') == (
+        {"x": ["foo", "bar", "baz"]},
+        3,
+    )
+    assert target("x").columns(b'{"instances": [[[1, 2]], [[3, 4]]]}') == (
+        {"x": [[[1, 2]], [[3, 4]]]},
+        2,
+    )
+    assert target("x").columns(b'{"inputs": [1.0, 2.0], "signature_name": "serving_default"}') == (
+        {"x": [1.0, 2.0]},
+        None,
+    )
     assert target("x").columns(b'{"inputs": [1.0], "signature_name": ""}') == ({"x": [1.0]}, None)
     assert THREE.columns(json.dumps({"instances": ROWS}).encode()) == (COLUMNS, 2)
     assert THREE.columns(json.dumps({"inputs": COLUMNS}).encode()) == (COLUMNS, None)
@@ -38,14 +49,26 @@ def test_rows_and_columns_of_the_documents() -> None:
 
 def test_binary_values_are_base64() -> None:
     image = {"b64": "aW1hZ2UgYnl0ZXM="}
-    for text in ("aW1hZ2UgYnl0ZXM", "aW1hZ2Ug\nYnl0ZXM=\n", "aW1hZ2Ug\r\nYnl0ZXM", " aW1hZ2UgYnl0ZXM=\t"):
+    for text in (
+        "aW1hZ2UgYnl0ZXM",
+        "aW1hZ2Ug\nYnl0ZXM=\n",
+        "aW1hZ2Ug\r\nYnl0ZXM",
+        " aW1hZ2UgYnl0ZXM=\t",
+    ):
         body = json.dumps({"instances": [{"b64": text}]}).encode()
         assert target("x").columns(body)[0] == {"x": [b"image bytes"]}, text
-    assert target("x").columns(json.dumps({"instances": [image, "text"]}).encode())[0] == {"x": [b"image bytes", "text"]}
-    assert target("x").columns(json.dumps({"instances": [{"x": [image]}]}).encode())[0] == {"x": [[b"image bytes"]]}
+    assert target("x").columns(json.dumps({"instances": [image, "text"]}).encode())[0] == {
+        "x": [b"image bytes", "text"]
+    }
+    assert target("x").columns(json.dumps({"instances": [{"x": [image]}]}).encode())[0] == {
+        "x": [[b"image bytes"]]
+    }
 
 
-@pytest.mark.fault("prediction", "A request over REST that is not JSON, or lacks inputs, is refused with the reason")
+@pytest.mark.fault(
+    "prediction",
+    "A request over REST that is not JSON, or lacks inputs, is refused with the reason",
+)
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -85,7 +108,10 @@ def test_several_inputs_need_their_names() -> None:
     for body, message in (
         (b'{"instances": [1]}', "instances is a plain list, but expecting list of objects"),
         (b'{"inputs": [1]}', "inputs is a plain value/list, but expecting an object"),
-        (b'{"inputs": {"a": [1], "b": [1, 2]}}', "expected inputs with the same number of rows, got {'a': 1, 'b': 2}"),
+        (
+            b'{"inputs": {"a": [1], "b": [1, 2]}}',
+            "expected inputs with the same number of rows, got {'a': 1, 'b': 2}",
+        ),
     ):
         with pytest.raises(RefusedRequest, match=message):
             target("a", "b").columns(body)
@@ -133,12 +159,19 @@ def test_answers() -> None:
     assert json.dumps(answer_of(one, 2)) == '{"predictions": [[0.1, 1e+20], [3.0, -2.5e-08]]}'
     assert answer_of(one, None) == {"outputs": [[0.1, 1e20], [3.0, -2.5e-8]]}
     two = {"n": np.array([1, 2]), "t": np.array([b"a", b"\xff"], object)}
-    assert answer_of(two, 2) == {"predictions": [{"n": 1, "t": "a"}, {"n": 2, "t": {"b64": "/w=="}}]}
+    assert answer_of(two, 2) == {
+        "predictions": [{"n": 1, "t": "a"}, {"n": 2, "t": {"b64": "/w=="}}]
+    }
     assert answer_of(two, None) == {"outputs": {"n": [1, 2], "t": ["a", {"b64": "/w=="}]}}
-    assert answer_of({"image_bytes": [b"image bytes", None]}, None) == {"outputs": [{"b64": "aW1hZ2UgYnl0ZXM="}, None]}
+    assert answer_of({"image_bytes": [b"image bytes", None]}, None) == {
+        "outputs": [{"b64": "aW1hZ2UgYnl0ZXM="}, None]
+    }
     mixed = [np.array([0.1], "f4"), np.float32(0.2), None, True]
     assert json.dumps(answer_of({"y": mixed}, 4)) == '{"predictions": [[0.1], 0.2, null, true]}'
-    assert json.dumps(answer_of({"y": np.array([np.nan, np.inf])}, 2)) == '{"predictions": [NaN, Infinity]}'
+    assert (
+        json.dumps(answer_of({"y": np.array([np.nan, np.inf])}, 2))
+        == '{"predictions": [NaN, Infinity]}'
+    )
 
 
 def test_outputs_without_rows() -> None:
@@ -150,7 +183,10 @@ def test_outputs_without_rows() -> None:
         ({"m": np.array([[1, 2]])}, 2, r"\[1, 2\]"),
         ({"l": [1, 2, 3]}, 2, r"\[3\]"),
     ):
-        with pytest.raises(RefusedRequest, match=f"expected values for 2 rows, got the shape {shape}: send 'inputs' in place"):
+        with pytest.raises(
+            RefusedRequest,
+            match=f"expected values for 2 rows, got the shape {shape}: send 'inputs' in place",
+        ):
             answer_of(results, rows)
 
 
@@ -170,13 +206,19 @@ def test_models_without_rows(
     inputs: list[tuple[int, ...] | None], outputs: list[tuple[int, ...] | None], has_rows: bool
 ) -> None:
     described = [
-        tuple(TensorDescription(f"{name}{number}", "float32", shape, "t:0") for number, shape in enumerate(shapes))
+        tuple(
+            TensorDescription(f"{name}{number}", "float32", shape, "t:0")
+            for number, shape in enumerate(shapes)
+        )
         for name, shapes in (("x", inputs), ("y", outputs))
     ]
     found = Target("m", "1", Signature("serving_default", described[0], described[1]), {})
     assert found.has_rows == has_rows
     if len(inputs) == 2:
-        assert found.columns(b'{"inputs": {"x0": [1, 2], "x1": 0.5}}') == ({"x0": [[1, 2]], "x1": [0.5]}, None)
+        assert found.columns(b'{"inputs": {"x0": [1, 2], "x1": 0.5}}') == (
+            {"x0": [[1, 2]], "x1": [0.5]},
+            None,
+        )
 
 
 def test_large_answers_are_written_in_blocks() -> None:
@@ -191,23 +233,36 @@ def test_large_answers_are_written_in_blocks() -> None:
     ):
         assert written(value) == json.dumps(value)
     many = np.arange(100_000, dtype="f4").reshape(2, -1, 5) / 10
-    assert answer_of({"y": many}, 2) == {"predictions": [[[float(str(n)) for n in row] for row in m] for m in many]}
+    assert answer_of({"y": many}, 2) == {
+        "predictions": [[[float(str(n)) for n in row] for row in m] for m in many]
+    }
 
 
 def test_state_and_metadata() -> None:
     status = {"error_code": "OK", "error_message": ""}
-    assert target("x").status() == {"model_version_status": [{"version": "123", "state": "AVAILABLE", "status": status}]}
+    assert target("x").status() == {
+        "model_version_status": [{"version": "123", "state": "AVAILABLE", "status": status}]
+    }
     found = json.loads(json.dumps(target("x").metadata()))
     assert found["model_spec"] == {"name": "half", "signature_name": "", "version": "123"}
     assert found["metadata"]["signature_def"]["signature_def"]["serving_default"] == {
         "inputs": {
             "x": {
                 "dtype": "DT_FLOAT",
-                "tensor_shape": {"dim": [{"size": "-1", "name": ""}, {"size": "2", "name": ""}], "unknown_rank": False},
+                "tensor_shape": {
+                    "dim": [{"size": "-1", "name": ""}, {"size": "2", "name": ""}],
+                    "unknown_rank": False,
+                },
                 "name": "x:0",
             }
         },
-        "outputs": {"y": {"dtype": "DT_STRING", "tensor_shape": {"dim": [], "unknown_rank": True}, "name": "y:0"}},
+        "outputs": {
+            "y": {
+                "dtype": "DT_STRING",
+                "tensor_shape": {"dim": [], "unknown_rank": True},
+                "name": "y:0",
+            }
+        },
         "method_name": "tensorflow/serving/predict",
         "defaults": {},
     }

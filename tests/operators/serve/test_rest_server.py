@@ -99,7 +99,9 @@ def half_plus_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("models") / "half_plus_two"
     model = tf.Module()
     model.f = tf.function(lambda x: {"y": x * 0.5 + 2.0}, [tf.TensorSpec([None], "float32", "x")])
-    tf.saved_model.save(model, str(folder / "00000123"), {"serving_default": model.f.get_concrete_function()})
+    tf.saved_model.save(
+        model, str(folder / "00000123"), {"serving_default": model.f.get_concrete_function()}
+    )
     (folder / "00000009").mkdir()
     with served(tmp_path_factory.mktemp("temp"), str(folder), "--max-mb", "0.5") as server:
         yield server
@@ -108,7 +110,9 @@ def half_plus_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def answered(ask: Callable[[], tuple[int, Any]]) -> tuple[int, Any]:
-    """Ask again where the first call of the model takes longer than the limit, on a busy machine."""
+    """Ask again where the first call of the model takes longer than the limit, on a busy
+    machine.
+    """
     answers = (ask() for _ in range(60))
     return next(answer for answer in answers if answer[0] != 504)
 
@@ -120,54 +124,94 @@ def saved(folder: pathlib.Path, name: str, **params: object) -> str:
 
 @needs_tf
 def test_what_tensorflow_serving_answers(half_plus_two: Served) -> None:
-    assert half_plus_two.predict({"instances": [1.0, 2.0, 5.0]}) == (200, {"predictions": [2.5, 3.0, 4.5]})
+    assert half_plus_two.predict({"instances": [1.0, 2.0, 5.0]}) == (
+        200,
+        {"predictions": [2.5, 3.0, 4.5]},
+    )
     assert half_plus_two.predict({"inputs": [2.0, 3.0, 4.0]}) == (200, {"outputs": [3.0, 3.5, 4.0]})
-    assert half_plus_two.predict({"instances": [{"x": 0.2}], "signature_name": "serving_default"}) == (
+    assert half_plus_two.predict(
+        {"instances": [{"x": 0.2}], "signature_name": "serving_default"}
+    ) == (
         200,
         {"predictions": [2.1]},
     )
-    assert half_plus_two.ask("POST", "/v1/models/half_plus_two/versions/123:predict", {"inputs": {"x": [0]}}) == (
+    assert half_plus_two.ask(
+        "POST", "/v1/models/half_plus_two/versions/123:predict", {"inputs": {"x": [0]}}
+    ) == (
         200,
         {"outputs": [2.0]},
     )
-    status = {"version": "123", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    assert half_plus_two.ask("GET", "/v1/models/half_plus_two") == (200, {"model_version_status": [status]})
+    status = {
+        "version": "123",
+        "state": "AVAILABLE",
+        "status": {"error_code": "OK", "error_message": ""},
+    }
+    assert half_plus_two.ask("GET", "/v1/models/half_plus_two") == (
+        200,
+        {"model_version_status": [status]},
+    )
     code, metadata = half_plus_two.ask("GET", "/v1/models/half_plus_two/metadata")
     signature = metadata["metadata"]["signature_def"]["signature_def"]["serving_default"]
-    assert code == 200 and metadata["model_spec"] == {"name": "half_plus_two", "signature_name": "", "version": "123"}
-    assert signature["inputs"]["x"]["dtype"] == "DT_FLOAT" and signature["inputs"]["x"]["tensor_shape"]["dim"] == [
-        {"size": "-1", "name": ""}
-    ]
+    assert code == 200 and metadata["model_spec"] == {
+        "name": "half_plus_two",
+        "signature_name": "",
+        "version": "123",
+    }
+    assert signature["inputs"]["x"]["dtype"] == "DT_FLOAT" and signature["inputs"]["x"][
+        "tensor_shape"
+    ]["dim"] == [{"size": "-1", "name": ""}]
     unknown = half_plus_two.ask("POST", "/v1/models/half:predict", {"instances": [1.0, 5.0]})
     assert unknown == (404, {"error": "Servable not found for request: Latest(half)"})
 
 
 @needs_tf
-@pytest.mark.fault("prediction", "A request over REST with a wrong shape or type names the row and what the model takes")
+@pytest.mark.fault(
+    "prediction",
+    "A request over REST with a wrong shape or type names the row and what the model takes",
+)
 def test_requests_that_do_not_fit_the_model(half_plus_two: Served) -> None:
     for body, message in (
-        ({"instances": [1.0, [2.0, 3.0]]}, "row 1: input 'x' (float32 []) from column 'x': expected the shape [], got [2]"),
-        ({"instances": [1.0, None]}, "row 1: input 'x' (float32 []) from column 'x': expected a value, got null"),
+        (
+            {"instances": [1.0, [2.0, 3.0]]},
+            "row 1: input 'x' (float32 []) from column 'x': expected the shape [], got [2]",
+        ),
+        (
+            {"instances": [1.0, None]},
+            "row 1: input 'x' (float32 []) from column 'x': expected a value, got null",
+        ),
         (
             {"instances": ["one"]},
             "row 0: input 'x' (float32 []) from column 'x': expected float32 numbers, got the string 'one'",
         ),
-        (b"{", "JSON Parse error: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        (
+            b"{",
+            "JSON Parse error: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
     ):
         assert half_plus_two.predict(body) == (400, {"error": message})
     assert half_plus_two.predict({"instances": [1.0]}) == (200, {"predictions": [2.5]})
 
 
 @needs_tf
-@pytest.mark.fault("prediction", "A request over REST that is too large is refused, and memory does not grow with it")
+@pytest.mark.fault(
+    "prediction",
+    "A request over REST that is too large is refused, and memory does not grow with it",
+)
 def test_a_request_that_is_too_large(half_plus_two: Served) -> None:
     def memory() -> int:
-        return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{half_plus_two.process.pid}/status").read_text())[1])  # type: ignore[index]
+        return int(
+            re.search(
+                r"VmHWM:\s+(\d+) kB",
+                pathlib.Path(f"/proc/{half_plus_two.process.pid}/status").read_text(),
+            )[1]
+        )  # type: ignore[index]
 
     half_plus_two.predict({"instances": [1.0]})
     before = memory()
     status, answer = half_plus_two.predict(b" " * (64 << 20))
-    assert status == 413 and answer == {"error": "the request has more than 524288 bytes (--max-mb)"}
+    assert status == 413 and answer == {
+        "error": "the request has more than 524288 bytes (--max-mb)"
+    }
     assert memory() - before < 32 << 10
 
 
@@ -191,10 +235,14 @@ def test_requests_of_many_clients_at_once(half_plus_two: Served) -> None:
     values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
     assert status == 200 and float(values["akdl_serve_batch_rows_sum"]) >= 320
     assert float(values['akdl_serve_requests_total{action="predict",status="200"}']) >= 160
-    assert float(values["akdl_serve_waiting_rows"]) == 0 and "process_resident_memory_bytes" in values
+    assert (
+        float(values["akdl_serve_waiting_rows"]) == 0 and "process_resident_memory_bytes" in values
+    )
 
 
-def test_a_token_file_that_others_can_read_is_a_warning(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_token_file_that_others_can_read_is_a_warning(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     secret = tmp_path / "token"
     secret.write_text("hush\n")
     for mode in (0o600, 0o640, 0o604):
@@ -205,10 +253,16 @@ def test_a_token_file_that_others_can_read_is_a_warning(tmp_path: pathlib.Path, 
 
 
 @needs_tf
-@pytest.mark.fault("security", "A request over REST without the token is refused, and the token is in no log")
-@pytest.mark.fault("prediction", "A REST server that is killed leaves its port free, and the next start removes its files")
 @pytest.mark.fault(
-    "prediction", "A model over REST that does not finish: clients and probes get errors in time, and SIGTERM ends it"
+    "security", "A request over REST without the token is refused, and the token is in no log"
+)
+@pytest.mark.fault(
+    "prediction",
+    "A REST server that is killed leaves its port free, and the next start removes its files",
+)
+@pytest.mark.fault(
+    "prediction",
+    "A model over REST that does not finish: clients and probes get errors in time, and SIGTERM ends it",
 )
 def test_pipelines_with_a_token_after_a_kill_and_when_slow(tmp_path: pathlib.Path) -> None:
     secret, temp = tmp_path / "token", tmp_path / "temp"
@@ -218,10 +272,18 @@ def test_pipelines_with_a_token_after_a_kill_and_when_slow(tmp_path: pathlib.Pat
         tmp_path, "lengths.akdl", modelPath=models.texts_and_numbers(), outputSchemaStr="length INT, sum FLOAT",
         selectedCols=["t", "x"], reservedCols=["t"],
     )  # fmt: skip
-    slow = saved(tmp_path, "slow.akdl", modelPath=models.endless(7), outputSchemaStr="p FLOAT", reservedCols=[])
+    slow = saved(
+        tmp_path,
+        "slow.akdl",
+        modelPath=models.endless(7),
+        outputSchemaStr="p FLOAT",
+        reservedCols=[],
+    )
     allowed = {"Authorization": f"Bearer {TOKEN}"}
     rows = {"instances": [{"t": "abc", "x": [1, 2.5]}, {"t": "", "x": [0, 0.1]}]}
-    with served(temp, lengths, "--columns", "t STRING, x ARRAY<FLOAT>", "--token-file", str(secret)) as server:
+    with served(
+        temp, lengths, "--columns", "t STRING, x ARRAY<FLOAT>", "--token-file", str(secret)
+    ) as server:
         for refused in (
             server.predict(rows),
             server.predict(rows, Authorization="Bearer other"),
@@ -232,34 +294,59 @@ def test_pipelines_with_a_token_after_a_kill_and_when_slow(tmp_path: pathlib.Pat
         expected = [{"t": "abc", "length": 3, "sum": 3.5}, {"t": "", "length": 0, "sum": 0.1}]
         assert server.predict(rows, **allowed) == (200, {"predictions": expected})
         outputs = {"t": ["abc"], "length": [3], "sum": [3.0]}
-        assert server.predict({"inputs": {"t": ["abc"], "x": [[1, 2]]}}, **allowed) == (200, {"outputs": outputs})
+        assert server.predict({"inputs": {"t": ["abc"], "x": [[1, 2]]}}, **allowed) == (
+            200,
+            {"outputs": outputs},
+        )
         server.end(signal.SIGKILL)
         left = set(os.listdir(temp))
         assert left and TOKEN not in server.log
         with pytest.raises(ConnectionError):
             server.predict(rows)
-    own = ("--columns", "x ARRAY<FLOAT>, k BIGINT", "--port", str(server.port), "--name", "again", "--timeout", "1")
+    own = (
+        "--columns",
+        "x ARRAY<FLOAT>, k BIGINT",
+        "--port",
+        str(server.port),
+        "--name",
+        "again",
+        "--timeout",
+        "1",
+    )
     with served(temp, slow, *own, AKDL_SERVE_TOKEN=TOKEN) as server:
         assert not left & set(os.listdir(temp))
         good, endless = ({"instances": [{"x": [1, 2, 3], "k": k}]} for k in (0, 7))
         assert server.predict(good)[0] == 401
         assert answered(lambda: server.predict(good, **allowed)) == (200, {"predictions": [12.0]})
         for body in (endless, good):  # the second one waits for the first
-            assert server.predict(body, **allowed) == (504, {"error": "no answer within 1 s (--timeout)"})
+            assert server.predict(body, **allowed) == (
+                504,
+                {"error": "no answer within 1 s (--timeout)"},
+            )
         status, answer = server.ask("GET", "/v1/models/again")
         assert status == 503 and answer["error"].startswith("the model has computed one batch for ")
         began = time.monotonic()
-        assert server.end(signal.SIGINT) == 0 and time.monotonic() - began < DEADLINE_S and os.listdir(temp) == []
+        assert (
+            server.end(signal.SIGINT) == 0
+            and time.monotonic() - began < DEADLINE_S
+            and os.listdir(temp) == []
+        )
         assert TOKEN not in server.log and "Traceback" not in server.log
 
 
-HALF = Signature("serving_default", described({"x": parse_type("FLOAT")}), described({"y": parse_type("FLOAT")}))
+HALF = Signature(
+    "serving_default", described({"x": parse_type("FLOAT")}), described({"y": parse_type("FLOAT")})
+)
 
 
 class Asked:
-    """An application without HTTP: a model that adds 2, once it may, and a body that arrives in pieces."""
+    """An application without HTTP: a model that adds 2, once it may, and a body that arrives in
+    pieces.
+    """
 
-    def __init__(self, most_mb: float = 1.0, timeout_s: float = DEADLINE_S, goes_on: bool = True) -> None:
+    def __init__(
+        self, most_mb: float = 1.0, timeout_s: float = DEADLINE_S, goes_on: bool = True
+    ) -> None:
         self.goes_on, self.began = threading.Event(), threading.Event()
         if goes_on:
             self.goes_on.set()
@@ -267,13 +354,17 @@ class Asked:
         self.application = RestApplication(served, None, timeout_s, most_mb)
         self.left = threading.Event()
 
-    def predict(self, columns: Mapping[str, Values], rows: int) -> tuple[dict[str, Values], list[BadRow]]:
+    def predict(
+        self, columns: Mapping[str, Values], rows: int
+    ) -> tuple[dict[str, Values], list[BadRow]]:
         self.began.set()
         assert self.goes_on.wait(2 * DEADLINE_S)
         return {"y": [x + 2 for x in columns["x"]]}, []
 
     async def ask(self, *pieces: bytes, encoding: bytes = b"") -> tuple[int, Any] | None:
-        """Status and content of the answer to a predict request; None without one. After its body the client stays until `left`."""
+        """Status and content of the answer to a predict request; None without one. After its body
+        the client stays until `left`.
+        """
         sent: list[Mapping[str, Any]] = []
         rest = list(pieces)
 
@@ -288,7 +379,12 @@ class Asked:
             sent.append(message)
 
         headers = [(b"content-encoding", encoding)] if encoding else []
-        scope = {"type": "http", "method": "POST", "path": "/v1/models/half:predict", "headers": headers}
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/v1/models/half:predict",
+            "headers": headers,
+        }
         await self.application(scope, receive, send)
         return (sent[0]["status"], json.loads(sent[1]["body"])) if sent else None
 
@@ -298,7 +394,10 @@ def error_of(answer: tuple[int, Any] | None) -> tuple[int, str]:
     return answer[0], answer[1]["error"]
 
 
-@pytest.mark.fault("prediction", "A request over REST that unpacks to more than --max-mb is refused, without the memory for it")
+@pytest.mark.fault(
+    "prediction",
+    "A request over REST that unpacks to more than --max-mb is refused, without the memory for it",
+)
 def test_bodies_packed_by_gzip() -> None:
     body = b'{"instances": [1, 2]}'
     packed = gzip.compress(body)
@@ -307,35 +406,64 @@ def test_bodies_packed_by_gzip() -> None:
         asked, predicted = Asked(), (200, {"predictions": [3, 4]})
         for encoding in (b"gzip", b"GZIP"):
             assert await asked.ask(packed, encoding=encoding) == predicted
-            assert await asked.ask(*(packed[i : i + 1] for i in range(len(packed))), b"", encoding=encoding) == predicted
+            assert (
+                await asked.ask(
+                    *(packed[i : i + 1] for i in range(len(packed))), b"", encoding=encoding
+                )
+                == predicted
+            )
         assert await asked.ask(body, encoding=b"identity") == predicted
         for size, status in ((1 << 20, 400), ((1 << 20) + 1, 413), (64 << 20, 413)):
             bomb = gzip.compress(bytes(size))
             assert error_of(await asked.ask(bomb, encoding=b"gzip"))[0] == status
             assert (
-                error_of(await asked.ask(*(bomb[i : i + 999] for i in range(0, len(bomb), 999)), encoding=b"gzip"))[0] == status
+                error_of(
+                    await asked.ask(
+                        *(bomb[i : i + 999] for i in range(0, len(bomb), 999)), encoding=b"gzip"
+                    )
+                )[0]
+                == status
             )
-        for damaged in (b"", body, packed[:-1], packed[:9], packed + b"1", packed + packed, packed[:-5] + b"12345"):
+        for damaged in (
+            b"",
+            body,
+            packed[:-1],
+            packed[:9],
+            packed + b"1",
+            packed + packed,
+            packed[:-5] + b"12345",
+        ):
             status, message = error_of(await asked.ask(damaged, encoding=b"gzip"))
             assert status == 400 and message.startswith("the body is not gzip: "), message
         assert error_of(await asked.ask(packed))[0] == 400
-        assert error_of(await asked.ask(packed, encoding=b"br")) == (415, "Content-Encoding: expected gzip, got 'br'")
+        assert error_of(await asked.ask(packed, encoding=b"br")) == (
+            415,
+            "Content-Encoding: expected gzip, got 'br'",
+        )
         assert asked.application._held_bytes == 0
 
     asyncio.run(ask())
 
 
-@pytest.mark.fault("prediction", "A request over REST with very many values is refused before it is parsed")
+@pytest.mark.fault(
+    "prediction", "A request over REST with very many values is refused before it is parsed"
+)
 @pytest.mark.parametrize("row", [b"[]", b"{}", b"[[[[[[]]]]]]", b"1", b'""'])
 def test_a_request_of_too_many_values(row: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Target, "columns", lambda *_: pytest.fail("the body was parsed"))
     body = b'{"instances": [' + b",".join([row] * (1 << 18)) + b"]}"
     status, message = error_of(asyncio.run(Asked(1.99 if len(row) < 3 else 4).ask(body)))
-    assert status == 413 and re.match(r"the request has about \d+ values, more than \d+ \(--max-mb\)", message)
+    assert status == 413 and re.match(
+        r"the request has about \d+ values, more than \d+ \(--max-mb\)", message
+    )
 
 
-@pytest.mark.fault("prediction", "While large requests over REST are read and answered, small ones are answered")
-def test_large_requests_and_answers_are_read_and_written_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.fault(
+    "prediction", "While large requests over REST are read and answered, small ones are answered"
+)
+def test_large_requests_and_answers_are_read_and_written_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     threads: list[str] = []
 
     def noted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -354,7 +482,10 @@ def test_large_requests_and_answers_are_read_and_written_beside_the_event_loop(m
     assert threads == ["MainThread", "MainThread", "akdl-json", "akdl-json"]
 
 
-@pytest.mark.fault("prediction", "Requests over REST that arrive together take the memory of a few large ones at most")
+@pytest.mark.fault(
+    "prediction",
+    "Requests over REST that arrive together take the memory of a few large ones at most",
+)
 def test_requests_hold_a_bounded_number_of_bytes() -> None:
     body = json.dumps({"instances": [1], "pad": "a" * ((1 << 20) - 40)}).encode()
 
@@ -365,18 +496,26 @@ def test_requests_hold_a_bounded_number_of_bytes() -> None:
         while len(done) < 2:
             done, _ = await asyncio.wait(requests, timeout=0.1)
         refused = [error_of(each.result()) for each in done]
-        assert [status for status, _ in refused] == [503, 503] and "try again later" in refused[0][1]
+        assert [status for status, _ in refused] == [503, 503] and "try again later" in refused[0][
+            1
+        ]
         small = [asyncio.ensure_future(asked.ask(b'{"instances": [1]}')) for _ in range(20)]
         asked.goes_on.set()
         assert await asyncio.gather(*small) == [(200, {"predictions": [3]})] * 20
         answers = await asyncio.gather(*requests)
         assert sorted(answer[0] for answer in answers if answer) == [200] * 4 + [503] * 2
-        assert asked.application._held_bytes == 0 and (await asked.ask(body)) == (200, {"predictions": [3]})
+        assert asked.application._held_bytes == 0 and (await asked.ask(body)) == (
+            200,
+            {"predictions": [3]},
+        )
 
     asyncio.run(ask())
 
 
-@pytest.mark.fault("prediction", "The rows of a client that leaves, or of a request that lasts too long, are not predicted")
+@pytest.mark.fault(
+    "prediction",
+    "The rows of a client that leaves, or of a request that lasts too long, are not predicted",
+)
 def test_requests_that_are_given_up_leave_the_queue() -> None:
     async def ask(timeout_s: float) -> None:
         asked = Asked(timeout_s=timeout_s, goes_on=False)
@@ -388,7 +527,11 @@ def test_requests_that_are_given_up_leave_the_queue() -> None:
             await asyncio.sleep(0.01)
         if timeout_s == DEADLINE_S:
             asked.left.set()
-        assert (await first, await second) == (None, None) if asked.left.is_set() else error_of(await second)[0] == 504
+        assert (
+            (await first, await second) == (None, None)
+            if asked.left.is_set()
+            else error_of(await second)[0] == 504
+        )
         assert asked.application._batches.rows_waiting() == 0 and asked.application._held_bytes == 0
         asked.goes_on.set()
 
@@ -405,29 +548,43 @@ def test_scalars_as_tensorflow_serving_answers_them(tmp_path: pathlib.Path) -> N
         lambda x, keep: {"y": x * keep, "sum": tf.reduce_sum(x), "size": tf.shape(x)},
         [tf.TensorSpec([None, 2], "float32", "x"), tf.TensorSpec([], "float32", "keep")],
     )
-    unknown = tf.function(lambda x: {"found": tf.unique(x).y}, [tf.TensorSpec([None], "float32", "x")])
+    unknown = tf.function(
+        lambda x: {"found": tf.unique(x).y}, [tf.TensorSpec([None], "float32", "x")]
+    )
     model.g = unknown
     tf.saved_model.save(model, str(tmp_path / "m"), {"serving_default": model.f, "unique": model.g})
     (tmp_path / "temp").mkdir()
     with served(tmp_path / "temp", str(tmp_path / "m")) as server:
         outputs = {"y": [[0.5, 1.0], [1.5, 2.0]], "sum": 10.0, "size": [2, 2]}
-        assert server.predict({"inputs": {"x": [[1, 2], [3, 4]], "keep": 0.5}}) == (200, {"outputs": outputs})
+        assert server.predict({"inputs": {"x": [[1, 2], [3, 4]], "keep": 0.5}}) == (
+            200,
+            {"outputs": outputs},
+        )
         for body, message in (
             (
                 {"instances": [{"x": [1, 2], "keep": 0.5}] * 2},
                 "input 'keep' (float32 []) from column 'keep': expected the shape []",
             ),
-            ({"inputs": {"x": [[1, 2]], "keep": "a"}}, "expected float32 numbers, got the string 'a'"),
+            (
+                {"inputs": {"x": [[1, 2]], "keep": "a"}},
+                "expected float32 numbers, got the string 'a'",
+            ),
             ({"inputs": {"x": 1, "keep": 1}}, "expected the shape [-1, 2], got []"),
         ):
             status, answer = server.predict(body)
             assert status == 400 and message in answer["error"]
-        assert server.end() == 0 and "Traceback" not in server.log and "cellsHoldBatches" not in server.log
+        assert (
+            server.end() == 0
+            and "Traceback" not in server.log
+            and "cellsHoldBatches" not in server.log
+        )
     with served(tmp_path / "temp", str(tmp_path / "m"), "--signature", "unique") as server:
         assert server.predict({"inputs": [1, 2, 1]}) == (200, {"outputs": [1.0, 2.0]})
         assert server.predict({"instances": [1, 2]}) == (200, {"predictions": [1.0, 2.0]})
         status, answer = server.predict({"instances": [1, 1]})
-        assert status == 400 and answer["error"].startswith("output found: expected values for 2 rows, got the shape [1]")
+        assert status == 400 and answer["error"].startswith(
+            "output found: expected values for 2 rows, got the shape [1]"
+        )
         assert server.end() == 0 and "Traceback" not in server.log
 
 
@@ -442,11 +599,19 @@ def test_scalars_as_tensorflow_serving_answers_them(tmp_path: pathlib.Path) -> N
     ],
 )  # fmt: skip
 def test_a_start_that_fails(
-    arguments: Sequence[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: Sequence[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as ended:
-        main([each.replace("{taken}", str(taken.getsockname()[1])) for each in ["--port", "0", *arguments]])
+        main(
+            [
+                each.replace("{taken}", str(taken.getsockname()[1]))
+                for each in ["--port", "0", *arguments]
+            ]
+        )
     assert ended.value.code == 1 and re.match(message, capsys.readouterr().err)
 
 

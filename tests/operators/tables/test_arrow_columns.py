@@ -24,9 +24,15 @@ TIME = datetime.datetime(1960, 2, 29, 23, 59, 59, 999_999)
 UTC = datetime.timezone.utc
 
 
-def rows_of(table: pa.Table, schema: str | None = None, size: int = 1 << 20) -> list[dict[str, Any]]:
+def rows_of(
+    table: pa.Table, schema: str | None = None, size: int = 1 << 20
+) -> list[dict[str, Any]]:
     """Cells of a table as Flink gets them."""
-    found = schema_of_types("op", list(zip(table.schema.names, table.schema.types))) if schema is None else Schema.parse(schema)
+    found = (
+        schema_of_types("op", list(zip(table.schema.names, table.schema.types)))
+        if schema is None
+        else Schema.parse(schema)
+    )
     batches = list(_batches("op", found, pa.RecordBatchReader.from_stream(table), size))
     assert {batch.schema for batch in batches} == {arrow_schema(found)}
     return pa.Table.from_batches(batches).to_pylist()  # type: ignore[no-any-return]
@@ -62,40 +68,78 @@ TYPES: dict[str, tuple[pa.DataType, list[Any], str]] = {
     "ts": (pa.timestamp("s"), [TIME.replace(microsecond=0)] * 2, "TIMESTAMP(0)"),
     "us": (pa.timestamp("us"), [TIME, datetime.datetime.min], "TIMESTAMP(6)"),
     "ns": (pa.timestamp("ns"), [TIME, TIME], "TIMESTAMP(6)"),
-    "tz": (pa.timestamp("ms", "Asia/Tokyo"), [datetime.datetime(2024, 1, 1, tzinfo=UTC)] * 2, "TIMESTAMP_LTZ(3)"),
+    "tz": (
+        pa.timestamp("ms", "Asia/Tokyo"),
+        [datetime.datetime(2024, 1, 1, tzinfo=UTC)] * 2,
+        "TIMESTAMP_LTZ(3)",
+    ),
     "cat": (pa.dictionary(pa.int8(), pa.string()), ["a", "b"], "STRING"),
     "list": (pa.list_(pa.int64()), [[2**53 + 1, None], []], "ARRAY<BIGINT>"),
     "ll": (pa.large_list(pa.large_string()), [["a", None], []], "ARRAY<STRING>"),
     "fl": (pa.list_(pa.float32(), 2), [[0.5, None], [1.0, 2.0]], "ARRAY<FLOAT>"),
-    "lv": (pa.list_(pa.string_view()), [["longer than twelve bytes", None], ["a"]], "ARRAY<STRING>"),
+    "lv": (
+        pa.list_(pa.string_view()),
+        [["longer than twelve bytes", None], ["a"]],
+        "ARRAY<STRING>",
+    ),
     "lc": (pa.list_(pa.dictionary(pa.int8(), pa.string())), [["a"], ["b", "a"]], "ARRAY<STRING>"),
 }
 
 
 def test_all_types_are_exact_with_nulls_and_in_slices() -> None:
-    arrays = {name: pa.array([None, cells[0], None, cells[1]], kind) for name, (kind, cells, _) in TYPES.items()}
+    arrays = {
+        name: pa.array([None, cells[0], None, cells[1]], kind)
+        for name, (kind, cells, _) in TYPES.items()
+    }
     table = pa.table(arrays)
     schema = schema_of_types("op", list(zip(table.schema.names, table.schema.types)))
-    assert {column.name: column.type.sql for column in schema} == {name: sql for name, (_, _, sql) in TYPES.items()}
+    assert {column.name: column.type.sql for column in schema} == {
+        name: sql for name, (_, _, sql) in TYPES.items()
+    }
     expected = [{name: cells[place] for name, (_, cells, _) in TYPES.items()} for place in (0, 1)]
-    expected = [{**row, "tz": datetime.datetime(2024, 1, 1)} for row in expected]  # Flink's instants are in UTC
+    # Flink's instants are in UTC
+    expected = [{**row, "tz": datetime.datetime(2024, 1, 1)} for row in expected]
     nothing = dict.fromkeys(TYPES)
     assert rows_of(table) == [nothing, expected[0], nothing, expected[1]]
     assert rows_of(table.slice(1, 2)) == [expected[0], nothing]
-    assert rows_of(pa.concat_tables([table.slice(3), table.slice(1, 1)])) == [expected[1], expected[0]]
+    assert rows_of(pa.concat_tables([table.slice(3), table.slice(1, 1)])) == [
+        expected[1],
+        expected[0],
+    ]
     assert rows_of(table.slice(0, 0)) == [] and rows_of(table.slice(0, 1)) == [nothing]
 
 
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (pa.nulls(2), "op: column 'c' has no rows or only null cells, and so no type: set schemaStr"),
-        (pa.array([{"x": 1}]), "op: column 'c' has cells of the type struct<x: int64>: make columns of its values"),
-        (pa.array([[[1]]]), "cells of the type list<item: list<item: int64>>: make columns of its values, or one list per row"),
-        (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())), "cells of the type map<.*: make columns"),
-        (pa.array([1], pa.duration("s")), "cells of the type duration\\[s\\]: convert it to a type of SQL, or set schemaStr"),
-        (pa.array([[TIME]], pa.list_(pa.timestamp("us", "UTC"))), "cells of the type list.*: convert it"),
-        (pa.array([D(1)], pa.decimal256(40, 2)), "cells of the type decimal256\\(40, 2\\): convert it"),
+        (
+            pa.nulls(2),
+            "op: column 'c' has no rows or only null cells, and so no type: set schemaStr",
+        ),
+        (
+            pa.array([{"x": 1}]),
+            "op: column 'c' has cells of the type struct<x: int64>: make columns of its values",
+        ),
+        (
+            pa.array([[[1]]]),
+            "cells of the type list<item: list<item: int64>>: make columns of its values, or one list per row",
+        ),
+        (
+            pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())),
+            "cells of the type map<.*: make columns",
+        ),
+        (
+            pa.array([1], pa.duration("s")),
+            "cells of the type duration\\[s\\]: convert it to a type of SQL, or set schemaStr",
+        ),
+        (
+            pa.array([[TIME]], pa.list_(pa.timestamp("us", "UTC"))),
+            "cells of the type list.*: convert it",
+        ),
+        (
+            pa.array([D(1)], pa.decimal256(40, 2)),
+            "cells of the type decimal256\\(40, 2\\): convert it",
+        ),
     ],
 )
 @pytest.mark.fault("data", "A type of Arrow that SQL lacks is refused with its column")
@@ -106,7 +150,10 @@ def test_types_that_sql_lacks_are_refused(cells: pa.Array, message: str) -> None
 
 @pytest.mark.parametrize("name", ["", " "])
 def test_an_empty_name_is_refused_with_its_operator(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"^op: a column has an empty name; the columns are 'a', '{name}': rename it"):
+    with pytest.raises(
+        ConfigurationError,
+        match=f"^op: a column has an empty name; the columns are 'a', '{name}': rename it",
+    ):
         schema_of_types("op", [("a", pa.int8()), (name, pa.int8())])
 
 
@@ -131,47 +178,75 @@ def test_an_empty_name_is_refused_with_its_operator(name: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.fault("data", "A cell of Arrow that its type does not hold exactly is refused")
-def test_cells_that_would_change_are_refused(cells: pa.Array, sql: str | None, message: str) -> None:
+def test_cells_that_would_change_are_refused(
+    cells: pa.Array, sql: str | None, message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=f"op: column 'c' does not fit .*{message}"):
         rows_of(pa.table({"c": cells}), None if sql is None else f"c {sql}")
 
 
 def test_rows_of_errors_are_those_of_the_whole_stream() -> None:
     cells = pa.chunked_array([list(range(100_000)), [5, 300, 7]])
-    with pytest.raises(ConfigurationError, match="row 255: expected a whole number within the range of TINYINT, got 128"):
-        rows_of(pa.table({"c": pa.concat_arrays([pa.array([1] * 127), cells.combine_chunks()])}), "c TINYINT")
-    with pytest.raises(ConfigurationError, match="row 100001: expected a whole number within .*, got 300000"):
+    with pytest.raises(
+        ConfigurationError,
+        match="row 255: expected a whole number within the range of TINYINT, got 128",
+    ):
+        rows_of(
+            pa.table({"c": pa.concat_arrays([pa.array([1] * 127), cells.combine_chunks()])}),
+            "c TINYINT",
+        )
+    with pytest.raises(
+        ConfigurationError, match="row 100001: expected a whole number within .*, got 300000"
+    ):
         rows_of(pa.table({"c": pa.chunked_array([[1] * 100_000, [5, 300_000]])}), "c SMALLINT")
 
 
 def test_columns_are_matched_by_name() -> None:
     table = pa.table({"b": ["x"], "a": [1.0]})
     assert rows_of(table, "a INT, b STRING") == [{"a": 1, "b": "x"}]
-    with pytest.raises(ConfigurationError, match="op: columns are matched by name; the data lacks c and has b, a, which"):
+    with pytest.raises(
+        ConfigurationError,
+        match="op: columns are matched by name; the data lacks c and has b, a, which",
+    ):
         rows_of(table, "c INT")
-    with pytest.raises(ConfigurationError, match="fromArrow: there are several columns named a: rename them"):
+    with pytest.raises(
+        ConfigurationError, match="fromArrow: there are several columns named a: rename them"
+    ):
         BatchOperator.fromArrow(pa.table([[1], [2]], ["a", "a"]))
     with pytest.raises(ConfigurationError, match="fromArrow: the table has no columns"):
         BatchOperator.fromArrow(pa.table({}))
-    with pytest.raises(ConfigurationError, match="MemSourceBatchOp: the .*Array is not a table in Arrow: "):
+    with pytest.raises(
+        ConfigurationError, match="MemSourceBatchOp: the .*Array is not a table in Arrow: "
+    ):
         MemSourceBatchOp(pa.chunked_array([[1]]))
 
 
 def test_small_batches_are_joined_and_large_ones_cut() -> None:
     reader = pa.table({"n": range(1000)}).to_reader(7)
     assert [table.num_rows for table in tables_of(reader, ["n"], 300)] == [301, 301, 301, 97]
-    assert [table.num_rows for table in tables_of(pa.table({"n": range(100)}).to_reader(1), ["n"], 300)] == [64, 36]
-    assert [table.num_rows for table in tables_of(pa.table({"n": range(9)}).to_reader(9), ["n"], 3)] == [9, 0]
-    batches = list(_batches("op", Schema.parse("n BIGINT"), pa.table({"n": range(1000)}).to_reader(), 800))
+    assert [
+        table.num_rows for table in tables_of(pa.table({"n": range(100)}).to_reader(1), ["n"], 300)
+    ] == [64, 36]
+    assert [
+        table.num_rows for table in tables_of(pa.table({"n": range(9)}).to_reader(9), ["n"], 3)
+    ] == [9, 0]
+    batches = list(
+        _batches("op", Schema.parse("n BIGINT"), pa.table({"n": range(1000)}).to_reader(), 800)
+    )
     assert {batch.num_rows for batch in batches} == {100}
 
 
 def test_random_views_are_the_same_strings() -> None:
     draw = random.Random(7)
     for _ in range(50):
-        cells = [None if draw.random() < 0.2 else "ż" * draw.randrange(20) for _ in range(draw.randrange(1, 40))]
+        cells = [
+            None if draw.random() < 0.2 else "ż" * draw.randrange(20)
+            for _ in range(draw.randrange(1, 40))
+        ]
         start = draw.randrange(len(cells))
-        assert rows_of(pa.table({"c": pa.array(cells, pa.string_view()).slice(start)})) == [{"c": c} for c in cells[start:]]
+        assert rows_of(pa.table({"c": pa.array(cells, pa.string_view()).slice(start)})) == [
+            {"c": c} for c in cells[start:]
+        ]
 
 
 def random_table(draw: random.Random, rows: int) -> pa.Table:
@@ -181,7 +256,9 @@ def random_table(draw: random.Random, rows: int) -> pa.Table:
 
     def cells(kind: pa.DataType, known: list[Any]) -> pa.ChunkedArray:
         drawn = [None if draw.random() < share else draw.choice(known) for _ in range(rows)]
-        return pa.chunked_array([pa.array(drawn[a:b], kind) for a, b in zip([0, *cuts], [*cuts, rows])], kind)
+        return pa.chunked_array(
+            [pa.array(drawn[a:b], kind) for a, b in zip([0, *cuts], [*cuts, rows])], kind
+        )
 
     return pa.table({name: cells(kind, known) for name, (kind, known, _) in TYPES.items()})
 

@@ -53,10 +53,16 @@ def test_types_hold_the_cells(cells: Any, sql: str) -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (pd.DataFrame({"a": [None]}), "op: column 'a' has no rows or only null cells, and so no type: set schemaStr"),
+        (
+            pd.DataFrame({"a": [None]}),
+            "op: column 'a' has no rows or only null cells, and so no type: set schemaStr",
+        ),
         (pd.DataFrame({"a": ["x"]})[:0], "has no rows"),
         (pd.DataFrame({"a": [1, "x"]}), "op: column 'a' has cells without a common type"),
-        (pd.DataFrame({"a": pd.to_timedelta(["1s"])}), "op: column 'a' has cells of the type duration"),
+        (
+            pd.DataFrame({"a": pd.to_timedelta(["1s"])}),
+            "op: column 'a' has cells of the type duration",
+        ),
         (pd.DataFrame({"a": [[[1]]]}), "cells of the type list"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns named a"),
         (pd.DataFrame(), "has no columns"),
@@ -70,7 +76,10 @@ def test_frames_without_types(frame: pd.DataFrame, message: str) -> None:
 def test_columns_are_taken_by_name_and_numbered_ones_in_order() -> None:
     schema = Schema.parse("a BIGINT, b STRING")
     for frame in (pd.DataFrame({"b": ["x"], "a": [1]}), pd.DataFrame([[1, "x"]])):
-        assert [cells.to_pylist() for cells in columns_of_frame("op", schema, frame)] == [[1], ["x"]]
+        assert [cells.to_pylist() for cells in columns_of_frame("op", schema, frame)] == [
+            [1],
+            ["x"],
+        ]
     with pytest.raises(ConfigurationError, match="lacks a, b and has 1, 0"):
         columns_of_frame("op", schema, pd.DataFrame([[1, "x"]])[[1, 0]])
 
@@ -87,7 +96,8 @@ def test_missing_values_are_nulls_and_instants_are_in_utc() -> None:
     )
     schema = Schema.parse("day DATE, i BIGINT, x DOUBLE, c STRING, z TIMESTAMP_LTZ(3)")
     day, i, x, c, z = columns_of_frame("op", schema, frame)
-    assert day.is_null().to_pylist() == [False, True] and z.cast("int64").to_pylist() == [0, 10**9]  # nanoseconds
+    # nanoseconds
+    assert day.is_null().to_pylist() == [False, True] and z.cast("int64").to_pylist() == [0, 10**9]
     assert [cells.to_pylist() for cells in (i, x)] == [[1, None], [1.0, None]]
     assert c.cast("string").to_pylist() == ["x", None]
 
@@ -101,15 +111,26 @@ def test_only_dataframes_need_no_schema() -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (pd.DataFrame({"city": ["Rome"], "n": [1]}).groupby("city").sum(), "index of the DataFrame (city) is not part of"),
-        (pd.DataFrame({"a": [1], "b": [2], "n": [1]}).set_index(["a", "b"]), "index of the DataFrame (a, b) is not part of"),
-        (pd.DataFrame({"n": [1]}, index=pd.MultiIndex.from_tuples([(1, 2)])), "index of the DataFrame (2 levels) is not"),
+        (
+            pd.DataFrame({"city": ["Rome"], "n": [1]}).groupby("city").sum(),
+            "index of the DataFrame (city) is not part of",
+        ),
+        (
+            pd.DataFrame({"a": [1], "b": [2], "n": [1]}).set_index(["a", "b"]),
+            "index of the DataFrame (a, b) is not part of",
+        ),
+        (
+            pd.DataFrame({"n": [1]}, index=pd.MultiIndex.from_tuples([(1, 2)])),
+            "index of the DataFrame (2 levels) is not",
+        ),
         (pd.DataFrame({"n": [1]}, index=[7]), ""),
         (pd.DataFrame({"n": [1]}), ""),
     ],
 )
 @pytest.mark.fault("data", "A named index of a DataFrame that is left out leads to a warning")
-def test_what_does_not_come_along_is_told(frame: pd.DataFrame, message: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_does_not_come_along_is_told(
+    frame: pd.DataFrame, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
     MemSourceBatchOp(frame)
     assert [message in text for text in caplog.messages] == [True] * bool(message)
 
@@ -124,12 +145,19 @@ def test_what_does_not_come_along_is_told(frame: pd.DataFrame, message: str, cap
         (["s", "l"], False),
     ],
 )
-def test_what_categories_lose_is_told(cells: Any, is_told: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_categories_lose_is_told(
+    cells: Any, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     MemSourceBatchOp(pd.DataFrame({"size": cells, "n": 1}))
-    assert ("the order and the unused labels of categories (size) are not part of the table" in caplog.text) is is_told
+    assert (
+        "the order and the unused labels of categories (size) are not part of the table"
+        in caplog.text
+    ) is is_told
 
 
-def test_attrs_are_told_and_columns_of_several_levels_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_attrs_are_told_and_columns_of_several_levels_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     frame = pd.DataFrame({"n": [1]})
     frame.attrs["unit"] = "km"
     MemSourceBatchOp(frame)

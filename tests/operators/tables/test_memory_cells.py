@@ -91,9 +91,17 @@ def test_cells_are_exact(sql: str, cells: Any, expected: list[Any]) -> None:
         ("FLOAT", [1e300], "the range of FLOAT, got 1e\\+300"),
         ("STRING", [1], "expected a string, got 1"),
         ("STRING", [b"\xff"], "expected a string"),
-        ("VARCHAR(2)", ["ab", "abc"], "row 1: expected a string of at most 2 characters, got 'abc'"),
+        (
+            "VARCHAR(2)",
+            ["ab", "abc"],
+            "row 1: expected a string of at most 2 characters, got 'abc'",
+        ),
         ("BINARY(2)", [b"abc"], "bytes of at most 2 bytes"),
-        ("DECIMAL(5, 2)", [D("1.555")], "at most 5 digits, 2 of them after the decimal point, got Decimal\\('1.555'\\)"),
+        (
+            "DECIMAL(5, 2)",
+            [D("1.555")],
+            "at most 5 digits, 2 of them after the decimal point, got Decimal\\('1.555'\\)",
+        ),
         ("DECIMAL(5, 2)", [D("1234567")], "at most 5 digits"),
         ("DECIMAL(5, 2)", [D("NaN")], "at most 5 digits"),
         ("DECIMAL(5, 2)", [1.5], "a decimal.Decimal or int"),
@@ -104,17 +112,37 @@ def test_cells_are_exact(sql: str, cells: Any, expected: list[Any]) -> None:
         ("TIME(3)", [datetime.time(0, tzinfo=UTC)], "without a time zone"),
         ("TIMESTAMP(3)", [EARLY], "at most 3 fractional digits, got datetime"),
         ("TIMESTAMP(0)", [EARLY.replace(microsecond=500_000)], "at most 0 fractional digits"),
-        ("TIMESTAMP(6)", [EARLY.replace(tzinfo=UTC)], "a datetime without a time zone \\(TIMESTAMP_LTZ accepts"),
-        ("TIMESTAMP(6)", [pd.Timestamp("2024-01-01 00:00:00.000000001")], "at most 6 fractional digits"),
-        ("TIMESTAMP(6)", np.array(["1969-12-31T23:59:59.999999999"], "M8[ns]"), "at most 6 fractional digits"),
+        (
+            "TIMESTAMP(6)",
+            [EARLY.replace(tzinfo=UTC)],
+            "a datetime without a time zone \\(TIMESTAMP_LTZ accepts",
+        ),
+        (
+            "TIMESTAMP(6)",
+            [pd.Timestamp("2024-01-01 00:00:00.000000001")],
+            "at most 6 fractional digits",
+        ),
+        (
+            "TIMESTAMP(6)",
+            np.array(["1969-12-31T23:59:59.999999999"], "M8[ns]"),
+            "at most 6 fractional digits",
+        ),
         ("TIMESTAMP(0)", np.array([2**62], "M8[s]"), "expected a datetime"),
         ("TIMESTAMP(6)", ["2024-01-01 00:00:00"], "expected a datetime"),
         ("TIMESTAMP(6)", np.array([1000]), "expected a datetime"),
         ("TIMESTAMP_LTZ(6)", [datetime.datetime(1, 1, 1, tzinfo=EAST)], "expected a datetime"),
-        ("BYTES", np.array([b"a"]), "expected bytes in a list or an array of objects, since numpy cuts NUL .*, got b'a'"),
+        (
+            "BYTES",
+            np.array([b"a"]),
+            "expected bytes in a list or an array of objects, since numpy cuts NUL .*, got b'a'",
+        ),
         ("BYTES", [np.bytes_(b"a")], "since numpy cuts NUL"),
         ("ARRAY<BYTES>", [[b"a"], np.array([b"a"])], "since numpy cuts NUL"),
-        ("ARRAY<INT>", [[1], [2, "x"]], "row 1: expected an array with a whole number .* in each element, got 'x'"),
+        (
+            "ARRAY<INT>",
+            [[1], [2, "x"]],
+            "row 1: expected an array with a whole number .* in each element, got 'x'",
+        ),
         ("ARRAY<INT>", [[[1]]], "got \\[1\\]"),
         ("ARRAY<STRING>", ["ab"], "expected a list or an array, got 'ab'"),
         ("ARRAY<INT NOT NULL>", [[1], [1, None]], "row 1: .*NOT NULL"),
@@ -130,7 +158,9 @@ def test_cells_that_would_change_are_refused(sql: str, cells: Any, message: str)
 def test_batches_have_about_the_size_that_is_wanted() -> None:
     schema = Schema.parse("n BIGINT, s STRING")
     numbers = list(range(100_000))
-    batches = list(record_batches("op", schema, [numbers, list(map(str, numbers))], len(numbers), 1 << 16))
+    batches = list(
+        record_batches("op", schema, [numbers, list(map(str, numbers))], len(numbers), 1 << 16)
+    )
     assert len(batches) > 20
     assert [number for batch in batches for number in batch.column(0).to_pylist()] == numbers
     (empty,) = record_batches("op", schema, [[], []], 0, 1 << 16)
@@ -148,7 +178,12 @@ def test_more_than_one_array_holds_is_halved(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(memory_cells, "cells_to_arrow", small)
     batches = list(record_batches("op", Schema.parse("n BIGINT"), [list(range(10))], 10, 1 << 20))
-    assert [batch.column(0).to_pylist() for batch in batches] == [[0, 1], [2, 3, 4], [5, 6], [7, 8, 9]]
+    assert [batch.column(0).to_pylist() for batch in batches] == [
+        [0, 1],
+        [2, 3, 4],
+        [5, 6],
+        [7, 8, 9],
+    ]
 
 
 def test_decimals_with_more_digits_than_their_type_are_refused_with_their_row() -> None:
@@ -158,6 +193,11 @@ def test_decimals_with_more_digits_than_their_type_are_refused_with_their_row() 
     cells = pa.Array.from_buffers(pa.decimal128(38, 0), 2, [None, pa.py_buffer(words)])
     for type_ in ("DECIMAL(38, 0)", "DECIMAL(20, 0)"):
         with pytest.raises(
-            ConfigurationError, match="Op: column 'h' does not fit DECIMAL.*: row 1: .* digits, .*, got .*17014118"
+            ConfigurationError,
+            match="Op: column 'h' does not fit DECIMAL.*: row 1: .* digits, .*, got .*17014118",
         ):
-            list(record_batches("Op", Schema.parse(f"h {type_}"), [pa.chunked_array([cells])], 2, 1 << 20))
+            list(
+                record_batches(
+                    "Op", Schema.parse(f"h {type_}"), [pa.chunked_array([cells])], 2, 1 << 20
+                )
+            )

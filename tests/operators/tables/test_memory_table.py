@@ -15,14 +15,26 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import program_folder
-from operators import BatchOperator, CsvSourceBatchOp, MemSourceBatchOp, MLEnv, resetEnv, useLocalEnv
+from operators import (
+    BatchOperator,
+    CsvSourceBatchOp,
+    MemSourceBatchOp,
+    MLEnv,
+    resetEnv,
+    useLocalEnv,
+)
 from tests.bridge.flink.test_input_types import CELLS
 
 
 def test_rows_from_memory_that_do_not_fit() -> None:
-    with pytest.raises(ConfigurationError, match="expected a list of rows, a pandas DataFrame or an object .*; got a str"):
+    with pytest.raises(
+        ConfigurationError,
+        match="expected a list of rows, a pandas DataFrame or an object .*; got a str",
+    ):
         MemSourceBatchOp("abc", "a INT")
-    with pytest.raises(ConfigurationError, match="MemSourceBatchOp: parameter 'schemaStr': .*unknown type 'INTT'"):
+    with pytest.raises(
+        ConfigurationError, match="MemSourceBatchOp: parameter 'schemaStr': .*unknown type 'INTT'"
+    ):
         MemSourceBatchOp([], "a INTT")
 
 
@@ -32,9 +44,7 @@ def env() -> Iterator[MLEnv]:
     resetEnv()
 
 
-SCHEMA = (
-    "flag BOOLEAN, big LONG, x DOUBLE, name STRING, data BYTES, money DECIMAL(5, 2), day DATE, at TIMESTAMP(3), v ARRAY<INT>"
-)
+SCHEMA = "flag BOOLEAN, big LONG, x DOUBLE, name STRING, data BYTES, money DECIMAL(5, 2), day DATE, at TIMESTAMP(3), v ARRAY<INT>"
 ROWS = [
     (True, 2**53 + 1, 0.5, "żółć", b"\x00", decimal.Decimal("1.25"), datetime.date(2024, 2, 29),
      datetime.datetime(2024, 1, 2, 3, 4, 5, 6000), [1, 2]),
@@ -47,14 +57,20 @@ def test_rows_from_memory(env: MLEnv) -> None:
     frame = MemSourceBatchOp(ROWS, SCHEMA).collectToDataframe()
     full = frame[frame.big.notna()].iloc[0]
     assert full.flag is True and full.big == 2**53 + 1 and full.x == 0.5 and full["name"] == "żółć"
-    assert full.data == b"\x00" and full.money == decimal.Decimal("1.25") and full.day == datetime.date(2024, 2, 29)
+    assert (
+        full.data == b"\x00"
+        and full.money == decimal.Decimal("1.25")
+        and full.day == datetime.date(2024, 2, 29)
+    )
     assert full["at"] == pd.Timestamp("2024-01-02 03:04:05.006") and list(full.v) == [1, 2]
     assert frame[frame.big.isna()].isna().all(axis=None)
 
 
 @pytest.mark.flink
 @pytest.mark.fault("data")
-def test_tables_from_memory_leave_no_folders(env: MLEnv, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_from_memory_leave_no_folders(
+    env: MLEnv, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program_folder()  # goes with the program
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     rows = MemSourceBatchOp([(1, "a")], "id BIGINT, s STRING")
@@ -74,8 +90,13 @@ def test_no_rows_from_memory(env: MLEnv) -> None:
 
 @pytest.mark.flink
 def test_a_dataframe_with_nulls(env: MLEnv) -> None:
-    frame = pd.DataFrame({"i": [1.0, None], "f": [0.5, float("nan")], "s": [None, "x"], "b": [True, None]}, index=[7, 9])
-    back = BatchOperator.fromDataframe(frame, "i LONG, f DOUBLE, s STRING, b BOOLEAN").collectToDataframe()
+    frame = pd.DataFrame(
+        {"i": [1.0, None], "f": [0.5, float("nan")], "s": [None, "x"], "b": [True, None]},
+        index=[7, 9],
+    )
+    back = BatchOperator.fromDataframe(
+        frame, "i LONG, f DOUBLE, s STRING, b BOOLEAN"
+    ).collectToDataframe()
     assert back.i.tolist() == [1, None]
     assert back.f.dtype == "float64" and back.f[0] == 0.5 and np.isnan(back.f[1])
     assert back.s.tolist() == [None, "x"]
@@ -85,7 +106,9 @@ def test_a_dataframe_with_nulls(env: MLEnv) -> None:
 @pytest.mark.flink
 @pytest.mark.parametrize("columns", [["b", "a"], ["a", "b"]])
 def test_columns_of_a_dataframe_are_taken_by_their_names(env: MLEnv, columns: list[str]) -> None:
-    back = BatchOperator.fromDataframe(pd.DataFrame({"a": [1, 2], "b": [3, 4]})[columns], "a LONG, b LONG").collectToDataframe()
+    back = BatchOperator.fromDataframe(
+        pd.DataFrame({"a": [1, 2], "b": [3, 4]})[columns], "a LONG, b LONG"
+    ).collectToDataframe()
     assert back.a.tolist() == [1, 2] and back.b.tolist() == [3, 4]
 
 
@@ -103,7 +126,10 @@ def test_columns_of_a_dataframe_are_taken_by_their_names(env: MLEnv, columns: li
         ([("x", "a")], r"MemSourceBatchOp: .*a"),
         (pd.DataFrame({"a": [1]}), "MemSourceBatchOp: .*lacks b: "),
         (pd.DataFrame([[1]]), "expected 2 columns, got 1"),
-        (pd.DataFrame({"a": ["x"], "b": ["y"]}), "MemSourceBatchOp: column 'a' does not fit BIGINT: "),
+        (
+            pd.DataFrame({"a": ["x"], "b": ["y"]}),
+            "MemSourceBatchOp: column 'a' does not fit BIGINT: ",
+        ),
     ],
 )
 def test_rows_from_memory_that_do_not_fit_the_schema(env: MLEnv, data: Any, message: str) -> None:
@@ -127,19 +153,43 @@ def test_a_dataframe_without_schema_comes_back(env: MLEnv) -> None:
         }
     )
     source = BatchOperator.fromDataframe(frame)
-    types = ["BIGINT", "STRING", "BOOLEAN", "STRING", "BIGINT", "DATE", "TIMESTAMP(6)", "DOUBLE", "ARRAY<FLOAT>"]
+    types = [
+        "BIGINT",
+        "STRING",
+        "BOOLEAN",
+        "STRING",
+        "BIGINT",
+        "DATE",
+        "TIMESTAMP(6)",
+        "DOUBLE",
+        "ARRAY<FLOAT>",
+    ]
     assert source.getColTypes() == types
     back = source.collectToDataframe()
-    assert back.i.tolist() == [2**53 + 1, None] and back.s.tolist() == ["żółć", None] and back.b.tolist() == [True, None]
-    assert back.c.tolist() == ["high", None] and back.n.tolist() == [7, 9] and back.d.tolist() == frame.d.tolist()
+    assert (
+        back.i.tolist() == [2**53 + 1, None]
+        and back.s.tolist() == ["żółć", None]
+        and back.b.tolist() == [True, None]
+    )
+    assert (
+        back.c.tolist() == ["high", None]
+        and back.n.tolist() == [7, 9]
+        and back.d.tolist() == frame.d.tolist()
+    )
     assert back.t[0] == frame.t[0] and back.t.isna().tolist() == [False, True]
-    assert back.x.isna().tolist() == [False, True] and list(back.v[0]) == [1.0, 2.0] and back.v[1] is None
+    assert (
+        back.x.isna().tolist() == [False, True]
+        and list(back.v[0]) == [1.0, 2.0]
+        and back.v[1] is None
+    )
 
 
 @pytest.mark.flink
 def test_instants_of_a_dataframe_stay_the_same_in_every_time_zone(env: MLEnv) -> None:
     config = env.btenv.get_config()
-    frame = pd.DataFrame({"t": pd.to_datetime([0], unit="s", utc=True).tz_convert("Europe/Berlin"), "n": [1]})
+    frame = pd.DataFrame(
+        {"t": pd.to_datetime([0], unit="s", utc=True).tz_convert("Europe/Berlin"), "n": [1]}
+    )
     before = config.get_local_timezone()
     config.set_local_timezone("Asia/Shanghai")
     try:
@@ -159,12 +209,17 @@ def test_tensors_are_their_elements(env: MLEnv) -> None:
     assert (list(row.t), row.v) == ([1.5, 2.0, 3.0, 4.0], "0.5 1")
 
 
-NEVER_NULL = {sql: f"{sql[:-1]} NOT NULL> NOT NULL" if sql.startswith("ARRAY") else f"{sql} NOT NULL" for sql, _, _ in CELLS}
+NEVER_NULL = {
+    sql: f"{sql[:-1]} NOT NULL> NOT NULL" if sql.startswith("ARRAY") else f"{sql} NOT NULL"
+    for sql, _, _ in CELLS
+}
 
 
 @pytest.mark.flink
 def test_types_that_are_never_null(env: MLEnv, tmp_path: pathlib.Path) -> None:
-    """On all doors that make a CAST of a type, which takes no NOT NULL; the cells are those of test_input_types.py."""
+    """On all doors that make a CAST of a type, which takes no NOT NULL; the cells are those of
+    test_input_types.py.
+    """
     schema = ", ".join(f"c{place} {sql}" for place, sql in enumerate(NEVER_NULL.values()))
     empty = MemSourceBatchOp([], schema)
     assert empty.getColTypes() == list(NEVER_NULL.values())
@@ -173,17 +228,25 @@ def test_types_that_are_never_null(env: MLEnv, tmp_path: pathlib.Path) -> None:
     scalars = [sql for sql in NEVER_NULL if not sql.startswith(("ARRAY", "BYTES", "BINARY"))]
     (tmp_path / "rows.csv").write_text("," * len(scalars) + "\n")
     schema = ", ".join(f"c{place} {NEVER_NULL[sql]}" for place, sql in enumerate(scalars))
-    read = CsvSourceBatchOp(filePath=str(tmp_path), schemaStr=f"{schema}, s STRING", ignoreFirstLine=True)
+    read = CsvSourceBatchOp(
+        filePath=str(tmp_path), schemaStr=f"{schema}, s STRING", ignoreFirstLine=True
+    )
     assert read.getColTypes() == [*scalars, "STRING"]
 
 
 @pytest.mark.flink
 @pytest.mark.parametrize("lenient", [False, True])
 @pytest.mark.fault("data", "An empty cell of a file is null, even in a NOT NULL column")
-def test_an_empty_cell_of_a_file_is_null_whatever_its_schema_says(env: MLEnv, tmp_path: pathlib.Path, lenient: bool) -> None:
+def test_an_empty_cell_of_a_file_is_null_whatever_its_schema_says(
+    env: MLEnv, tmp_path: pathlib.Path, lenient: bool
+) -> None:
     (tmp_path / "rows.csv").write_text("1,a\n,\n")
-    read = CsvSourceBatchOp(filePath=str(tmp_path), schemaStr="n INT NOT NULL, s STRING NOT NULL", lenient=lenient)
-    assert sorted(read.select("n, s IS NULL AS absent").collectToDataframe().values.tolist(), key=str) == [
+    read = CsvSourceBatchOp(
+        filePath=str(tmp_path), schemaStr="n INT NOT NULL, s STRING NOT NULL", lenient=lenient
+    )
+    assert sorted(
+        read.select("n, s IS NULL AS absent").collectToDataframe().values.tolist(), key=str
+    ) == [
         [1, False],
         [None, True],
     ]
@@ -195,6 +258,7 @@ def test_a_missing_cell_of_a_dataframe_is_refused_where_null_is(env: MLEnv) -> N
     """Flink would make -1 of it."""
     frame = pd.DataFrame({"a": [1, None], "b": ["x", "y"]})
     with pytest.raises(
-        ConfigurationError, match="column 'a' does not fit INT NOT NULL: row 1: expected a value, since it is NOT NULL"
+        ConfigurationError,
+        match="column 'a' does not fit INT NOT NULL: row 1: expected a value, since it is NOT NULL",
     ):
         BatchOperator.fromDataframe(frame, "a INT NOT NULL, b STRING NOT NULL").getColNames()

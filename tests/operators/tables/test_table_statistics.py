@@ -1,4 +1,6 @@
-"""Statistics of columns: the query, and the rows made of its result. That it runs is seen in test_alink_calls.py."""
+"""Statistics of columns: the query, and the rows made of its result. That it runs is seen in
+test_alink_calls.py.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from operators.tables.table_statistics import aggregates, statistics_of
 
 def test_numbers_have_more_statistics_than_other_columns() -> None:
     sql = aggregates(["a", "b"], ["TINYINT NOT NULL", "STRING"], "v")
-    assert "SUM(CAST(`a` AS DOUBLE)) AS sum_0" in sql and "COUNT(*) - COUNT(`b`) AS missing_1" in sql
+    assert (
+        "SUM(CAST(`a` AS DOUBLE)) AS sum_0" in sql and "COUNT(*) - COUNT(`b`) AS missing_1" in sql
+    )
     assert "sum_1" not in sql and sql.endswith(" FROM v")
 
 

@@ -1,4 +1,6 @@
-"""Bottlenecks that are planted in groups of real processes: the record splits their time, and the advice names the cause."""
+"""Bottlenecks that are planted in groups of real processes: the record splits their time, and the
+advice names the cause.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,11 @@ class Group:
     """A group without Flink, whose rows come from threads of this test."""
 
     def __init__(
-        self, folder: pathlib.Path, script: str, workers: int, batches: Callable[[], Iterable[pa.RecordBatch]]
+        self,
+        folder: pathlib.Path,
+        script: str,
+        workers: int,
+        batches: Callable[[], Iterable[pa.RecordBatch]],
     ) -> None:
         self.over = folder / "over"
         self._settings = GroupSettings(
@@ -58,7 +64,10 @@ class Group:
         self._threads: list[threading.Thread] = []
 
     def start(self, attempt: int = 0) -> None:
-        addresses = [Address(own_host(), *reserve("bottlenecks", index, attempt)) for index in range(self._settings.size)]
+        addresses = [
+            Address(own_host(), *reserve("bottlenecks", index, attempt))
+            for index in range(self._settings.size)
+        ]
         for index in range(self._settings.size):
             member = Member(self._settings, "bottlenecks", index, attempt, lambda: None)
             member.set_cluster(addresses)
@@ -86,8 +95,12 @@ class Group:
 
 
 @contextmanager
-def recorded(folder: pathlib.Path, group: Group, workers: int = 1) -> Iterator[Callable[..., float]]:
-    """Record a group while the block runs; yield a function that returns the largest share of uses in the time of a member, from its start on."""
+def recorded(
+    folder: pathlib.Path, group: Group, workers: int = 1
+) -> Iterator[Callable[..., float]]:
+    """Record a group while the block runs; yield a function that returns the largest share of uses
+    in the time of a member, from its start on.
+    """
     shown = Shown("train.py", workers, log_dir=str(folder / "logs"))
     poller = StatusPoller({"bottlenecks": shown}, StatusSource(["bottlenecks"]), None, says=False)
     thread = threading.Thread(target=poller.run)
@@ -95,25 +108,37 @@ def recorded(folder: pathlib.Path, group: Group, workers: int = 1) -> Iterator[C
 
     def share(*uses: str) -> float:
         times = [{**each.time_s, START: 0.0} for each in poller.states["bottlenecks"].members]
-        shares = [sum(time_s.get(use, 0.0) for use in uses) / (sum(time_s.values()) or 1.0) for time_s in times]
-        return max((part for part, time_s in zip(shares, times) if sum(time_s.values()) > 4.0), default=0.0)
+        shares = [
+            sum(time_s.get(use, 0.0) for use in uses) / (sum(time_s.values()) or 1.0)
+            for time_s in times
+        ]
+        return max(
+            (part for part, time_s in zip(shares, times) if sum(time_s.values()) > 4.0), default=0.0
+        )
 
     try:
         yield share
     finally:
         group.stop()
-        poller.stop(failed=False)  # and looks once more, for an attempt that lasted less than a look
+        # and looks once more, for an attempt that lasted less than a look
+        poller.stop(failed=False)
         thread.join()
         forget_groups(["bottlenecks"])
 
 
 def advice_on(folder: pathlib.Path) -> Advice:
-    """Return the first advice on the recorded run, whose times add up; on a busy machine, start and end may take most of them."""
+    """Return the first advice on the recorded run, whose times add up; on a busy machine, start and
+    end may take most of them.
+    """
     (path,) = (folder / "logs").iterdir()
     record = read_record(path.read_text())
     for samples in record.samples.values():
         assert sum(samples[-1][1].time_s.values()) == pytest.approx(record.total_s, abs=3.0)
-    return next(each for each in advise(record) if "Start-up" not in each.text and "The export" not in each.text)
+    return next(
+        each
+        for each in advise(record)
+        if "Start-up" not in each.text and "The export" not in each.text
+    )
 
 
 def rows(count: int) -> Callable[[], list[pa.RecordBatch]]:
@@ -177,7 +202,12 @@ def test_a_slow_source_is_named(tmp_path: pathlib.Path) -> None:
             released.wait(0.3)
 
     released = threading.Event()
-    group = Group(tmp_path, "def main(config):\n    for batch in config.tf_context.batches(10):\n        pass\n", 1, slowly)
+    group = Group(
+        tmp_path,
+        "def main(config):\n    for batch in config.tf_context.batches(10):\n        pass\n",
+        1,
+        slowly,
+    )
     with recorded(tmp_path, group) as share:
         group.start()
         wait_until(lambda: share(DATA) > 0.7, "the script waits for rows", 2 * DEADLINE_S)
@@ -205,7 +235,10 @@ def test_one_slow_rank_is_named(tmp_path: pathlib.Path) -> None:
         group.start()
         wait_until(lambda: share(PEERS) > 0.7, "the chief waits for its peer", 3 * DEADLINE_S)
     advice = advice_on(tmp_path)
-    assert "worker 0 holds up the other workers" in advice.text and "worker 0: useful work" in advice.evidence
+    assert (
+        "worker 0 holds up the other workers" in advice.text
+        and "worker 0: useful work" in advice.evidence
+    )
 
 
 FAILS = """
@@ -229,4 +262,6 @@ def test_restarts_are_named(tmp_path: pathlib.Path) -> None:
         group.start(attempt + 1)
         group._threads[-1].join(DEADLINE_S)
     advice = advice_on(tmp_path)
-    assert "Restarts cost much time" in advice.text and f"{attempt + 1} restarts." in advice.evidence
+    assert (
+        "Restarts cost much time" in advice.text and f"{attempt + 1} restarts." in advice.evidence
+    )

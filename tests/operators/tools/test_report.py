@@ -61,25 +61,41 @@ def test_a_password_is_no_argument(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_page_stands_alone() -> None:
     samples = {"<0>": _samples(0), "<1>": _samples(1), "ps": _samples(2, is_worker=False)}
     page = page_of(Record("a & b.py", "2026-01-01", 3, samples, 30.0, False))
-    assert "http" not in page.replace("http://www.w3.org/2000/svg", "") and "<script" not in page and "src=" not in page
+    assert (
+        "http" not in page.replace("http://www.w3.org/2000/svg", "")
+        and "<script" not in page
+        and "src=" not in page
+    )
     assert "a &amp; b.py" in page and "&lt;0&gt;" in page and "60,000 rows in" in page
-    drawings = [ElementTree.fromstring(f"<svg{part.partition('</svg>')[0]}</svg>") for part in page.split("<svg")[1:]]
+    drawings = [
+        ElementTree.fromstring(f"<svg{part.partition('</svg>')[0]}</svg>")
+        for part in page.split("<svg")[1:]
+    ]
     bars = [each for each in drawings[0] if each.tag.endswith("rect")]
     assert len(bars) == 9 and len(drawings) == 5  # times, rows in, loss, memory, processors
 
 
 def test_times_are_read_by_people_and_curves_begin_at_the_left() -> None:
-    samples = [(seconds, status_of("g", 0, "chief 0", memory_bytes=1 << 30)) for seconds in (40.0, 60.0, 80.0)]
-    page = page_of(Record("a.py", "2026-11-28T07:11:02.980138+00:00", 1, {"chief 0": samples}, 80.0, False))
+    samples = [
+        (seconds, status_of("g", 0, "chief 0", memory_bytes=1 << 30))
+        for seconds in (40.0, 60.0, 80.0)
+    ]
+    page = page_of(
+        Record("a.py", "2026-11-28T07:11:02.980138+00:00", 1, {"chief 0": samples}, 80.0, False)
+    )
     assert "Started 2026-11-28 07:11:02 UTC, ended well" in page
     (curve,) = re.findall(r'points="(.*?)"', page)
     assert [float(point.split(",")[0]) for point in curve.split()] == [90.0, 475.0, 860.0]
-    assert all(f">{label} s</text>" in page for label in (0, 40, 60, 80)), "of the bars, and of the curve"
+    assert all(f">{label} s</text>" in page for label in (0, 40, 60, 80)), (
+        "of the bars, and of the curve"
+    )
 
 
 @pytest.mark.process
 def test_a_browser_shows_the_page_and_loads_nothing_else(tmp_path: pathlib.Path) -> None:
-    record = Record("a & b.py", "2026-01-01", 2, {"<0>": _samples(0), "<1>": _samples(1)}, 30.0, False)
+    record = Record(
+        "a & b.py", "2026-01-01", 2, {"<0>": _samples(0), "<1>": _samples(1)}, 30.0, False
+    )
     path = tmp_path / "page.html"
     path.write_text(page_of(record) + _PROBE, encoding="utf-8")
     document, console = opened(path, tmp_path / "browser")
@@ -94,7 +110,8 @@ def test_a_browser_shows_the_page_and_loads_nothing_else(tmp_path: pathlib.Path)
         "The script is the bottleneck: raise numWorkers, or make its work cheaper.\n"
         "The time of the workers: useful work 76%, waiting for data 10%, start 14%. <0> used 30 s of processors."
     ]
-    assert [each["shapes"] for each in seen["drawings"]] == [6, 2, 2, 2, 2]  # three uses of each member's time, then its curves
+    # three uses of each member's time, then its curves
+    assert [each["shapes"] for each in seen["drawings"]] == [6, 2, 2, 2, 2]
     assert all(each["height"] > 40 and each["inside"] for each in seen["drawings"])
 
 
@@ -103,18 +120,27 @@ def test_a_run_of_which_nothing_was_seen_has_a_page(failed: bool | None) -> None
     assert "a.py" in page_of(Record("a.py", "", 1, {}, 0.0, failed))
 
 
-def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     pathlib.Path("run.jsonl").write_text(
         '{"kind": "run", "version": 1, "name": "a.py", "size": 1, "started": ""}\n{"kind": "end", "t": 3.0, "failed": false}\n'
     )
     assert (
-        main(["run.jsonl"]) == 0 and capsys.readouterr().out == f"{tmp_path}/run.html\n" and pathlib.Path("run.html").exists()
+        main(["run.jsonl"]) == 0
+        and capsys.readouterr().out == f"{tmp_path}/run.html\n"
+        and pathlib.Path("run.html").exists()
     )
     (folder := tmp_path / "runs").mkdir()
     pathlib.Path("run.jsonl").rename(folder / "a.jsonl")
-    assert main([f"file://{folder}/a.jsonl"]) == 0 and (folder / "a.html").exists(), "next to the record"
-    assert main(["nothing.jsonl"]) == 1 and "cannot read the record nothing.jsonl" in capsys.readouterr().err
+    assert main([f"file://{folder}/a.jsonl"]) == 0 and (folder / "a.html").exists(), (
+        "next to the record"
+    )
+    assert (
+        main(["nothing.jsonl"]) == 1
+        and "cannot read the record nothing.jsonl" in capsys.readouterr().err
+    )
     with pytest.raises(SystemExit, match="2"):
         main([])
 
@@ -125,7 +151,10 @@ def test_a_record_that_is_too_large(
     monkeypatch.setenv("AKDL_RECORD_MB", "1")
     (tmp_path / "a.jsonl").write_bytes(bytes(2 << 20))
     assert main([str(tmp_path / "a.jsonl")]) == 1
-    assert "it has more than 1048576 bytes; if you trust it, set AKDL_RECORD_MB" in capsys.readouterr().err
+    assert (
+        "it has more than 1048576 bytes; if you trust it, set AKDL_RECORD_MB"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,15 +162,34 @@ def test_a_record_that_is_too_large(
     [
         ([{**FIRST, "size": "x"}], "line 1: Failed to parse size field"),
         ([FIRST, [1]], r"line 2: expected an object, got \[1\]"),
-        ([FIRST, {"kind": "sample", "t": 1.0, "label": 5, "index": 0}], "line 2: Failed to parse label field: expected string"),
-        ([FIRST, {"kind": "sample", "t": 10**400, "label": "a", "index": 0}], "line 2: int too large"),
-        ([FIRST, {"kind": "sample", "t": "x", "label": "a", "index": 0}], "line 2: Failed to parse t field"),
-        ([FIRST, {"kind": "end", "t": 1.0, "failed": 0}], "line 2: Failed to parse failed field: Expected true or false"),
-        ([FIRST, {"kind": "sample", "t": 1.0, "label": "a", "time_s": {"a": None}}], "line 2: Failed to parse time_s field"),
+        (
+            [FIRST, {"kind": "sample", "t": 1.0, "label": 5, "index": 0}],
+            "line 2: Failed to parse label field: expected string",
+        ),
+        (
+            [FIRST, {"kind": "sample", "t": 10**400, "label": "a", "index": 0}],
+            "line 2: int too large",
+        ),
+        (
+            [FIRST, {"kind": "sample", "t": "x", "label": "a", "index": 0}],
+            "line 2: Failed to parse t field",
+        ),
+        (
+            [FIRST, {"kind": "end", "t": 1.0, "failed": 0}],
+            "line 2: Failed to parse failed field: Expected true or false",
+        ),
+        (
+            [FIRST, {"kind": "sample", "t": 1.0, "label": "a", "time_s": {"a": None}}],
+            "line 2: Failed to parse time_s field",
+        ),
     ],
 )
 def test_a_record_of_wrong_types_is_refused_in_a_sentence(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lines: list[object], words: str
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    lines: list[object],
+    words: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
@@ -149,10 +197,15 @@ def test_a_record_of_wrong_types_is_refused_in_a_sentence(
     assert re.fullmatch(rf"cannot read the record .*a.jsonl: {words}.*\n", capsys.readouterr().err)
 
 
-def test_a_page_that_cannot_be_written(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_that_cannot_be_written(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps(FIRST))
     assert main([str(tmp_path / "a.jsonl"), str(tmp_path / "nowhere" / "a.html")]) == 1
-    assert capsys.readouterr().err == f"cannot write the page {tmp_path}/nowhere/a.html: No such file or directory\n"
+    assert (
+        capsys.readouterr().err
+        == f"cannot write the page {tmp_path}/nowhere/a.html: No such file or directory\n"
+    )
 
 
 def test_an_address_that_names_no_record(capsys: pytest.CaptureFixture[str]) -> None:

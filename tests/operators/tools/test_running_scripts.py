@@ -26,7 +26,9 @@ from tests.support.statuses import status_of
 
 def _member(index: int, rows: int, idle_s: float, **known: object) -> MemberStatus:
     label = f"worker {index}" if index else "chief 0"
-    return status_of("g", index, label, **{"phase": TRAINING, "rows_read": rows, "idle_s": idle_s, **known})
+    return status_of(
+        "g", index, label, **{"phase": TRAINING, "rows_read": rows, "idle_s": idle_s, **known}
+    )
 
 
 def test_who_waits_for_whom() -> None:
@@ -37,9 +39,15 @@ def test_who_waits_for_whom() -> None:
         "no progress for 8 s, waits for worker 1",
     ]
     one_works = [_member(0, 20, 8.0), _member(1, 10, 0.4)]
-    assert [doing(each, one_works) for each in one_works] == ["no progress for 8 s, waits for worker 1", ""]
+    assert [doing(each, one_works) for each in one_works] == [
+        "no progress for 8 s, waits for worker 1",
+        "",
+    ]
     one_starts = [_member(0, 20, 8.0), _member(1, 0, 8.0, phase=STARTING)]
-    assert [doing(each, one_starts) for each in one_starts] == ["no progress for 8 s, waits for worker 1", "starts"]
+    assert [doing(each, one_starts) for each in one_starts] == [
+        "no progress for 8 s, waits for worker 1",
+        "starts",
+    ]
     assert doing(_member(0, 20, 8.0, waiting=True), still) == "waits for rows"
 
 
@@ -65,8 +73,13 @@ def hanging() -> Iterator[Member]:
 
 
 @pytest.mark.process
-@pytest.mark.fault("scripts", "`akdl top` and `akdl stacks` show where a script stands that makes no progress, from any shell")
-def test_a_script_of_this_host(hanging: Member, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.fault(
+    "scripts",
+    "`akdl top` and `akdl stacks` show where a script stands that makes no progress, from any shell",
+)
+def test_a_script_of_this_host(
+    hanging: Member, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(running_scripts, "_STILL_S", 1.0)
 
     def shown() -> str:
@@ -76,12 +89,17 @@ def test_a_script_of_this_host(hanging: Member, capsys: pytest.CaptureFixture[st
     text = shown()
     assert "TestOp, faults.py" in text and "chief 0" in text and "MB" in text
     assert stacks([str(os.getpid())]) == 0
-    assert "--- TestOp, faults.py, chief 0: " in (text := capsys.readouterr().out) and "in waits_for_two_locks" in text
+    assert (
+        "--- TestOp, faults.py, chief 0: " in (text := capsys.readouterr().out)
+        and "in waits_for_two_locks" in text
+    )
 
 
 @pytest.mark.process
 @pytest.mark.fault("scripts", "`akdl stacks` does no harm to a process that is starting or ending")
-def test_stacks_of_a_script_from_its_start_to_its_end(hanging: Member, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stacks_of_a_script_from_its_start_to_its_end(
+    hanging: Member, capsys: pytest.CaptureFixture[str]
+) -> None:
     def shown() -> str:
         stacks([str(os.getpid())])
         return capsys.readouterr().out
@@ -90,16 +108,24 @@ def test_stacks_of_a_script_from_its_start_to_its_end(hanging: Member, capsys: p
 
 
 @pytest.mark.parametrize(
-    ("job", "message"), [("", "no script runs in"), ("999999999", "PID not found"), ("localhost:1", "localhost:1")]
+    ("job", "message"),
+    [("", "no script runs in"), ("999999999", "PID not found"), ("localhost:1", "localhost:1")],
 )
-def test_where_there_is_nothing_to_show(job: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_there_is_nothing_to_show(
+    job: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert top([job or str(os.getpid())]) == 1
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.process
-def test_a_script_of_a_program_has_a_name(hanging: Member, capsys: pytest.CaptureFixture[str]) -> None:
-    wait_until(lambda: stacks([str(os.getpid()), "scripts/faults.py"]) == 0, "the script is found by its name")
+def test_a_script_of_a_program_has_a_name(
+    hanging: Member, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wait_until(
+        lambda: stacks([str(os.getpid()), "scripts/faults.py"]) == 0,
+        "the script is found by its name",
+    )
     capsys.readouterr()
     assert top([str(os.getpid()), "train.py"]) == 1
     assert f"no script 'train.py' runs in {os.getpid()}. " in capsys.readouterr().err
@@ -122,24 +148,46 @@ class _Answers(Rest):
         }[path]
 
     def content(self, path: str, method: str = "GET") -> bytes:
-        (found,) = (each for each in self._statuses if path.endswith(f"{each.group}-{each.label}-{each.attempt}.status"))
+        (found,) = (
+            each
+            for each in self._statuses
+            if path.endswith(f"{each.group}-{each.label}-{each.attempt}.status")
+        )
         return found.SerializeToString()
 
 
 def _in_script(group: str, index: int, attempt: int = 0, script: str = "train.py") -> MemberStatus:
-    return status_of(group, index, f"worker{index}", attempt=attempt, operator=f"TestOp, {script}", phase=TRAINING)
+    return status_of(
+        group,
+        index,
+        f"worker{index}",
+        attempt=attempt,
+        operator=f"TestOp, {script}",
+        phase=TRAINING,
+    )
 
 
 def test_a_script_of_a_cluster_is_found_in_a_job_with_another_name() -> None:
-    cluster = _Answers([_in_script("g", 0), _in_script("g", 1, script="other.py"), _in_script("of_an_earlier_job", 0)])
+    cluster = _Answers(
+        [
+            _in_script("g", 0),
+            _in_script("g", 1, script="other.py"),
+            _in_script("of_an_earlier_job", 0),
+        ]
+    )
     assert [each.index for each in Cluster(cluster, "train.py").read()] == [0]
     assert [each.index for each in Cluster(cluster, "collect").read()] == [0, 1]
     assert [each.group for each in Cluster(cluster, None).read()] == ["g", "g"]
 
 
 def test_a_killed_worker_of_an_earlier_attempt_is_not_shown() -> None:
-    cluster = _Answers([_in_script("g", 1, attempt=1), _in_script("g", 1), _in_script("g", 0, attempt=1)])
-    assert sorted((each.index, each.attempt) for each in Cluster(cluster, None).read()) == [(0, 1), (1, 1)]
+    cluster = _Answers(
+        [_in_script("g", 1, attempt=1), _in_script("g", 1), _in_script("g", 0, attempt=1)]
+    )
+    assert sorted((each.index, each.attempt) for each in Cluster(cluster, None).read()) == [
+        (0, 1),
+        (1, 1),
+    ]
 
 
 def test_passwords_are_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,8 +74,14 @@ def train_classifier(
     """Train a DNN on float `inputs` and export it; see `akdl.engine.train` for the configs."""
     # The classifier of Keras trains in one process only. A group needs an Estimator, and the next
     # line says so if there is none.
-    if tf_version()[:2] > LAST_WITH_ESTIMATOR and task_config.num_workers == 1 and not task_config.cluster.get("ps"):
-        keras_classifier.train_classifier(hidden_units, inputs, input_config, train_config, export_dir, task_config)
+    if (
+        tf_version()[:2] > LAST_WITH_ESTIMATOR
+        and task_config.num_workers == 1
+        and not task_config.cluster.get("ps")
+    ):
+        keras_classifier.train_classifier(
+            hidden_units, inputs, input_config, train_config, export_dir, task_config
+        )
         return
     estimator_module = require_estimator("the DNN classifier of several processes")
     # Checkpoints and log lines are rarer than by default, because they take longer than the steps
@@ -86,8 +92,14 @@ def train_classifier(
         model_dir=os.path.join(task_config.work_dir, "model_dir"),
         config=generate_run_config(**run_config),
     )
-    export_config = {"placeholders_config": inputs, "export_batch_dim": True, "saved_model_dir": export_dir}
-    train_estimator(estimator, input_config, {**run_config, **train_config}, export_config, task_config)
+    export_config = {
+        "placeholders_config": inputs,
+        "export_batch_dim": True,
+        "saved_model_dir": export_dir,
+    }
+    train_estimator(
+        estimator, input_config, {**run_config, **train_config}, export_config, task_config
+    )
 
 
 def check_rows(task_config: TaskConfig) -> None:
@@ -95,17 +107,22 @@ def check_rows(task_config: TaskConfig) -> None:
     # `dataset_length` would wait for the last row, but the first epoch is read while rows arrive.
     if task_config.task_type != "ps" and task_config.tf_context.rows.is_empty():
         raise ValueError(
-            f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
+            f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more"
+            " rows or set fewer workers"
         )
 
 
 def _model_fn(estimator_module: Any, hidden_units: list[int], inputs: Sequence[Config]) -> object:
     # TensorFlow makes scopes of column names, and refuses blanks and umlauts in them. So one column
     # holds the features of all names.
-    column = tf.feature_column.numeric_column("features", shape=[sum(each["shape"][0] for each in inputs)])
+    column = tf.feature_column.numeric_column(
+        "features", shape=[sum(each["shape"][0] for each in inputs)]
+    )
 
     def model_fn(features: Config, labels: object, mode: str, config: object) -> object:
-        classifier = estimator_module.DNNClassifier(hidden_units, [column], n_classes=2, optimizer=_adagrad(), config=config)
+        classifier = estimator_module.DNNClassifier(
+            hidden_units, [column], n_classes=2, optimizer=_adagrad(), config=config
+        )
         stacked = tf.concat([features[each["name"]] for each in inputs], axis=1)
         return classifier.model_fn({"features": stacked}, labels, mode, config)
 
@@ -132,21 +149,31 @@ def _parameters(task_config: TaskConfig) -> tuple[list[str], str, dict[str, int]
     missing = [name for name in _PARAMS if name not in params]
     if missing:
         raise ValueError(
-            f"userParams: expected {listed(_PARAMS)}; missing are {listed(missing)}. The columns are {_columns(columns)}"
+            f"userParams: expected {listed(_PARAMS)}; missing are {listed(missing)}. The columns"
+            f" are {_columns(columns)}"
         )
     features, label = _feature_names(params["featureCols"]), params["labelCol"]
     types = {column.name: column for column in columns}
     unknown = [name for name in [*features, label] if name not in types]
     if unknown:
-        raise ValueError(f"featureCols, labelCol: expected some of {_columns(columns)}, got {listed(unknown)}")
+        raise ValueError(
+            f"featureCols, labelCol: expected some of {_columns(columns)}, got {listed(unknown)}"
+        )
     kinds = {name: type_of(types[name]) for name in [*features, label]}
-    no_numbers = [types[name] for name, found in kinds.items() if found.kind not in NUMERIC or found.is_array]
+    no_numbers = [
+        types[name] for name, found in kinds.items() if found.kind not in NUMERIC or found.is_array
+    ]
     if no_numbers:
         raise ValueError(
-            f"featureCols, labelCol: expected numbers ({', '.join(kind.value for kind in NUMERIC)}), "
-            f"got {_columns(no_numbers)}: CAST them in SQL"
+            "featureCols, labelCol: expected numbers"
+            f" ({', '.join(kind.value for kind in NUMERIC)}), got {_columns(no_numbers)}: CAST them"
+            " in SQL"
         )
-    return features, label, {name: whole_number(name, params[name]) for name in ("batch_size", "num_epochs")}
+    return (
+        features,
+        label,
+        {name: whole_number(name, params[name]) for name in ("batch_size", "num_epochs")},
+    )
 
 
 def _feature_names(value: object) -> list[str]:
@@ -157,7 +184,9 @@ def _feature_names(value: object) -> list[str]:
         except ValueError:
             names = None
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"featureCols: expected a list of column names or its JSON text, got {value!r}")
+        raise ValueError(
+            f"featureCols: expected a list of column names or its JSON text, got {value!r}"
+        )
     return names
 
 
@@ -182,7 +211,9 @@ def _parser(features: list[str], label: str) -> ColumnsParser:
         back = tf.cast(labels, cells[label].dtype)
         whole = tf.debugging.assert_equal(back, cells[label], message=f"{label!r} is not 0 or 1")
         with tf.control_dependencies([whole]):
-            return {name: tf.cast(cells[name], tf.float32) for name in features}, tf.identity(labels)
+            return {name: tf.cast(cells[name], tf.float32) for name in features}, tf.identity(
+                labels
+            )
 
     return parse
 

@@ -18,24 +18,35 @@ def dnn_tensor(task_config: TrainTaskConfig) -> None:
     shape [n, k].
     """
     params = task_config.user_params
-    missing = [name for name in ("tensorCol", "labelCol", "batch_size", "num_epochs") if name not in params]
+    missing = [
+        name for name in ("tensorCol", "labelCol", "batch_size", "num_epochs") if name not in params
+    ]
     if missing:
         raise ValueError(
-            f"userParams: expected tensorCol, labelCol, batch_size and num_epochs; missing are {', '.join(missing)}"
+            "userParams: expected tensorCol, labelCol, batch_size and num_epochs; missing are"
+            f" {', '.join(missing)}"
         )
     check_rows(task_config)
     tensor = params["tensorCol"]
     # An ARRAY column has no declared length, so this waits for the first rows.
     shape = first_shape(task_config.tf_context.rows, tensor)
     if shape is None:
-        columns = ", ".join(f"{column.name} {column.type}" for column in task_config.tf_context.columns)
-        raise ValueError(f"tensorCol: expected an ARRAY column with a value in the first rows, got {tensor!r} of {columns}")
+        columns = ", ".join(
+            f"{column.name} {column.type}" for column in task_config.tf_context.columns
+        )
+        raise ValueError(
+            f"tensorCol: expected an ARRAY column with a value in the first rows, got {tensor!r} of"
+            f" {columns}"
+        )
     label = params["labelCol"]
     inputs = [{"name": tensor, "dtype": "float", "shape": shape}]
     train_classifier(
         HIDDEN_UNITS,
         inputs,
-        {"example_config": [*inputs, {"name": label, "dtype": "long", "shape": [1]}], "label_col": label},
+        {
+            "example_config": [*inputs, {"name": label, "dtype": "long", "shape": [1]}],
+            "label_col": label,
+        },
         {name: whole_number(name, params[name]) for name in ("batch_size", "num_epochs")},
         task_config.saved_model_dir,
         task_config,

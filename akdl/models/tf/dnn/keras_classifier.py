@@ -30,8 +30,13 @@ def train_classifier(
     model({each["name"]: tf.zeros([1, *each["shape"]]) for each in inputs})
     # With XLA the check of labels would be left out, and compiling would take longer than the
     # training of such a small model.
-    model.compile(tf.keras.optimizers.Adagrad(0.05, initial_accumulator_value=0.1), _loss, jit_compile=False)
-    export_config = {"saved_model_dir": export_dir, "save_fn": lambda model, folder: _export(model, inputs, folder)}
+    model.compile(
+        tf.keras.optimizers.Adagrad(0.05, initial_accumulator_value=0.1), _loss, jit_compile=False
+    )
+    export_config = {
+        "saved_model_dir": export_dir,
+        "save_fn": lambda model, folder: _export(model, inputs, folder),
+    }
     train_keras_model(model, input_config, train_config, task_config, export_config)
 
 
@@ -52,8 +57,12 @@ class DenseClassifier(tf.keras.Model):  # type: ignore[misc]
 def _loss(labels: Any, logits: object) -> object:
     """Return the loss per row, and fail for labels besides 0 and 1, as an Estimator does."""
     classes = tf.cast(tf.cast(labels, tf.bool), labels.dtype)
-    with tf.control_dependencies([tf.debugging.assert_equal(labels, classes, "labels must be 0 or 1")]):
-        return tf.keras.losses.binary_crossentropy(tf.cast(labels, tf.float32), logits, from_logits=True)
+    with tf.control_dependencies(
+        [tf.debugging.assert_equal(labels, classes, "labels must be 0 or 1")]
+    ):
+        return tf.keras.losses.binary_crossentropy(
+            tf.cast(labels, tf.float32), logits, from_logits=True
+        )
 
 
 def _export(model: Any, inputs: Sequence[Config], folder: str) -> None:
@@ -65,11 +74,17 @@ def _export(model: Any, inputs: Sequence[Config], folder: str) -> None:
     v1, values = tf.compat.v1, model.get_weights()
     with tf.Graph().as_default(), v1.Session() as session:
         given = get_feature_placeholders(inputs, True)
-        logits, weights = tf.concat(list(given.values()), axis=1), [v1.Variable(each) for each in values]
+        logits, weights = (
+            tf.concat(list(given.values()), axis=1),
+            [v1.Variable(each) for each in values],
+        )
         for number in range(0, len(weights), 2):
             # The weights are in pairs, kernel and bias. Each layer but the last has a relu behind
             # it, which is applied in front of the next.
-            logits = tf.matmul(tf.nn.relu(logits) if number else logits, weights[number]) + weights[number + 1]
+            logits = (
+                tf.matmul(tf.nn.relu(logits) if number else logits, weights[number])
+                + weights[number + 1]
+            )
         both = tf.concat([tf.zeros_like(logits), logits], axis=1)
         ids = tf.argmax(both, axis=1)[:, None]
         all_ids = tf.tile([[0, 1]], [tf.shape(logits)[0], 1])

@@ -63,8 +63,9 @@ def main(task_config: TrainTaskConfig) -> None:
     shape = first_shape(task_config.tf_context.rows, params["tensorCol"])
     if shape is None:
         raise ValueError(
-            f"{task_config.task_type} {task_config.task_index} got no row with a value in tensorCol {params['tensorCol']!r}, "
-            "which should be an ARRAY column: feed more rows or set fewer workers"
+            f"{task_config.task_type} {task_config.task_index} got no row with a value in tensorCol"
+            f" {params['tensorCol']!r}, which should be an ARRAY column: feed more rows or set"
+            " fewer workers"
         )
     with strategy.scope():
         model = build_model(params["layers"], shape, None if labels is None else len(labels))
@@ -86,7 +87,9 @@ def main(task_config: TrainTaskConfig) -> None:
         {},
         # All workers have to write at the same step, and their clocks differ. So a group counts
         # epochs.
-        every_epochs=epochs if secs and total is None else max(1, round(params["saveCheckpointsEpochs"])),
+        every_epochs=(
+            epochs if secs and total is None else max(1, round(params["saveCheckpointsEpochs"]))
+        ),
         every_secs=secs,
         callbacks=[] if best is None else [best],
     )
@@ -123,10 +126,13 @@ def build_model(layers: Sequence[str], shape: Sequence[int], num_labels: int | N
             x = layer(x)
         except ValueError as error:
             raise ValueError(
-                f"layers: {text!r} does not take its input, of shape {tuple(x.shape)}{_other_shape(x.shape)}"
+                f"layers: {text!r} does not take its input, of shape"
+                f" {tuple(x.shape)}{_other_shape(x.shape)}"
             ) from error
     outputs = 1 if num_labels is None or num_labels == 2 else num_labels
-    return tf.keras.Model(inputs, tf.keras.layers.Dense(outputs, name="y" if num_labels is None else "logits")(x))
+    return tf.keras.Model(
+        inputs, tf.keras.layers.Dense(outputs, name="y" if num_labels is None else "logits")(x)
+    )
 
 
 def _other_shape(shape: Sequence[int]) -> str:
@@ -135,12 +141,19 @@ def _other_shape(shape: Sequence[int]) -> str:
         return ""
     length = int(shape[1])
     width = next(each for each in range(math.isqrt(length), 0, -1) if length % each == 0)
-    return f": put a layer such as 'Reshape(({length // width}, {width}))' before it, which makes a matrix of the vector"
+    return (
+        f": put a layer such as 'Reshape(({length // width}, {width}))' before it, which makes a"
+        " matrix of the vector"
+    )
 
 
 def _optimizer(params: Config) -> Any:
     call = parse_call(params["optimizer"], OPTIMIZERS)
-    if params.get("learningRate") is not None and not call.positional and "learning_rate" not in call.named:
+    if (
+        params.get("learningRate") is not None
+        and not call.positional
+        and "learning_rate" not in call.named
+    ):
         call.named["learning_rate"] = float(params["learningRate"])
     return make(call, OPTIMIZERS)
 
@@ -148,9 +161,15 @@ def _optimizer(params: Config) -> Any:
 def _labels(task_config: TrainTaskConfig) -> list[Any]:
     """Return the labels in order; their places are the classes of the network."""
     (column,) = task_config.extra_inputs[0].columns
-    found = sorted(row[column.name] for row in task_config.extra_inputs[0].rows() if row[column.name] is not None)
+    found = sorted(
+        row[column.name]
+        for row in task_config.extra_inputs[0].rows()
+        if row[column.name] is not None
+    )
     if len(found) < 2:
-        raise ValueError(f"labelCol {column.name!r}: expected two labels or more for a classifier, got {found}")
+        raise ValueError(
+            f"labelCol {column.name!r}: expected two labels or more for a classifier, got {found}"
+        )
     return found
 
 
@@ -168,7 +187,14 @@ def _metrics(labels: list[Any] | None) -> list[Any]:
         return ["mse", metrics.RootMeanSquaredError(), "mae", "mape", "msle"]
     if len(labels) > 2:
         return [metrics.SparseCategoricalAccuracy()]
-    kinds = ("true_positives", "false_positives", "true_negatives", "false_negatives", "precision", "recall")
+    kinds = (
+        "true_positives",
+        "false_positives",
+        "true_negatives",
+        "false_negatives",
+        "precision",
+        "recall",
+    )
     # Every metric has a name, because Keras would number them. A logit of 0 is a probability of one
     # half.
     made = [make_metric({"name": name, "args": {"thresholds": 0.0}}, None) for name in kinds]
@@ -176,7 +202,11 @@ def _metrics(labels: list[Any] | None) -> list[Any]:
 
 
 def _datasets(
-    task_config: TrainTaskConfig, params: Config, shape: Sequence[int], labels: list[Any] | None, is_alone: bool
+    task_config: TrainTaskConfig,
+    params: Config,
+    shape: Sequence[int],
+    labels: list[Any] | None,
+    is_alone: bool,
 ) -> tuple[Any, Any]:
     """Return the training data and, with validationSplit, the first rows as validation data."""
     context, batch_size = task_config.tf_context, int(params["batchSize"])
@@ -187,7 +217,9 @@ def _datasets(
     parser = get_columns_parser(specs, names[1], None, columns)
     if parser is None:
         got = ", ".join(f"{column.name} {column.type}" for column in columns)
-        raise ValueError(f"expected an ARRAY of numbers in tensorCol and single values in labelCol, got {got}")
+        raise ValueError(
+            f"expected an ARRAY of numbers in tensorCol and single values in labelCol, got {got}"
+        )
 
     def parse(cells: Any) -> tuple[Any, Any]:
         features, label = parser(cells)
@@ -198,7 +230,11 @@ def _datasets(
 
     # The number of rows is needed only to hold some of them out. Without that, the first epoch
     # reads rows while they arrive.
-    held_out = int(task_config.dataset_length * params["validationSplit"]) if params["validationSplit"] else 0
+    held_out = (
+        int(task_config.dataset_length * params["validationSplit"])
+        if params["validationSplit"]
+        else 0
+    )
     if not held_out:
         return batches(10 * batch_size), None
     rows = batches(0).unbatch()
@@ -244,20 +280,28 @@ def _export(model: Any, shape: Sequence[int], labels: list[Any] | None, folder: 
         prediction = tf.gather(_constant(labels), tf.argmax(probabilities, axis=1))
         return {"prediction": prediction, "detail": _detail(labels, probabilities)}
 
-    module.serve = tf.function(serve, input_signature=[tf.TensorSpec([None, *shape], tf.float32, name="tensor")])
+    module.serve = tf.function(
+        serve, input_signature=[tf.TensorSpec([None, *shape], tf.float32, name="tensor")]
+    )
     tf.saved_model.save(module, folder, {"serving_default": module.serve})
 
 
 def _write_facts(task_config: TrainTaskConfig, params: Config, folder: str) -> None:
     """Write the file next to the SavedModel that `operators.keras_sequential` reads."""
-    (label,) = (type_of(column) for column in task_config.tf_context.columns if column.name == params["labelCol"])
+    (label,) = (
+        type_of(column)
+        for column in task_config.tf_context.columns
+        if column.name == params["labelCol"]
+    )
     facts = {
         "tensorCol": params["tensorCol"],
         "labels": params["labels"],
         "prediction": label.element_sql if params["labels"] else "DOUBLE",
     }
     os.makedirs(os.path.join(folder, "assets.extra"), exist_ok=True)
-    with open(os.path.join(folder, "assets.extra", "keras_sequential.json"), "w", encoding="utf-8") as file:
+    with open(
+        os.path.join(folder, "assets.extra", "keras_sequential.json"), "w", encoding="utf-8"
+    ) as file:
         json.dump(facts, file)
 
 
@@ -267,7 +311,9 @@ def _detail(labels: Sequence[Any], probabilities: Any) -> Any:
     Keys are JSON texts themselves, also for labels that are numbers, since a key of JSON is a text.
     """
     # A label that is a number becomes a text as well, since keys of JSON are texts.
-    keys = tf.constant([json.dumps(each if isinstance(each, str) else json.dumps(each)) + ": " for each in labels])
+    keys = tf.constant(
+        [json.dumps(each if isinstance(each, str) else json.dumps(each)) + ": " for each in labels]
+    )
     numbers = tf.strings.as_string(probabilities, precision=9, shortest=True)
     pairs = tf.strings.reduce_join(keys[tf.newaxis, :] + numbers, axis=1, separator=", ")
     return tf.strings.join(["{", pairs, "}"])

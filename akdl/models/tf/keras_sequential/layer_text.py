@@ -35,14 +35,18 @@ class Call(NamedTuple):
 def parse_call(text: str, module: str = LAYERS) -> Call:
     """Parse a text without TensorFlow, so without a check that the class exists."""
     if len(text) > _LONGEST:
-        raise LayerTextError(f"{_short(text)}: expected at most {_LONGEST} characters, got {len(text)}")
+        raise LayerTextError(
+            f"{_short(text)}: expected at most {_LONGEST} characters, got {len(text)}"
+        )
     try:
         return _call(ast.parse(text.strip(), mode="eval").body, text, module)
     except LayerTextError:
         raise
     # The parser has a limit of its own for nesting, and raises one of these errors at it.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise LayerTextError(f"{_short(text)}: expected a Python expression: {str(error) or type(error).__name__}") from None
+        raise LayerTextError(
+            f"{_short(text)}: expected a Python expression: {str(error) or type(error).__name__}"
+        ) from None
 
 
 def make(call: Call, module: str = LAYERS) -> Any:
@@ -58,13 +62,17 @@ def make(call: Call, module: str = LAYERS) -> Any:
     kind = getattr(names, call.name, None)
     # `tf.keras.layers` has functions and modules too, which a text must not reach.
     if not (isinstance(kind, type) and issubclass(kind, base)) or call.name in _LOAD_CODE:
-        raise LayerTextError(f"expected a class of tf.keras.{module} that text can describe, got {call.name!r}")
+        raise LayerTextError(
+            f"expected a class of tf.keras.{module} that text can describe, got {call.name!r}"
+        )
     positional = [_made(value, module) for value in call.positional]
     named = {name: _made(value, module) for name, value in call.named.items()}
     try:
         return kind(*positional, **named)
     except (TypeError, ValueError) as error:
-        raise LayerTextError(f"tf.keras.{module}.{call.name} does not take these arguments: {error}") from error
+        raise LayerTextError(
+            f"tf.keras.{module}.{call.name} does not take these arguments: {error}"
+        ) from error
 
 
 def _short(text: str) -> str:
@@ -78,12 +86,24 @@ def _made(value: object, module: str) -> Any:
 def _call(node: ast.AST, text: str, module: str) -> Call:
     """Return a node as a call of a class; refuse everything else that Python can write."""
     if not isinstance(node, ast.Call):
-        raise LayerTextError(f"{_short(text)}: expected a call such as \"Dense(64, activation='relu')\"")
-    prefixes = ("", f"{module}.", f"keras.{module}.", f"tf.keras.{module}.", f"tensorflow.keras.{module}.")
+        raise LayerTextError(
+            f"{_short(text)}: expected a call such as \"Dense(64, activation='relu')\""
+        )
+    prefixes = (
+        "",
+        f"{module}.",
+        f"keras.{module}.",
+        f"tf.keras.{module}.",
+        f"tensorflow.keras.{module}.",
+    )
     prefix, dot, name = _dotted(node.func, text).rpartition(".")
     if prefix + dot not in prefixes or name.startswith("_"):
-        raise LayerTextError(f"{_short(text)}: expected a name of tf.keras.{module}, got {prefix}{dot}{name}")
-    if any(isinstance(each, ast.Starred) for each in node.args) or any(each.arg is None for each in node.keywords):
+        raise LayerTextError(
+            f"{_short(text)}: expected a name of tf.keras.{module}, got {prefix}{dot}{name}"
+        )
+    if any(isinstance(each, ast.Starred) for each in node.args) or any(
+        each.arg is None for each in node.keywords
+    ):
         raise LayerTextError(f"{_short(text)}: expected literals, got * or **")
     named = {str(each.arg): _value(each.value, text, module) for each in node.keywords}
     return Call(name, [_value(each, text, module) for each in node.args], named)
@@ -96,8 +116,8 @@ def _value(node: ast.AST, text: str, module: str) -> Call | Any:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise LayerTextError(
-            f"{_short(text)}: arguments may be numbers, strings, True, False, None, lists, tuples and dicts of them, and calls "
-            f"of tf.keras.{module}"
+            f"{_short(text)}: arguments may be numbers, strings, True, False, None, lists, tuples"
+            f" and dicts of them, and calls of tf.keras.{module}"
         ) from None
 
 

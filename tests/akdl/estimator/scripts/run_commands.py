@@ -1,4 +1,6 @@
-"""Run `akdl estimator` for each list of arguments in a JSON text; write exit codes and errors as JSON into a file."""
+"""Run `akdl estimator` for each list of arguments in a JSON text; write exit codes and errors as
+JSON into a file.
+"""
 
 import contextlib
 import io

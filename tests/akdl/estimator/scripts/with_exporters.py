@@ -1,4 +1,6 @@
-"""`train_and_evaluate` of y = 2 x + 1 with a final and a latest exporter, in any role: `with_exporters.py FOLDER MAX_STEPS`."""
+"""`train_and_evaluate` of y = 2 x + 1 with a final and a latest exporter, in any role:
+`with_exporters.py FOLDER MAX_STEPS`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The MLP of the runner's documentation, on csv files with and without a header; batched by the runner."""
+"""The MLP of the runner's documentation, on csv files with and without a header; batched by the
+runner.
+"""
 
 from __future__ import annotations
 
@@ -49,4 +51,6 @@ def awf_create_test_dataset_fn(file: str, skip_head: bool, dim: int) -> tuple[An
 
 
 def awf_create_predict_dataset_fn(file: str, skip_head: bool, dim: int) -> Any:
-    return csv_lines(file, skip_head).map(lambda line: {"input": tf.stack(csv_cells(line, dim)[1:]), "line": line})
+    return csv_lines(file, skip_head).map(
+        lambda line: {"input": tf.stack(csv_cells(line, dim)[1:]), "line": line}
+    )

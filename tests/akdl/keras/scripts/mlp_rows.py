@@ -1,4 +1,6 @@
-"""The MLP on the rows of a Flink table: columns `id BIGINT, x ARRAY<FLOAT>` of 6 numbers, `label INT` from 0 to 3."""
+"""The MLP on the rows of a Flink table: columns `id BIGINT, x ARRAY<FLOAT>` of 6 numbers, `label
+INT` from 0 to 3.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def awf_create_val_dataset_fn(file: str, batch_size: int) -> Any:
 
 
 def awf_create_test_dataset_fn(file: str) -> tuple[Any, ...]:
-    return tuple(tf.data.TFRecordDataset(file).map(lambda record, t=t: _row(record, t)) for t in (0, 2))
+    return tuple(
+        tf.data.TFRecordDataset(file).map(lambda record, t=t: _row(record, t)) for t in (0, 2)
+    )
 
 
 def awf_create_predict_dataset_fn(file: str) -> Any:

@@ -1,7 +1,7 @@
 """The RankNet of examples/keras_ranknet on the rows of a Flink table: pairs of documents.
 
-Columns `id_1 STRING, x_1 ARRAY<FLOAT>` of 6 numbers, `grade_1 INT`, the same for document 2, `label FLOAT`: 1 where document 1 is
-the better one, else 0.
+Columns `id_1 STRING, x_1 ARRAY<FLOAT>` of 6 numbers, `grade_1 INT`, the same for document 2, `label
+FLOAT`: 1 where document 1 is the better one, else 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ for number in "12":
 
 
 def _rows(file: str, batch_size: int) -> Any:
-    return tf.data.TFRecordDataset(file).batch(batch_size).map(lambda records: tf.io.parse_example(records, SPEC))
+    return (
+        tf.data.TFRecordDataset(file)
+        .batch(batch_size)
+        .map(lambda records: tf.io.parse_example(records, SPEC))
+    )
 
 
 def awf_create_train_dataset_fn(file: str, batch_size: int) -> Any:
@@ -35,7 +39,10 @@ def awf_create_val_dataset_fn(file: str, batch_size: int) -> tuple[Any, Any]:
     """Listened to or not, and liked or only listened to."""
 
     def labelled(above: int) -> Callable[..., tuple[tuple[Any, Any], Any]]:
-        return lambda rows: ((rows["id_1"], rows["x_1"]), tf.cast(rows["grade_1"] > above, tf.int32))
+        return lambda rows: (
+            (rows["id_1"], rows["x_1"]),
+            tf.cast(rows["grade_1"] > above, tf.int32),
+        )
 
     rows = _rows(file, batch_size)
     heard = rows.unbatch().filter(lambda row: row["grade_1"][0] > 0).batch(batch_size)

@@ -1,4 +1,6 @@
-"""A main script that trains the callbacks of `rows.py` and writes the model as rows `model_id BIGINT, model_info STRING`."""
+"""A main script that trains the callbacks of `rows.py` and writes the model as rows `model_id
+BIGINT, model_info STRING`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A wide and deep model on the rows of a Flink table: columns `x ARRAY<FLOAT>` of 4 numbers, `label FLOAT`."""
+"""A wide and deep model on the rows of a Flink table: columns `x ARRAY<FLOAT>` of 4 numbers, `label
+FLOAT`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,19 @@ from typing import Any
 
 import tensorflow as tf
 
-SPEC = {"x": tf.io.FixedLenFeature([4], tf.float32), "label": tf.io.FixedLenFeature([1], tf.float32)}
+SPEC = {
+    "x": tf.io.FixedLenFeature([4], tf.float32),
+    "label": tf.io.FixedLenFeature([1], tf.float32),
+}
 
 
 class WideDeepModel(tf.keras.Model):
     def __init__(self) -> None:
         super().__init__()
         self.linear_model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-        self.dnn_model = tf.keras.Sequential([tf.keras.layers.Dense(5, "relu"), tf.keras.layers.Dense(1)])
+        self.dnn_model = tf.keras.Sequential(
+            [tf.keras.layers.Dense(5, "relu"), tf.keras.layers.Dense(1)]
+        )
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         return tf.nn.sigmoid(self.linear_model(inputs) + self.dnn_model(inputs))

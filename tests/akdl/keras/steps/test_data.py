@@ -23,15 +23,21 @@ def group(rank: int = 0, ranks: int = 1, local: int = 1) -> Any:
 def source(function: Any, place: Any, batch_size: int, **more: Any) -> Any:
     from akdl.keras.steps.data import DatasetSource
 
-    return DatasetSource(UserModule(user_module(**{NAME: function})), NAME, {"batch_size": batch_size}, place, **more)
+    return DatasetSource(
+        UserModule(user_module(**{NAME: function})), NAME, {"batch_size": batch_size}, place, **more
+    )
 
 
-def rows_of(function: Any, place: Any, batch_size: int, skip: int = 0, **more: Any) -> list[list[list[int]]]:
+def rows_of(
+    function: Any, place: Any, batch_size: int, skip: int = 0, **more: Any
+) -> list[list[list[int]]]:
     made = source(function, place, batch_size, **more)
     found = []
     for parts in made.steps(made.dataset(), skip):
         found.append([[] if part is None else part.label.numpy().tolist() for part in parts])
-        assert [0 if part is None else part.rows for part in parts] == [len(rows) for rows in found[-1]]
+        assert [0 if part is None else part.rows for part in parts] == [
+            len(rows) for rows in found[-1]
+        ]
     return found
 
 
@@ -51,7 +57,11 @@ def test_runner_batches_several_workers_share_each_batch() -> None:
 
 
 def test_runner_batches_fewer_rows_than_workers() -> None:
-    assert [rows_of(lambda: numbers(4), group(rank, 3), 3)[1] for rank in range(3)] == [[[]], [[]], [[3]]]
+    assert [rows_of(lambda: numbers(4), group(rank, 3), 3)[1] for rank in range(3)] == [
+        [[]],
+        [[]],
+        [[3]],
+    ]
 
 
 def test_runner_batches_several_devices() -> None:
@@ -69,17 +79,26 @@ def test_runner_batches_a_step_that_was_made() -> None:
 
 
 def test_function_batches_the_size_is_that_of_a_replica() -> None:
-    steps = [rows_of(lambda batch_size: numbers(7).batch(batch_size), group(rank, 3), 6) for rank in range(3)]
+    steps = [
+        rows_of(lambda batch_size: numbers(7).batch(batch_size), group(rank, 3), 6)
+        for rank in range(3)
+    ]
     assert steps == [[[[0, 1]], [[6]]], [[[2, 3]]], [[[4, 5]]]]
 
 
 def test_function_batches_several_devices_of_several_workers() -> None:
-    steps = [rows_of(lambda batch_size: numbers(7).batch(batch_size), group(rank, 2, 2), 4) for rank in range(2)]
+    steps = [
+        rows_of(lambda batch_size: numbers(7).batch(batch_size), group(rank, 2, 2), 4)
+        for rank in range(2)
+    ]
     assert steps == [[[[0], [1]], [[4], [5]]], [[[2], [3]], [[6], []]]]
 
 
 def test_function_batches_own_rows() -> None:
-    assert rows_of(lambda batch_size: numbers(3).batch(batch_size), group(1, 3), 6, own=True) == [[[0, 1]], [[2]]]
+    assert rows_of(lambda batch_size: numbers(3).batch(batch_size), group(1, 3), 6, own=True) == [
+        [[0, 1]],
+        [[2]],
+    ]
 
 
 def test_function_batches_a_step_that_was_made() -> None:
@@ -87,7 +106,9 @@ def test_function_batches_a_step_that_was_made() -> None:
 
 
 def test_function_batches_exact_steps_must_be_possible() -> None:
-    with pytest.raises(ValueError, match="batch_size 8 cannot be divided among 3 replicas: set 6 or 9"):
+    with pytest.raises(
+        ValueError, match="batch_size 8 cannot be divided among 3 replicas: set 6 or 9"
+    ):
         source(lambda batch_size: None, group(0, 3), 8, exact=True)
     with pytest.raises(ValueError, match="batch_size 2 cannot be divided among 3 replicas: set 3"):
         source(lambda: None, group(0, 3), 2, exact=True)
@@ -107,7 +128,10 @@ def test_one_structure() -> None:
     import tensorflow as tf
 
     other = numbers(1).map(lambda x, n: (x, tf.cast(n, tf.float32)))
-    with pytest.raises(ValueError, match="expected datasets of one structure; dataset a has .*int64.*, dataset b has"):
+    with pytest.raises(
+        ValueError,
+        match="expected datasets of one structure; dataset a has .*int64.*, dataset b has",
+    ):
         unbatched({"a": numbers(1), "b": other})
     with pytest.raises(ValueError, match="expected datasets of one structure"):
         unbatched(numbers(1), numbers(1).map(lambda x, n: (x[0], n)))
@@ -127,7 +151,10 @@ def test_structure_no_dataset(made: Any, message: str) -> None:
 
 
 def test_structure_no_label() -> None:
-    with pytest.raises(ValueError, match=r"expected elements \(features, label\) or \(features, label, weight\), got"):
+    with pytest.raises(
+        ValueError,
+        match=r"expected elements \(features, label\) or \(features, label, weight\), got",
+    ):
         unbatched(numbers(1).map(lambda x, n: n))
 
 
@@ -140,7 +167,10 @@ def test_structure_features_alone() -> None:
     import tensorflow as tf
 
     made = source(lambda: tf.data.Dataset.range(3), group(), 2, labelled=False)
-    assert [part.features.numpy().tolist() for (part,) in made.steps(made.dataset())] == [[0, 1], [2]]
+    assert [part.features.numpy().tolist() for (part,) in made.steps(made.dataset())] == [
+        [0, 1],
+        [2],
+    ]
 
 
 def test_structure_sparse_features_are_cut_too() -> None:

@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.akdl.keras.support import ENVIRONMENT, WIDE_DEEP_OPTIMIZERS, script, user_module, wide_deep_by_hand
+from tests.akdl.keras.support import (
+    ENVIRONMENT,
+    WIDE_DEEP_OPTIMIZERS,
+    script,
+    user_module,
+    wide_deep_by_hand,
+)
 from tests.support.deadline import DEADLINE_S
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 X = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
 Y = (X[:, :1] + X[:, 1:2] ** 2 > 0.5).astype(np.float32)
@@ -23,11 +32,18 @@ def wide_deep() -> Any:
     import tensorflow as tf
 
     module = script("wide_deep")
-    module.awf_create_train_dataset_fn = lambda batch_size: tf.data.Dataset.from_tensor_slices((X, Y)).batch(batch_size)
+    module.awf_create_train_dataset_fn = lambda batch_size: tf.data.Dataset.from_tensor_slices(
+        (X, Y)
+    ).batch(batch_size)
     return module
 
 
-CONFIG = {"batch_size": 10, "seed": 7, "optimizer": WIDE_DEEP_OPTIMIZERS, "loss": "binary_crossentropy"}
+CONFIG = {
+    "batch_size": 10,
+    "seed": 7,
+    "optimizer": WIDE_DEEP_OPTIMIZERS,
+    "loss": "binary_crossentropy",
+}
 
 
 def train(config: dict[str, Any], module: Any) -> Any:
@@ -48,18 +64,31 @@ def test_two_optimizers_each_moves_its_own_variables() -> None:
     still = {"name": "SGD", "args": {"learning_rate": 0.0}}
     moved = train({**CONFIG, "optimizer": [still, "adam"]}, wide_deep()).model
     nothing = train({**CONFIG, "optimizer": [still, still]}, wide_deep()).model
-    np.testing.assert_array_equal(moved.linear_model.get_weights()[0], nothing.linear_model.get_weights()[0])
-    assert np.abs(moved.dnn_model.get_weights()[0] - nothing.dnn_model.get_weights()[0]).max() > 1e-3
+    np.testing.assert_array_equal(
+        moved.linear_model.get_weights()[0], nothing.linear_model.get_weights()[0]
+    )
+    assert (
+        np.abs(moved.dnn_model.get_weights()[0] - nothing.dnn_model.get_weights()[0]).max() > 1e-3
+    )
 
 
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
         (lambda model: None, "expected a tuple with the variables of each optimizer, got NoneType"),
-        (lambda model: (model.trainable_variables,), "expected a group for each of 2 optimizers, got 1 groups"),
+        (
+            lambda model: (model.trainable_variables,),
+            "expected a group for each of 2 optimizers, got 1 groups",
+        ),
         (lambda model: (model.trainable_variables[:-1], []), "in no group: .*bias"),
-        (lambda model: (model.trainable_variables, model.trainable_variables[-1:]), "in several: .*bias"),
-        (lambda model: (model.trainable_variables, [object()]), "expected trainable variables of the model, got also <object"),
+        (
+            lambda model: (model.trainable_variables, model.trainable_variables[-1:]),
+            "in several: .*bias",
+        ),
+        (
+            lambda model: (model.trainable_variables, [object()]),
+            "expected trainable variables of the model, got also <object",
+        ),
     ],
 )
 def test_two_optimizers_every_variable_is_in_one_group(groups: Any, message: str) -> None:
@@ -93,7 +122,9 @@ def test_several_outputs_loss_and_metrics_per_output() -> None:
     }
     (logs,) = train(config, module_of_several_outputs()).history
     assert list(logs) == ["loss", "a_mse", "b_binary_crossentropy", "b_auc"]
-    assert logs["loss"] == pytest.approx(logs["a_mse"] + 0.5 * logs["b_binary_crossentropy"], rel=1e-5)
+    assert logs["loss"] == pytest.approx(
+        logs["a_mse"] + 0.5 * logs["b_binary_crossentropy"], rel=1e-5
+    )
 
 
 def test_several_outputs_an_output_that_is_not_there() -> None:
@@ -127,10 +158,19 @@ def test_two_devices_get_the_weights_of_one() -> None:
 
     command = [sys.executable, "-c", MIRRORED]
     done = subprocess.run(
-        command, env={**os.environ, **ENVIRONMENT}, check=True, capture_output=True, text=True, timeout=4 * DEADLINE_S
+        command,
+        env={**os.environ, **ENVIRONMENT},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE_S,
     )
     import ast
 
-    one, two = [ast.literal_eval(line[7:].replace("] [", "], [")) for line in done.stdout.splitlines() if line[:7] == "result "]
+    one, two = [
+        ast.literal_eval(line[7:].replace("] [", "], ["))
+        for line in done.stdout.splitlines()
+        if line[:7] == "result "
+    ]
     np.testing.assert_allclose(two[0], one[0], rtol=1e-5)
     np.testing.assert_allclose(two[1], one[1], rtol=1e-5, atol=1e-6)

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def call(model: Any, features: Any) -> Any:
@@ -21,7 +24,9 @@ def call(model: Any, features: Any) -> Any:
 def test_outputs_as_in_evaluation() -> None:
     import tensorflow as tf
 
-    model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dropout(0.9), tf.keras.layers.Rescaling(3.0)])
+    model = tf.keras.Sequential(
+        [tf.keras.Input((2,)), tf.keras.layers.Dropout(0.9), tf.keras.layers.Rescaling(3.0)]
+    )
     np.testing.assert_array_equal(call(model, tf.ones([4, 2])), np.full([4, 2], 3.0))
 
 
@@ -38,7 +43,9 @@ def test_an_error_names_the_line_of_the_user_and_the_features() -> None:
     with pytest.raises(ObjectError) as caught:
         call(Broken(), {"x": tf.ones([4, 2])})
     text = str(caught.value)
-    assert text.startswith(f"the model on rows: the model fails on the first batch: test_model_call.py, line {line}, in call: ")
+    assert text.startswith(
+        f"the model on rows: the model fails on the first batch: test_model_call.py, line {line}, in call: "
+    )
     assert "Error: " in text and text.endswith("; it was called with features {'x': float32[4, 2]}")
 
 
@@ -48,5 +55,8 @@ def test_an_error_outside_of_the_users_code_has_no_line() -> None:
     from akdl.keras.steps.objects import ObjectError
 
     model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
-    with pytest.raises(ObjectError, match=r"fails on the first batch: \w+Error: .*called with features float32\[4, 3\]$"):
+    with pytest.raises(
+        ObjectError,
+        match=r"fails on the first batch: \w+Error: .*called with features float32\[4, 3\]$",
+    ):
         call(model, tf.ones([4, 3]))

@@ -29,7 +29,10 @@ def test_names_losses(name: str) -> None:
 def test_names_schedule() -> None:
     from akdl.keras.steps.objects import learning_rate, make_optimizer, set_learning_rate
 
-    rate = {"name": "ExponentialDecay", "args": {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5}}
+    rate = {
+        "name": "ExponentialDecay",
+        "args": {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5},
+    }
     optimizer = make_optimizer({"name": "SGD", "args": {"learning_rate": rate}}, user_module())
     assert learning_rate(optimizer) is None
     with pytest.raises(ValueError, match="the optimizer's learning_rate is a schedule"):
@@ -52,7 +55,9 @@ def test_names_the_users_own_come_first() -> None:
         return factor * (y_pred[:, 0] - y_true[:, 0])
 
     user = user_module(mse=mse)
-    assert make_loss({"name": "mse", "args": {"factor": 2.0}}, user)(*_columns([1.0], [4.0])).numpy().tolist() == [6.0]
+    assert make_loss({"name": "mse", "args": {"factor": 2.0}}, user)(
+        *_columns([1.0], [4.0])
+    ).numpy().tolist() == [6.0]
     metric = make_metric({"name": "mse", "args": {"name": "difference"}}, user)
     metric.update_state(*_columns([1.0, 1.0], [4.0, 2.0]))
     assert (metric.name, float(metric.result())) == ("difference", 2.0)
@@ -67,7 +72,9 @@ def test_names_unknown() -> None:
         make_metric({"name": "AUC", "args": {"rows": 3}}, user_module())
 
 
-@pytest.mark.parametrize(("name", "shown"), [("AUC", "auc"), ("BinaryAccuracy", "binary_accuracy"), ("acc", "acc")])
+@pytest.mark.parametrize(
+    ("name", "shown"), [("AUC", "auc"), ("BinaryAccuracy", "binary_accuracy"), ("acc", "acc")]
+)
 def test_names_of_metrics(name: str, shown: str) -> None:
     from akdl.keras.steps.objects import metric_name
 
@@ -95,8 +102,15 @@ def test_unknown_names_all_with_their_paths() -> None:
 def test_unknown_names_nothing_wrong() -> None:
     from akdl.keras.steps.objects import unknown_names
 
-    rate = {"name": "ExponentialDecay", "args": {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5}}
-    config = {"optimizer": {"name": "sgd", "args": {"learning_rate": rate}}, "loss": "mse", "metrics": {"a": ["AUC"]}}
+    rate = {
+        "name": "ExponentialDecay",
+        "args": {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5},
+    }
+    config = {
+        "optimizer": {"name": "sgd", "args": {"learning_rate": rate}},
+        "loss": "mse",
+        "metrics": {"a": ["AUC"]},
+    }
     assert unknown_names(config, user_module()) == []
 
 
@@ -104,7 +118,9 @@ def test_unknown_names_nothing_wrong() -> None:
     ("label", "output", "kind"),
     [([5, 1], [5, 1], "Binary"), ([5], [5, 3], "SparseCategorical"), ([5, 1], [5, 3], "SparseCategorical"), ([5, 3], [5, 3], "Categorical")],
 )  # fmt: skip
-def test_accuracy_the_kind_follows_the_shapes(label: list[int], output: list[int], kind: str) -> None:
+def test_accuracy_the_kind_follows_the_shapes(
+    label: list[int], output: list[int], kind: str
+) -> None:
     import tensorflow as tf
 
     from akdl.keras.steps.objects import make_metric
@@ -119,7 +135,9 @@ def test_heads_one_output() -> None:
     heads = Heads(None, "tensor")
     assert heads.split("labels", "y") == ["y"]
     assert heads.specs("loss", {"name": "mse"}, None) == [{"name": "mse"}]
-    with pytest.raises(ValueError, match="loss: expected no name, as the model has one output, got the output 'a'"):
+    with pytest.raises(
+        ValueError, match="loss: expected no name, as the model has one output, got the output 'a'"
+    ):
         heads.specs("loss", {"a": "mse"}, None)
 
 

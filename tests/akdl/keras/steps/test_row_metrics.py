@@ -1,4 +1,6 @@
-"""Metrics over batches of different size, with scalar labels and weights, are those of Keras itself."""
+"""Metrics over batches of different size, with scalar labels and weights, are those of Keras
+itself.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ import pytest
 
 from tests.akdl.keras.support import user_module
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def test_equal_those_of_keras() -> None:
@@ -20,11 +25,18 @@ def test_equal_those_of_keras() -> None:
 
     random = np.random.default_rng(0)
     x = random.normal(size=(20, 3)).astype(np.float32)
-    y, weights = random.normal(size=20).astype(np.float32), random.uniform(size=20).astype(np.float32)
+    y, weights = (
+        random.normal(size=20).astype(np.float32),
+        random.uniform(size=20).astype(np.float32),
+    )
     data = tf.data.Dataset.from_tensor_slices((x, y, weights))
-    model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1, kernel_initializer="ones")])
+    model = tf.keras.Sequential(
+        [tf.keras.Input((3,)), tf.keras.layers.Dense(1, kernel_initializer="ones")]
+    )
     module = user_module(
-        awf_create_model_fn=lambda: model, awf_create_train_dataset_fn=lambda: data, awf_create_val_dataset_fn=lambda: data
+        awf_create_model_fn=lambda: model,
+        awf_create_train_dataset_fn=lambda: data,
+        awf_create_val_dataset_fn=lambda: data,
     )
     config: dict[str, Any] = {
         "batch_size": 8,
@@ -37,7 +49,10 @@ def test_equal_those_of_keras() -> None:
     model.compile(
         loss="mse",
         metrics=[tf.keras.metrics.MeanSquaredError(name="plain")],
-        weighted_metrics=[tf.keras.metrics.MeanSquaredError(name="weighted"), tf.keras.metrics.MeanAbsoluteError(name="mae")],
+        weighted_metrics=[
+            tf.keras.metrics.MeanSquaredError(name="weighted"),
+            tf.keras.metrics.MeanAbsoluteError(name="mae"),
+        ],
     )
     expected = model.evaluate(data.batch(8), verbose=0, return_dict=True)
     for ours, theirs in (

@@ -48,7 +48,9 @@ def test_create_missing_and_unknown_are_named() -> None:
 def test_create_what_the_runner_passes_is_not_configured() -> None:
     user = UserModule(module(awf_create_train_dataset_fn=lambda batch_size: None))
     with pytest.raises(CallbackError, match="batch_size of .* is passed by the runner: remove it"):
-        user.create("awf_create_train_dataset_fn", {"train_data_args": {"batch_size": 3}}, batch_size=8)
+        user.create(
+            "awf_create_train_dataset_fn", {"train_data_args": {"batch_size": 3}}, batch_size=8
+        )
 
 
 def test_create_any_keyword() -> None:
@@ -69,4 +71,7 @@ def test_create_a_name_near_a_callback_is_warned_of(caplog: pytest.LogCaptureFix
         "user defines awf_create_modle_fn (did you mean 'awf_create_model_fn'?), an unknown callback, so the runner does not "
         "call it"
     )
-    assert caplog.messages[1] == "user defines awf_rows, an unknown callback, so the runner does not call it"
+    assert (
+        caplog.messages[1]
+        == "user defines awf_rows, an unknown callback, so the runner does not call it"
+    )

@@ -18,7 +18,9 @@ from tests.support import kinds
 
 def predicted(path: str, x: Any, **settings: Any) -> tuple[Any, Any]:
     columns = [TableColumn(name=name, type="FLOAT") for name in ("x", "y")]
-    store = ModelStore(Serving(model=path, input_columns=columns[:1], output_columns=columns[1:], **settings))
+    store = ModelStore(
+        Serving(model=path, input_columns=columns[:1], output_columns=columns[1:], **settings)
+    )
     results, bad, _ = store.predict({"x": x}, len(x))
     store.close()
     return results["y"], bad
@@ -52,11 +54,14 @@ def test_code_in_a_keras_file_runs_only_if_it_is_trusted(tmp_path: pathlib.Path)
     assert np.asarray(predicted(path, np.ones(1, "f4"), trusted=True)[0]).tolist() == [3.0]
 
 
-def test_a_missing_framework_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_a_missing_framework_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     monkeypatch.setitem(KINDS, ".onnx", ("no_such_package", KINDS[".onnx"][1]))  # type: ignore[misc]
     (tmp_path / "m.onnx").touch()
     with pytest.raises(
-        ServingError, match=r"m.onnx: a .onnx file needs the package no_such_package, .* the extra no_such_package of"
+        ServingError,
+        match=r"m.onnx: a .onnx file needs the package no_such_package, .* the extra no_such_package of",
     ):
         predicted(str(tmp_path / "m.onnx"), [1.0])
     assert not missing_package("") and not missing_package(".txt")

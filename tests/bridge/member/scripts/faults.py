@@ -199,7 +199,10 @@ def raises_in_a_thread(config: Any) -> None:
 
 def writes_from_threads(config: Any) -> None:
     rows = np.arange(config.dataset_length).reshape(10, -1)
-    threads = [threading.Thread(target=lambda part=part: config.output_writer.write_batch({"id": part})) for part in rows]
+    threads = [
+        threading.Thread(target=lambda part=part: config.output_writer.write_batch({"id": part}))
+        for part in rows
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -237,7 +240,8 @@ def daemonizes(config: Any) -> None:
     if os.fork():
         os.close(tell)
         os.wait()
-        os.read(told, 1)  # else this script, and with it the daemon, may end before the daemon has said its number
+        # else this script, and with it the daemon, may end before the daemon has said its number
+        os.read(told, 1)
         return
     os.setsid()
     if os.fork():

@@ -1,4 +1,6 @@
-"""A script as people bring it from Alink: it makes a training config of its own config, trains, and sends the model itself."""
+"""A script as people bring it from Alink: it makes a training config of its own config, trains, and
+sends the model itself.
+"""
 
 from __future__ import annotations
 

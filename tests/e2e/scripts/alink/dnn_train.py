@@ -1,4 +1,6 @@
-"""An Estimator as people bring it from Alink: it opens the file of its rows itself, and compares parameters with text."""
+"""An Estimator as people bring it from Alink: it opens the file of its rows itself, and compares
+parameters with text.
+"""
 
 from __future__ import annotations
 
@@ -32,4 +34,6 @@ def main(task_config: TrainTaskConfig) -> None:
     )
     label = {"name": params["labelCol"], "dtype": "long", "shape": [1]}
     input_config = {"example_config": [*features, label], "label_col": params["labelCol"]}
-    train_estimator(classifier, input_config, train_config, {"placeholders_config": features}, task_config)
+    train_estimator(
+        classifier, input_config, train_config, {"placeholders_config": features}, task_config
+    )

@@ -1,4 +1,6 @@
-"""Reads what lies in the work folder as scripts of Alink do, and leaves a checkpoint beside the model."""
+"""Reads what lies in the work folder as scripts of Alink do, and leaves a checkpoint beside the
+model.
+"""
 
 from __future__ import annotations
 
@@ -22,4 +24,8 @@ def main(task_config: TrainTaskConfig) -> None:
         file.write("weights")
     model = tf.Module()
     serve = tf.function(lambda x: {"y": 2 * x}, [tf.TensorSpec([None], tf.float32, name="x")])
-    tf.saved_model.save(model, os.path.join(task_config.saved_model_dir, "1"), {"predict": serve.get_concrete_function()})
+    tf.saved_model.save(
+        model,
+        os.path.join(task_config.saved_model_dir, "1"),
+        {"predict": serve.get_concrete_function()},
+    )

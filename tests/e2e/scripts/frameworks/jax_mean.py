@@ -14,7 +14,12 @@ def main(task_config: Any) -> None:
     jax.distributed.initialize(address, int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]))
     assert jax.process_count() == task_config.num_workers
     random = np.random.RandomState(5)
-    weights = [random.randn(2, 8).astype("f"), np.zeros(8, "f"), random.randn(8, 1).astype("f"), np.zeros(1, "f")]
+    weights = [
+        random.randn(2, 8).astype("f"),
+        np.zeros(8, "f"),
+        random.randn(8, 1).astype("f"),
+        np.zeros(1, "f"),
+    ]
 
     def loss(weights: Any, x: Any, y: Any) -> Any:
         hidden = jax.nn.sigmoid(x @ weights[0] + weights[1])
@@ -27,8 +32,12 @@ def main(task_config: Any) -> None:
     for _ in range(task_config.user_params["steps"]):
         of_all = multihost_utils.process_allgather(gradient(weights, x, y))
         axes = (0,) if task_config.num_workers > 1 else ()
-        weights = [weight - 0.5 * each.mean(axes) for weight, each in zip(weights, map(np.asarray, of_all))]
+        weights = [
+            weight - 0.5 * each.mean(axes) for weight, each in zip(weights, map(np.asarray, of_all))
+        ]
     if task_config.task_type == "chief":
         os.makedirs(task_config.saved_model_dir)
-        np.concatenate([np.ravel(each) for each in weights]).tofile(os.path.join(task_config.saved_model_dir, "weights"))
+        np.concatenate([np.ravel(each) for each in weights]).tofile(
+            os.path.join(task_config.saved_model_dir, "weights")
+        )
     jax.distributed.shutdown()

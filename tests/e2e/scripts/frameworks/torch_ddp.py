@@ -1,4 +1,6 @@
-"""A perceptron in PyTorch, with the workers of the group; each step takes all rows, whose order is not fixed."""
+"""A perceptron in PyTorch, with the workers of the group; each step takes all rows, whose order is
+not fixed.
+"""
 
 import os
 from typing import Any

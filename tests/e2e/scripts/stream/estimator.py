@@ -1,4 +1,6 @@
-"""Trains an Estimator on a stream, whose `input_fn` is the stream; writes the number of steps as `id`."""
+"""Trains an Estimator on a stream, whose `input_fn` is the stream; writes the number of steps as
+`id`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def main(task_config: StreamTaskConfig) -> None:
         return task_config.dataset_fn().batch(100).map(parse)
 
     estimator = tf.compat.v1.estimator.LinearRegressor(
-        [tf.feature_column.numeric_column("x")], model_dir=os.path.join(task_config.work_dir, "model")
+        [tf.feature_column.numeric_column("x")],
+        model_dir=os.path.join(task_config.work_dir, "model"),
     )
     estimator.train(input_fn)
     steps = int(estimator.get_variable_value("global_step"))

@@ -16,7 +16,9 @@ def main(task_config: StreamTaskConfig) -> None:
         ids = tf.io.parse_example(records, {"id": tf.io.FixedLenFeature([], tf.int64)})["id"]
         return tf.boolean_mask(ids, tf.equal(ids % 2, 0))
 
-    batches = tf.compat.v1.data.make_one_shot_iterator(task_config.dataset_fn().batch(1024).map(even)).get_next()
+    batches = tf.compat.v1.data.make_one_shot_iterator(
+        task_config.dataset_fn().batch(1024).map(even)
+    ).get_next()
     with tf.compat.v1.Session() as session:
         while True:
             try:

@@ -1,4 +1,5 @@
-"""Adds up the ids of the stream of all workers in a variable on a parameter server; each worker writes what it saw at its end.
+"""Adds up the ids of the stream of all workers in a variable on a parameter server; each worker
+writes what it saw at its end.
 
 Output: `worker INT, id BIGINT`, where id is the sum after the worker's last row.
 """
@@ -25,13 +26,18 @@ def main(task_config: StreamTaskConfig) -> None:
     with tf.device("/job:ps/task:0"):
         total = v1.get_variable("total", [], tf.int64, v1.zeros_initializer(), use_resource=True)
     ids = v1.placeholder(tf.int64, [None])
-    add, ready = total.assign_add(tf.reduce_sum(ids), use_locking=True), v1.report_uninitialized_variables()
+    add, ready = (
+        total.assign_add(tf.reduce_sum(ids), use_locking=True),
+        v1.report_uninitialized_variables(),
+    )
 
     def parse(records: Any) -> Any:
         return tf.io.parse_example(records, {"id": tf.io.FixedLenFeature([], tf.int64)})["id"]
 
     with tf.device(f"/job:{role}/task:{index}"):
-        batch = v1.data.make_one_shot_iterator(task_config.dataset_fn().batch(100).map(parse)).get_next()
+        batch = v1.data.make_one_shot_iterator(
+            task_config.dataset_fn().batch(100).map(parse)
+        ).get_next()
     config = v1.ConfigProto(device_filters=["/job:ps", f"/job:{role}/task:{index}"])
     with v1.Session(server.target, config=config) as session:
         if role == "chief":

@@ -24,7 +24,9 @@ def main(task_config: StreamTaskConfig) -> None:
     count = 0
     for path in task_config.tf_context.rows.segments():
         for features in examples(path):
-            task_config.output_writer.write_batch({"worker": [worker], "id": [features["id"].int64_list.value[0]]})
+            task_config.output_writer.write_batch(
+                {"worker": [worker], "id": [features["id"].int64_list.value[0]]}
+            )
             count += 1
             if params.get("commits"):
                 task_config.commit(1)

@@ -10,14 +10,23 @@ import pytest
 from akdl import testing
 from tests.akdl.models.tf.dnn.dnn_rows import PARAMS, made_rows
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"labelCol": None}, "missing are 'labelCol'. The columns are 'a' .DOUBLE., 'b c' .FLOAT NOT NULL."),
-        ({"labelCol": "lable"}, "featureCols, labelCol: expected some of 'a' .DOUBLE., .*, got 'lable'"),
+        (
+            {"labelCol": None},
+            "missing are 'labelCol'. The columns are 'a' .DOUBLE., 'b c' .FLOAT NOT NULL.",
+        ),
+        (
+            {"labelCol": "lable"},
+            "featureCols, labelCol: expected some of 'a' .DOUBLE., .*, got 'lable'",
+        ),
         ({"featureCols": '["a", "z"]'}, "expected some of 'a' .*, got 'z'"),
         ({"featureCols": "a, z"}, "list of column names or its JSON text, got 'a, z'"),
         ({"featureCols": []}, "list of column names"),

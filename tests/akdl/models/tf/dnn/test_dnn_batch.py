@@ -24,7 +24,9 @@ def run_dnn_batch(tmp_path: Path, rows: int = 400, **task: Any) -> Any:
 
     cells, types = made_rows(rows)
     outputs = {"model_id": "BIGINT", "model_info": "STRING"}
-    task_config = testing.batch_task_config(cells, types, str(tmp_path), TEXT_PARAMS, outputs, **task)
+    task_config = testing.batch_task_config(
+        cells, types, str(tmp_path), TEXT_PARAMS, outputs, **task
+    )
     dnn_batch.main(task_config)
     return task_config
 
@@ -49,4 +51,8 @@ def test_dnn_batch_only_the_chief_writes(tmp_path: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

@@ -10,7 +10,10 @@ from akdl import testing
 from akdl.storage.model_archive import unpack
 from tests.akdl.models.tf.dnn.dnn_rows import TEXT_PARAMS, accuracy, made_rows
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 def test_dnn_stream_model_rows(tmp_path: Path) -> None:

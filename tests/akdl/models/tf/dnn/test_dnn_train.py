@@ -12,14 +12,19 @@ from akdl.rows.file_rows import FileRows
 from akdl.storage.model_forms import find_saved_model
 from tests.akdl.models.tf.dnn.dnn_rows import PARAMS, TEXT_PARAMS, accuracy, made_rows
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 @pytest.mark.parametrize(
     ("label_type", "exact_doubles", "params"),
     [("DOUBLE", False, TEXT_PARAMS), ("BIGINT", True, PARAMS), ("DECIMAL(2, 1)", False, PARAMS)],
 )
-def test_dnn_train_learns_and_exports(tmp_path: Path, label_type: str, exact_doubles: bool, params: dict[str, Any]) -> None:
+def test_dnn_train_learns_and_exports(
+    tmp_path: Path, label_type: str, exact_doubles: bool, params: dict[str, Any]
+) -> None:
     import tensorflow as tf
 
     from akdl.models.tf.dnn import dnn_train
@@ -30,16 +35,23 @@ def test_dnn_train_learns_and_exports(tmp_path: Path, label_type: str, exact_dou
         cells["label"] = cells["label"].astype(int)
     if label_type.startswith("DECIMAL"):
         cells["label"] = ["1.0" if label else "0.0" for label in cells["label"]]
-    task_config = testing.train_task_config(cells, types, str(tmp_path), params, exact_doubles=exact_doubles)
+    task_config = testing.train_task_config(
+        cells, types, str(tmp_path), params, exact_doubles=exact_doubles
+    )
     dnn_train.main(task_config)
     model = find_saved_model(task_config.saved_model_dir)
     for key in ("predict", "serving_default"):
         assert accuracy(tf, model, made_rows(300)[0], key) > 0.9
     assert tf.executing_eagerly()
-    assert {path.name for path in tmp_path.iterdir()} - {"model_dir"} == {"dataset.columns", "savedmodel"}
+    assert {path.name for path in tmp_path.iterdir()} - {"model_dir"} == {
+        "dataset.columns",
+        "savedmodel",
+    }
 
 
-def test_it_does_not_wait_for_the_last_row_before_it_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_wait_for_the_last_row_before_it_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from akdl.models.tf.dnn import dnn_train
 
     task_config = testing.train_task_config(*made_rows(), str(tmp_path), PARAMS)

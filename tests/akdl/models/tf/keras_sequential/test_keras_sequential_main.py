@@ -32,19 +32,30 @@ def train(folder: Path, labels: Any, label_type: str, /, **changes: Any) -> Any:
 
     folder.mkdir()
     types = {"t": "ARRAY<DOUBLE>", "label": label_type}
-    config = testing.train_task_config({"t": VALUES.tolist(), "label": labels}, types, str(folder), {**PARAMS, **changes})
+    config = testing.train_task_config(
+        {"t": VALUES.tolist(), "label": labels}, types, str(folder), {**PARAMS, **changes}
+    )
     if config.user_params["labels"]:
         (folder / "labels").mkdir()
-        known = testing.batch_task_config({"label": sorted(set(labels))}, {"label": label_type}, str(folder / "labels"))
-        config.extra_inputs = [ExtraInput(known.dataset_file, testing.table_columns({"label": label_type}))]
+        known = testing.batch_task_config(
+            {"label": sorted(set(labels))}, {"label": label_type}, str(folder / "labels")
+        )
+        config.extra_inputs = [
+            ExtraInput(known.dataset_file, testing.table_columns({"label": label_type}))
+        ]
     main(config)
-    return tf.saved_model.load(find_saved_model(config.saved_model_dir)).signatures["serving_default"]
+    return tf.saved_model.load(find_saved_model(config.saved_model_dir)).signatures[
+        "serving_default"
+    ]
 
 
 def predict(signature: Any, rows: Any = VALUES) -> dict[str, Any]:
     import tensorflow as tf
 
-    return {name: value.numpy() for name, value in signature(tensor=tf.constant(rows, tf.float32)).items()}
+    return {
+        name: value.numpy()
+        for name, value in signature(tensor=tf.constant(rows, tf.float32)).items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -61,11 +72,15 @@ def test_labels_come_back(tmp_path: Path, names: list[Any], label_type: str) -> 
     index = np.digitize(VALUES.sum(axis=1), [0.0] if len(names) == 2 else [-0.5, 0.5])
     labels = [names[each] for each in index]
     found = predict(train(tmp_path / "w", labels, label_type))
-    predicted = [each.decode() if isinstance(each, bytes) else each for each in found["prediction"].tolist()]
+    predicted = [
+        each.decode() if isinstance(each, bytes) else each for each in found["prediction"].tolist()
+    ]
     assert np.mean([one == other for one, other in zip(predicted, labels)]) > 0.8
     for label, detail in zip(predicted[:20], found["detail"][:20]):
         probabilities = json.loads(detail)
-        assert list(probabilities) == [each if isinstance(each, str) else json.dumps(each) for each in names]
+        assert list(probabilities) == [
+            each if isinstance(each, str) else json.dumps(each) for each in names
+        ]
         best = label if isinstance(label, str) else json.dumps(label)
         assert max(probabilities, key=probabilities.get) == best
         assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
@@ -73,8 +88,13 @@ def test_labels_come_back(tmp_path: Path, names: list[Any], label_type: str) -> 
 
 def test_regression_with_a_seed(tmp_path: Path) -> None:
     labels = VALUES.sum(axis=1).tolist()
-    first, again = (predict(train(tmp_path / name, labels, "DOUBLE", labels=False)) for name in "ab")
-    assert list(first) == ["prediction"] and first["prediction"].tolist() == again["prediction"].tolist()
+    first, again = (
+        predict(train(tmp_path / name, labels, "DOUBLE", labels=False)) for name in "ab"
+    )
+    assert (
+        list(first) == ["prediction"]
+        and first["prediction"].tolist() == again["prediction"].tolist()
+    )
     assert np.corrcoef(first["prediction"], labels)[0, 1] > 0.95
 
 
@@ -98,31 +118,63 @@ def test_epoch_whose_metric_is_nan_is_not_the_best() -> None:
 def test_the_best_epoch_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a rate that makes training worse, the first epochs are better than the last."""
     labels = ["b" if each > 0 else "a" for each in VALUES.sum(axis=1)]
-    changes = {"validationSplit": 0.25, "bestMetric": "auc", "numEpochs": 6, "layers": [], "optimizer": "SGD(100.0, 0.9)"}
+    changes = {
+        "validationSplit": 0.25,
+        "bestMetric": "auc",
+        "numEpochs": 6,
+        "layers": [],
+        "optimizer": "SGD(100.0, 0.9)",
+    }
     found = {}
     for best in (True, False):
-        found[best] = predict(train(tmp_path / str(best), labels, "STRING", saveBestOnly=best, **changes), VALUES[:100])
+        found[best] = predict(
+            train(tmp_path / str(best), labels, "STRING", saveBestOnly=best, **changes),
+            VALUES[:100],
+        )
     aucs = [float(text.split()[0]) for text in capsys.readouterr().out.split("val_auc: ")[1:]]
     assert len(aucs) == 12 and aucs[:6] == aucs[6:], "the seed makes both alike"
-    scores = {best: np.array([json.loads(each)["b"] for each in one["detail"]]) for best, one in found.items()}
+    scores = {
+        best: np.array([json.loads(each)["b"] for each in one["detail"]])
+        for best, one in found.items()
+    }
     same = max(aucs[:6]) == aucs[5]
     assert (scores[True].tolist() == scores[False].tolist()) == same
-    with pytest.raises(ValueError, match="bestMetric: expected one of auc, binary_accuracy, .*, got 'nothing'"):
-        train(tmp_path / "wrong", labels, "STRING", saveBestOnly=True, **{**changes, "bestMetric": "nothing"})
+    with pytest.raises(
+        ValueError, match="bestMetric: expected one of auc, binary_accuracy, .*, got 'nothing'"
+    ):
+        train(
+            tmp_path / "wrong",
+            labels,
+            "STRING",
+            saveBestOnly=True,
+            **{**changes, "bestMetric": "nothing"},
+        )
 
 
-def test_training_goes_on_from_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_goes_on_from_a_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     labels = VALUES.sum(axis=1).tolist()
     changes = {"labels": False, "checkpointFilePath": str(tmp_path / "kept")}
     train(tmp_path / "first", labels, "DOUBLE", numEpochs=2, **changes)
-    train(tmp_path / "more", labels, "DOUBLE", numEpochs=3, removeCheckpointBeforeTraining=False, **changes)
+    train(
+        tmp_path / "more",
+        labels,
+        "DOUBLE",
+        numEpochs=3,
+        removeCheckpointBeforeTraining=False,
+        **changes,
+    )
     train(tmp_path / "anew", labels, "DOUBLE", numEpochs=3, **changes)
     epochs = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Epoch ")]
     assert epochs == [f"Epoch {each}" for each in ("1/2", "2/2", "3/3", "1/3", "2/3", "3/3")]
 
 
 def test_wrong(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="labelCol 'label': expected two labels or more for a classifier, got \\['a'\\]"):
+    with pytest.raises(
+        ValueError,
+        match="labelCol 'label': expected two labels or more for a classifier, got \\['a'\\]",
+    ):
         train(tmp_path / "one", ["a"] * 400, "STRING")
 
 
@@ -139,10 +191,16 @@ def test_wrong(tmp_path: Path) -> None:
             3,
             r"'LSTM\(4\)' .* of shape \(None, 7\): put a layer such as 'Reshape\(\(7, 1\)\)' before it",
         ),
-        (["Reshape((4, 3))", "Conv2D(4, 2)"], 12, r"'Conv2D\(4, 2\)' does not take its input, of shape \(None, 4, 3\)$"),
+        (
+            ["Reshape((4, 3))", "Conv2D(4, 2)"],
+            12,
+            r"'Conv2D\(4, 2\)' does not take its input, of shape \(None, 4, 3\)$",
+        ),
     ],
 )
-def test_a_layer_that_takes_no_vector_says_which_layer_makes_a_matrix(layers: list[str], length: int, told: str) -> None:
+def test_a_layer_that_takes_no_vector_says_which_layer_makes_a_matrix(
+    layers: list[str], length: int, told: str
+) -> None:
     from akdl.models.tf.keras_sequential.keras_sequential_main import build_model
 
     with pytest.raises(ValueError, match=told):

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, Call, LayerTextError, make, parse_call
+from akdl.models.tf.keras_sequential.layer_text import (
+    OPTIMIZERS,
+    Call,
+    LayerTextError,
+    make,
+    parse_call,
+)
 
 
 def test_calls_with_literals() -> None:
     assert parse_call("Dense(64, activation='relu')") == Call("Dense", [64], {"activation": "relu"})
-    assert parse_call(" tf.keras.layers.Reshape((-1, 2), name=None) ") == Call("Reshape", [(-1, 2)], {"name": None})
+    assert parse_call(" tf.keras.layers.Reshape((-1, 2), name=None) ") == Call(
+        "Reshape", [(-1, 2)], {"name": None}
+    )
     inner = Call("LSTM", [8], {"return_sequences": True})
-    assert parse_call("layers.Bidirectional(keras.layers.LSTM(8, return_sequences=True))") == Call("Bidirectional", [inner], {})
+    assert parse_call("layers.Bidirectional(keras.layers.LSTM(8, return_sequences=True))") == Call(
+        "Bidirectional", [inner], {}
+    )
     assert parse_call("Adam(0.1)", OPTIMIZERS) == Call("Adam", [0.1], {})
 
 
@@ -45,7 +55,10 @@ def test_layers_are_made() -> None:
     import tensorflow as tf
 
     assert make(parse_call("Bidirectional(LSTM(3))"))(tf.ones([1, 2, 4])).shape == [1, 6]
-    assert float(make(parse_call("Adam(learning_rate=0.5)", OPTIMIZERS), OPTIMIZERS).learning_rate) == 0.5
+    assert (
+        float(make(parse_call("Adam(learning_rate=0.5)", OPTIMIZERS), OPTIMIZERS).learning_rate)
+        == 0.5
+    )
     for text in ("open('x')", "Dense(open('x'))", "Lambda('x')", "Dance(1)", "Layer.build(1)"):
         with pytest.raises(LayerTextError):
             make(parse_call(text))
