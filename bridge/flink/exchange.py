@@ -102,7 +102,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._has_timers = False
         self._ended = False
         self._saved = b""  # state of the script
-        # of the script after the end of input
+        # The output that is left at the end of input.
         self._last_output: Iterator[InternalRow] | None = None
         self._beats = runtime_context.get_map_state(
             MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG())
