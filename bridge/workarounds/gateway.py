@@ -10,13 +10,14 @@ then its port is open to users of the host.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.resources
 import os
 import secrets
 import shlex
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -107,3 +108,28 @@ def ask_for_token(gateway: JavaGateway) -> None:
         field.set(each, token)
     gateway.callback_server_parameters.auth_token = token
     gateway.gateway_parameters.auth_token = token
+
+
+@functools.cache
+def keep_packages() -> None:
+    """Let py4j look up each package and class of Java once.
+
+    It asks the JVM for each part of a name each time the name is used, and the JVM searches all
+    jars of Flink for a class of the name of each package. PyFlink names about a hundred classes for
+    each column of a table, so a small job asked 1,600 times, which took a fifth of its time.
+    """
+    from py4j.java_gateway import JavaClass, JavaPackage, JVMView
+
+    def kept(look_up: Callable[[object, str], object]) -> Callable[[object, str], object]:
+        def find(self: object, name: str) -> object:
+            found = look_up(self, name)
+            # An unknown class counts as a package until its jar is there. Imports may change the
+            # meaning of a single name, which is that of a class.
+            if name.islower() or (isinstance(found, JavaClass) and isinstance(self, JavaPackage)):
+                vars(self)[name] = found
+            return found
+
+        return find
+
+    for kind in (JavaPackage, JVMView):
+        kind.__getattr__ = kept(kind.__getattr__)

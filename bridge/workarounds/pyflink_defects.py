@@ -19,7 +19,12 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from bridge.folders.program_folder import program_folder
-from bridge.workarounds.gateway import ask_for_token, close_pipes_of_java, token_from_the_start
+from bridge.workarounds.gateway import (
+    ask_for_token,
+    close_pipes_of_java,
+    keep_packages,
+    token_from_the_start,
+)
 
 if TYPE_CHECKING:
     from py4j.java_gateway import GatewayClient, JavaGateway
@@ -50,6 +55,7 @@ def open_gateway() -> JavaGateway:
         close_pipes_of_java()
     _keep_threads_apart(gateway._gateway_client)
     _free_objects_elsewhere()
+    keep_packages()
     return gateway
 
 

@@ -101,3 +101,46 @@ def test_what_java_prints_to_stderr_does_not_stop_it() -> None:
     assert run(
         f"{PYFLINKS_OWN}\nimport bridge.workarounds.pyflink_defects as w; gateway = w.open_gateway(); {printing}"
     )
+
+
+LOOKUPS = """
+from py4j.java_gateway import GatewayClient
+from bridge.workarounds.pyflink_defects import open_gateway
+
+sent = []
+send = GatewayClient.send_command
+GatewayClient.send_command = lambda self, command, *more: (sent.append(command), send(self, command, *more))[1]
+{first}
+
+def asked(name):
+    sent.clear()
+    found = eval(name, {{"jvm": gateway.jvm}})
+    return [each for each in sent if each.startswith("r\\nu\\n")], found
+
+for name in ("jvm.java.util.ArrayList", "jvm.java.util.Missing"):
+    print(len(asked(name)[0]), len(asked(name)[0]), type(asked(name)[1]).__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("gateway = open_gateway()", ["3 0 JavaClass", "1 1 JavaPackage"]),
+        (
+            "from pyflink.java_gateway import get_gateway; gateway = get_gateway()",
+            ["3 3 JavaClass", "3 3 JavaPackage"],
+        ),
+    ],
+    ids=["ours", "py4j's own, else the workaround can go"],
+)
+def test_java_packages_are_looked_up_once(first: str, expected: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOOKUPS.format(first=first)],
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE_S,
+        env=ENVIRONMENT,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == expected
