@@ -241,7 +241,8 @@ def check_model(path: str) -> None:
         except ArchiveError as error:
             raise ModelError(f"{path}: {error}") from None
         if not any(
-            name.count("/") < 2 and name.lower().endswith((*SAVED_MODEL_FILES, *MODEL_FILES))
+            name.count("/") < 2
+            and (os.path.basename(name) in SAVED_MODEL_FILES or is_model_file(name))
             for name in names
         ):
             raise ModelError(f"{expected}, found {', '.join(names[:5]) or 'nothing'}")
