@@ -403,7 +403,8 @@ MODEL_PLACE = replace(
 )
 TRUSTED = Param(
     "trusted",
-    "Run code in the .keras file of modelPath, such as that of Lambda layers.",
+    "Run code that a .keras file of modelPath holds, such as that of Lambda layers, and load a"
+    " .pt2 file, parts of which PyTorch unpickles.",
     flag,
     False,
 )

@@ -97,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--trusted",
         action="store_true",
-        help="accept parameters of a pipeline that name code, hosts or files",
+        help="accept code in a .keras or .pt2 file, and parameters of a pipeline that name code,"
+        " hosts or files",
     )
     given = parser.parse_args(arguments)
     # uvicorn handles the signal while it runs, and sends it again after its end. Before that,

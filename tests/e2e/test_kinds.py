@@ -63,7 +63,7 @@ def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) ->
     score = model_function(
         str(params.get("predictFn", two)), "x FLOAT", "y DOUBLE", errorCol="why",
         **({"modelPath": two, "userParams": {"power": 2}} if kind.name == "function" else {}),
-        **{name: params[name] for name in ("pythonEnv",) if name in params},
+        **{name: params[name] for name in ("pythonEnv", "trusted") if name in params},
     )  # fmt: skip
     name = f"score_{kinds.KINDS.index(kind.name)}"
     getMLEnv().btenv.create_temporary_function(name, score)
@@ -118,7 +118,7 @@ def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) ->
             "columns": None,
             "signature": "serving_default",
             "name": None,
-            "trusted": False,
+            "trusted": kind.name == ".pt2",
         }
         if kind.name == "function":
             arguments.update(model=pipeline, columns=COLUMNS, trusted=True)

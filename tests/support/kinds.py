@@ -86,6 +86,8 @@ class Kind:
         self.python = _python_with(_PACKAGES.get(name, "numpy"))
         self.is_here = self.python == sys.executable
         self.params: dict[str, Any] = {} if self.is_here else {"pythonEnv": self.python}
+        if name == ".pt2":
+            self.params["trusted"] = True
         if name == "function":
             (folder / "score.py").write_text(_FUNCTION)
             self.params.update(predictFn=f"{folder}/score.py:load", userParams={"power": 1})

@@ -46,6 +46,11 @@ class ModelFile(LoadedModel):
 
     def __init__(self, path: str, serving: Serving) -> None:
         kind, self.name = os.path.splitext(path)[1].lower(), f"the model {os.path.basename(path)}"
+        if kind == ".pt2" and not serving.trusted:
+            raise ModelError(
+                f"{path}: PyTorch unpickles parts of a .pt2 file, which may run code: if you trust"
+                " its author, set trusted=True; or save the model with torch.jit.save or as ONNX"
+            )
         missing = missing_package(kind)
         if missing:
             raise ServingError(f"{path}: {missing}")
@@ -158,7 +163,8 @@ def _onnx(path: str, serving: Serving) -> Opened:
 
 
 def _torch(path: str, serving: Serving) -> Opened:
-    """Open a file of torch.export.save or torch.jit.save. Nothing is unpickled.
+    """Open a file of torch.export.save, or of torch.jit.save, which has TorchScript and no pickles
+    of Python.
 
     TorchScript has the names of inputs alone, so the columns say the rest.
     """

@@ -33,14 +33,22 @@ def test_columns_of_files(name: str, tmp_path: pathlib.Path) -> None:
     if not kind.is_here:
         pytest.skip("of another Python")
     (path,) = kind.scaled(twice=2.0)
+    trusted = {"trusted": name == ".pt2"}
     for place in (path, str(tmp_path)):
-        results, bad = predicted(place, np.array([1.5, 2.0], "f4"))
+        results, bad = predicted(place, np.array([1.5, 2.0], "f4"), **trusted)
         assert np.asarray(results).tolist() == [3.0, 4.0] and not bad
-    results, bad = predicted(path, [1.0, None])
+    results, bad = predicted(path, [1.0, None], **trusted)
     assert list(results) == [2.0, None] and [row for row, _ in bad] == [1]
     pathlib.Path(path).write_bytes(b"damaged")
     with pytest.raises(ModelError, match=f"twice{name} (cannot be loaded|is not TorchScript)"):
-        predicted(path, [1.0])
+        predicted(path, [1.0], **trusted)
+
+
+@pytest.mark.fault("data", "Pickles in a .pt2 file are not loaded unless the file is trusted")
+def test_a_pt2_file_is_loaded_only_if_it_is_trusted(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "m.pt2").touch()
+    with pytest.raises(ModelError, match="m.pt2: PyTorch unpickles parts .*set trusted=True"):
+        predicted(str(tmp_path / "m.pt2"), np.ones(1, "f4"))
 
 
 @pytest.mark.tf
