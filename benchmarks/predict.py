@@ -1,7 +1,7 @@
 """Prediction of a table, compared with PyFlink's no-op pandas UDF on the same columns.
 
-    python benchmarks/predict.py [--parallelism 1,4,8] [--rounds N] [--folder FOLDER] [--scale
-    SHARE] [--only NAME]
+    python benchmarks/predict.py [--parallelism 1,4,8] [--rounds N] [--folder FOLDER]
+                                [--scale SHARE] [--only NAME]
 
 A table of 10 FLOAT columns. One model is a dense layer of 10 to 1; the other one has about 2 ms of
 work on one core for each batch of 8,000 rows. All jobs have the same parallelism, by default 2, and

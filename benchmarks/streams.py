@@ -1,7 +1,7 @@
 """Delay and memory of a stream.
 
     python benchmarks/streams.py [--predict] [--seconds S] [--rate ROWS_PER_SECOND] [--rounds N]
-    [--folder FOLDER]
+                                 [--folder FOLDER]
 
 Another process sends rows through a socket at a steady rate, by default 5,000 rows a second for 10
 minutes, to a script that writes them back. The sink adds the time of arrival. The delay of a row

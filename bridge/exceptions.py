@@ -1,10 +1,11 @@
 """Exceptions of the Flink side, exported by `operators`.
 
-BridgeError ├── SchemaError        a column, a type or a schema text that cannot be used; found when
-the job is built ├── RowError           a cell that cannot be encoded or decoded; found while the
-job runs ├── ConfigurationError settings that cannot work: counts, files, interpreters, Java ├──
-TaskError          a TensorFlow process that failed; carries the script's traceback and last log
-lines └── JobError           a job that Flink refused, or that failed outside of akdl
+BridgeError
+├── SchemaError        a column, a type or a schema text that cannot be used; found before the job
+├── RowError           a cell that cannot be encoded or decoded; found while the job runs
+├── ConfigurationError settings that cannot work: counts, files, interpreters, Java
+├── TaskError          a process of a script that failed; carries its traceback and last log lines
+└── JobError           a job that Flink refused, or that failed outside of akdl
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@ checksum of a record is the xor of one term per byte, which depends only on the 
 distance from the end. The terms are tabulated, and numpy looks up the same position of all records
 in one call.
 
-    record of 140 bytes, cut from its end:     [ 12 ][   64   ][   64   ] raw CRC of each block, by
-    pairs of bytes:    c0      c1        c2 advanced over the bytes behind the block:   128      64
-    0      and the xor of these is the record's raw CRC
+    record of 140 bytes, cut from its end:       [ 12 ][   64   ][   64   ]
+    raw CRC of each block, by pairs of bytes:      c0      c1        c2
+    advanced over the bytes behind the block:     128      64         0
+    the xor of these:                            the raw CRC of the record
 
 A raw CRC lacks the inversions (ones) that a CRC-32C begins and ends with.
 """

@@ -9,7 +9,7 @@ DATE -> days, TIME -> milliseconds of the day, TIMESTAMP -> microseconds since 1
 A TFRecord file is a sequence of frames (TensorFlow documentation, "TFRecord and tf.train.Example"),
 and the record in a frame is an Example. HEAD and TAIL surround it:
 
-    | length, 8 bytes | masked CRC of the length, 4 | record          | masked CRC of the record, 4 |
+    | length, 8 bytes | masked CRC of the length, 4 | record | masked CRC of the record, 4 |
 
     record:   0a n                    Example.features has n bytes
                 0a n 0a n name 12 n   entry of the map: the key, and a value of n bytes
@@ -18,7 +18,7 @@ and the record in a frame is an Example. HEAD and TAIL surround it:
 Integers and lengths (n) are varints of one width per column and batch. Shorter ones are padded,
 which every protobuf reader accepts. When all cells have one width, all frames have one width too
 (`_Alike`): a table of bytes, most of them equal in all rows.
-"""  # noqa: E501
+"""
 
 import functools
 import sys

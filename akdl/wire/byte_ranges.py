@@ -6,8 +6,8 @@ with the bytes behind it, which later copies overwrite:
 
     range of 40 bytes in blocks of 16:   [0......15][16.....31]
                                                         [24.....39]
-    range of 5 bytes:                    [0..4,,,,,,,,,,,]        "," is spill, up to SPILL - 1
-    bytes
+    range of 5 bytes:                    [0..4,,,,,,,,,,,]        "," is spill,
+                                                                  up to SPILL - 1 bytes
 """
 
 from typing import Any

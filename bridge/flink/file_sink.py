@@ -1,7 +1,7 @@
 """The graph of a sink of files.
 
     table --RowsToArrow--> elements --write--> (0, files of a subtask) --keyed--> publish
-    --ArrowToRows--> table of files
+          --ArrowToRows--> table of files
 
 RowsToArrow and write run in one task. Where a table is made of elements and no SQL stands between,
 RowsToArrow passes these as they are. The last function has one subtask, and a state: subtasks that

@@ -1,9 +1,8 @@
 """The Flink graph of one script operator: gather, announce, exchange. Rows are keyed in the JVM.
 
-table --RowsToArrow--> (key, element) --keyed-------------+--> Exchange --> elements
---ArrowToRows--> table
-               |                                          |
-               +--> (key, START) --> Announce --keyed-----+
+    table --RowsToArrow--> (key, element) --keyed---------+--> Exchange --ArrowToRows--> table
+                   |                                      |
+                   +--> (key, START) --> Announce --keyed-+
 
 A table in files sends parts of the files instead of rows: each Exchange gets all of them, and reads
 its share.

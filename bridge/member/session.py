@@ -4,8 +4,9 @@ It has neither threads nor gRPC, so each odd order of events is a test without a
 simulation drives it with a seed. Methods return at once; the caller holds the lock of the session,
 and waits for a property to turn true.
 
-    STARTING --connect--> JOINING --join--> FEEDING --end_input--> TRAINING --report, finish-->
-    EXPORTING --end--> ENDED any stage --fail--> FAILED
+    STARTING --connect--> JOINING --join--> FEEDING --end_input--> TRAINING
+             --report, finish--> EXPORTING --end--> ENDED
+    any stage --fail--> FAILED
 
 A stage is skipped if its event has arrived early: with the addresses first, `connect` leads to
 FEEDING. No event leads back to an earlier stage.

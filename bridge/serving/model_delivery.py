@@ -1,8 +1,7 @@
 """The Flink graph that brings a stream of models to every host that predicts, once to each.
 
-    model rows ──┬───────────keyed──────────┬──> Collect, one subtask ──whole models, keyed──>
-    Deliver ──> model processes
-                 └──START──> SendPlace ─────┘
+    model rows ──┬──────────keyed────────┬──> Collect, one subtask ──whole models, keyed──┐
+                 └──START──> SendPlace ──┘                       model processes <── Deliver
 
 Deliver and SendPlace have as many subtasks as the job has slots, co-located in pairs; so Collect
 sends a model to one subtask of each host. Deliver yields nothing, but is joined to the prediction,

@@ -1,11 +1,11 @@
-"""Train the four functions of `mnist.py` without Flink: `python examples/estimator_mnist/run.py
+r"""Train the four functions of `mnist.py` without Flink: `python examples/estimator_mnist/run.py
 [FOLDER]`.
 
 It writes digits to FOLDER (default: a temporary folder) and then runs the equivalent of this
 command:
 
-    akdl estimator train --module mnist.py --path FOLDER/digits.npz --params parameters.json
-    --model-dir FOLDER/out
+    akdl estimator train --module mnist.py --path FOLDER/digits.npz --params parameters.json \
+        --model-dir FOLDER/out
 
 With `--path mnist` the same command trains on the real digits, which TensorFlow downloads. For a
 group, run it in every process with TF_CONFIG. It prints

@@ -1,8 +1,8 @@
-"""Two-tower model for clicks, with a Keras model, a head, flags and exporters: train, evaluate,
+r"""Two-tower model for clicks, with a Keras model, a head, flags and exporters: train, evaluate,
 export, predict.
 
-    python two_tower.py --model_dir out --train_files "data/train-*.tfrecord" --eval_files
-    data/eval.tfrecord ...
+    python two_tower.py --model_dir out --train_files "data/train-*.tfrecord" \
+        --eval_files data/eval.tfrecord ...
 
 `--help` shows all flags. For a group, run the same command in every process with TF_CONFIG.
 """

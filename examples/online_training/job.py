@@ -1,8 +1,7 @@
 """A model learns from clicks, while another job predicts clicks with its newest version.
 
-    python examples/online_training/job.py                           # makes clicks python
-    examples/online_training/job.py --kafka localhost:9092    # writes them to a topic, reads them
-    there
+    python examples/online_training/job.py                         # makes clicks
+    python examples/online_training/job.py --kafka localhost:9092  # sends them through a topic
 
 What visitors like changes: a model that was trained once becomes useless within a minute. The
 program prints

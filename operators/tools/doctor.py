@@ -247,7 +247,7 @@ def python_of(named: str) -> Finding:
         return Finding(
             named, found, "name another environment in pythonEnv, or change its requirements"
         )
-    bare = "tensorflow" not in found
+    bare = ", tensorflow " not in found
     return Finding(
         named,
         found,

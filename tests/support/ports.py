@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import socket
 from contextlib import suppress
+from typing import Any
 
 
 def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
@@ -19,3 +20,15 @@ def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
         with suppress(OSError), socket.create_server((address, port)):
             found.add(port)
     return list(found)
+
+
+def can_bind(port: int, **options: Any) -> bool:
+    """Whether a program that sets these socket options gets the port."""
+    with socket.socket() as probe:
+        for option in options:
+            probe.setsockopt(socket.SOL_SOCKET, getattr(socket, option), 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True

@@ -24,17 +24,7 @@ from bridge.group.addresses import (
     reserve,
 )
 from tests.support.network import why_not
-
-
-def can_bind(address: int, **options: Any) -> bool:
-    with socket.socket() as probe:
-        for option in options:
-            probe.setsockopt(socket.SOL_SOCKET, getattr(socket, option), 1)
-        try:
-            probe.bind(("", address))
-        except OSError:
-            return False
-    return True
+from tests.support.ports import can_bind
 
 
 def test_own_host_is_an_address_of_this_host() -> None:
