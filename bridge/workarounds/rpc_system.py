@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 def share_rpc_system(env: StreamExecutionEnvironment) -> None:
     """Let the local jobs of an environment borrow the program's RPC system. Safe to call twice."""
-    _system().share(env._j_stream_execution_environment)
+    rpc_system().share(env._j_stream_execution_environment)
 
 
 @functools.cache
-def _system() -> JavaObject:
+def rpc_system() -> JavaObject:
+    """Start to load it; a mini cluster that gets this object borrows it."""
     # Each loading also left a jar of 24 MB when the program was killed.
     system = new_object("OneRpcSystem")
     system.load()

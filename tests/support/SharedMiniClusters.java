@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import org.apache.flink.client.deployment.executors.LocalExecutor;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.PipelineExecutor;
@@ -30,6 +31,12 @@ public class SharedMiniClusters {
     };
     private static final Map clusters = new HashMap();
     private static final List replaced = new ArrayList(); // whose last jobs may still run
+    private static Supplier ofProgram; // `rpcSystem` is a field of MiniCluster
+
+    /** All mini clusters, those of one job too, borrow this RPC system. */
+    public void borrow(Supplier system) {
+        ofProgram = system;
+    }
 
     /** Let an environment use them, where it runs local jobs. */
     public void share(StreamExecutionEnvironment environment) throws Exception {
@@ -67,7 +74,7 @@ public class SharedMiniClusters {
             }
         }
         if (!isUsual) {
-            return new MiniCluster(wanted);
+            return new MiniCluster(wanted, ofProgram);
         }
         Shared shared = (Shared) clusters.get(key);
         if (shared == null || shared.hasEnded()) {
@@ -129,7 +136,7 @@ public class SharedMiniClusters {
         private volatile boolean isStarted;
 
         public Shared(MiniClusterConfiguration configuration) {
-            super(configuration);
+            super(configuration, ofProgram);
         }
 
         public synchronized void start() throws Exception {

@@ -1,8 +1,7 @@
 """One mini cluster for the local jobs of a test process.
 
-Flink starts one for each job, which costs a second of processor time: it loads the classes of its
-RPC system anew. Jobs with settings of their own for the cluster, or with more slots, still have one
-each, and so do programs that tests start.
+Flink starts one for each job. Jobs with settings of their own for the cluster, or with more slots,
+still have one each, and so do programs that tests start.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import functools
 import pathlib
 from typing import Any
 
+from bridge.workarounds.rpc_system import rpc_system
 from operators.flink.java import start_java
 
 _TEXT = pathlib.Path(__file__).with_name("SharedMiniClusters.java")
@@ -31,6 +31,7 @@ def share_mini_clusters() -> Any:
     shared = jvm.org.apache.flink.table.runtime.generated.CompileUtils.compile(
         loader, _TEXT.stem, text
     ).newInstance()
+    shared.borrow(rpc_system())
     make = StreamExecutionEnvironment.get_execution_environment
 
     def get_execution_environment(*arguments: Any) -> Any:
