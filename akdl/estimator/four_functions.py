@@ -45,6 +45,12 @@ class Functions:
         self._path = path
         self._params = params
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Stay as it is in a copy of an Estimator, which TensorFlow makes for workers in step: a
+        module cannot be copied.
+        """
+        return self
+
     def model(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Call `model_fn`, and let its errors pass as they are."""
         function = self._module.model_fn

@@ -14,6 +14,7 @@ import pytest
 from bridge.flink.time_attributes import with_event_time
 from operators import MLEnv, StreamOperator, resetEnv, useLocalEnv
 from tests.e2e.test_event_time import script
+from tests.support.deadline import DEADLINE_S
 from tests.support.kafka import Broker
 
 pytestmark = [pytest.mark.flink, pytest.mark.slow]
@@ -77,7 +78,7 @@ def test_windows_of_partitions_that_lag_and_are_idle(
     """The two hours of two partitions wait when the job starts; then one of them goes on alone."""
     tables = env.stenv
     # longer than a busy machine takes to read one
-    tables.get_config().set("table.exec.source.idle-timeout", "10 s")
+    tables.get_config().set("table.exec.source.idle-timeout", f"{DEADLINE_S / 3:.0f} s")
     kafka.table(tables, "sent", "id BIGINT, ms BIGINT, k STRING", topic="timed", **KEYED)
     messages = Messages(tables, "sent", tmp_path)
     messages.send({AHEAD: 60, BEHIND: 0}, 60)
