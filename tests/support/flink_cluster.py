@@ -84,6 +84,7 @@ def flink_cluster(
     options: Mapping[str, str] | None = None,
     high_availability: bool = False,
     own_scripts: bool = False,
+    jars: Sequence[str] = (),
 ) -> Iterator[FlinkCluster]:
     """Start a cluster, wait until all its slots are there, and stop it at the end, with its logs on
     stderr, for pytest to show.
@@ -103,6 +104,7 @@ def flink_cluster(
             killed, through a ZooKeeper.
         own_scripts: Whether Flink's own scripts start the processes, as users start them; they need
             three more JVMs for each, so most tests use commands like those that the scripts make.
+        jars: Paths of jars for the cluster's lib folder.
     """
     address = hosts.address if hosts else "localhost"
     rest_port, rpc_port, keeper_port = free_ports(3, address)
@@ -112,7 +114,7 @@ def flink_cluster(
             "high-availability.zookeeper.quorum": f"127.0.0.1:{keeper_port}",
         }  # fmt: skip
     variables = _prepare(
-        tmp_path, address, rest_port, rpc_port, slots, python_library, python, options or {}
+        tmp_path, address, rest_port, rpc_port, slots, python_library, python, options or {}, jars
     )
     if java_home is not None:
         variables["JAVA_HOME"] = java_home
@@ -219,6 +221,7 @@ def _prepare(
     python_library: bool,
     python: str,
     more: Mapping[str, str] = MappingProxyType({}),
+    jars: Sequence[str] = (),
 ) -> dict[str, str]:
     """Write the cluster's configuration and return the environment of its processes."""
     conf, lib, logs, temporary = folder / "conf", folder / "lib", folder / "log", folder / "tmp"
@@ -227,6 +230,7 @@ def _prepare(
     for jar in [
         *(FLINK_HOME / "lib").iterdir(),
         *((FLINK_HOME / "opt").glob("flink-python*") if python_library else ()),
+        *map(pathlib.Path, jars),
     ]:
         (lib / jar.name).symlink_to(jar)
     for path in (FLINK_HOME / "conf").iterdir():
@@ -334,8 +338,12 @@ def _jars(variables: Mapping[str, str]) -> list[str]:
     all_jars = glob.glob(str(FLINK_HOME / "lib" / "*.jar")) + glob.glob(
         str(FLINK_HOME / "opt" / "flink-python*.jar")
     )
-    names = os.listdir(variables["FLINK_LIB_DIR"])
-    return [jar for jar in all_jars if os.path.basename(jar) in names]
+    lib = pathlib.Path(variables["FLINK_LIB_DIR"])
+    theirs = [jar for jar in all_jars if (lib / os.path.basename(jar)).exists()]
+    return [
+        *theirs,
+        *(str(jar.readlink()) for jar in lib.iterdir() if str(jar.readlink()) not in theirs),
+    ]
 
 
 def _task_managers(
