@@ -46,17 +46,17 @@ def frames(*results: BatchOperator) -> list[pd.DataFrame]:
     return [frame for (frame,) in found]
 
 
+def by_worker(frame: pd.DataFrame) -> dict[int, tuple[int, int, int]]:
+    """Return worker -> (rows, different ids, sum of ids) of what echo_ids has written."""
+    return {
+        worker: (len(ids), ids.nunique(), int(ids.sum()))
+        for worker, ids in frame.groupby("worker").id
+    }
+
+
 def shares_of(*results: BatchOperator) -> list[dict[int, tuple[int, int, int]]]:
-    """Run echo_ids in one job; for each result, return worker -> (rows, different ids, sum
-    of ids).
-    """
-    return [
-        {
-            worker: (len(ids), ids.nunique(), int(ids.sum()))
-            for worker, ids in frame.groupby("worker").id
-        }
-        for frame in frames(*results)
-    ]
+    """Run echo_ids in one job, and return what came of each result by worker."""
+    return [by_worker(frame) for frame in frames(*results)]
 
 
 def shares(result: BatchOperator) -> dict[int, tuple[int, int, int]]:

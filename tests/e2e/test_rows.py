@@ -12,11 +12,15 @@ import pytest
 from pyflink.table.udf import udf
 
 from operators import BatchOperator, getMLEnv, useLocalEnv
-from tests.e2e.jobs import script_op, sequence, shares_of
+from tests.e2e.jobs import by_worker, frames, script_op, sequence, shares_of
 from tests.support.leftovers import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.flink
 SCHEMA = "worker INT, id BIGINT"
+
+
+def echo(source: BatchOperator, workers: int) -> BatchOperator:
+    return source.link(script_op("echo_ids.py", SCHEMA, workers))
 
 
 def check(
@@ -30,60 +34,50 @@ def check(
     assert max(sizes) - min(sizes) <= encode_subtasks
 
 
-@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+SIZES = [(0, 2), (1, 3), (100_003, 3)]  # rows and workers
+
+
+def check_each(found: list[dict[int, tuple[int, int, int]]]) -> None:
+    for (rows, workers), each in zip(SIZES, found):
+        check(each, rows, workers, 2)
+
+
 @pytest.mark.fault("data", "A job with fewer rows than workers succeeds")
-def test_each_row_comes_once_whatever_the_number_of_rows_and_workers(mode: str) -> None:
-    """How rows are dealt to any number of workers is in
-    tests/bridge/flink/test_arrow_operators.py.
+def test_each_row_comes_once_in_a_stream_with_an_end() -> None:
+    table_env = useLocalEnv(2).stenv
+    check_each(shares_of(*(echo(sequence(table_env, rows), workers) for rows, workers in SIZES)))
+
+
+def test_each_row_comes_once_in_a_batch_whatever_comes_before_and_however_it_is_read() -> None:
+    """One job: operators that emit at the end of their input, a script behind a script, one that
+    ends before it has read its rows, and one that reads them once: those wait in Flink, while
+    2.4 MB of columns would lie on disk else.
+
+    How rows are dealt to any number of workers is in tests/bridge/flink/test_arrow_operators.py.
     """
-    for parallelism, sizes in (
-        (1, [(100_003, 1), (100_003, 2)]),
-        (2, [(0, 3), (1, 3), (2, 3), (100_003, 3)]),
-    ):
-        useLocalEnv(parallelism)
-        table_env = getattr(getMLEnv(), mode)
-        found = shares_of(
-            *(
-                sequence(table_env, rows).link(script_op("echo_ids.py", SCHEMA, workers))
-                for rows, workers in sizes
-            )
-        )
-        for (rows, workers), by_worker in zip(sizes, found):
-            check(by_worker, rows, workers, parallelism)
-
-
-def test_rows_of_operators_that_emit_at_the_end_of_their_input_come_once() -> None:
-    useLocalEnv(2)
-    table_env = getMLEnv().btenv
+    table_env = useLocalEnv(2).btenv
     source = sequence(table_env, 20_001)
     table_env.create_temporary_view("t", source.getOutputTable())
-    results = [
-        source.fromTable(table_env.sql_query(query)).link(script_op("echo_ids.py", SCHEMA, 2))
-        for query in ("SELECT id FROM t GROUP BY id", "SELECT id FROM t ORDER BY id DESC")
-    ]
+    queries = ("SELECT id FROM t GROUP BY id", "SELECT id FROM t ORDER BY id DESC")
+    behind = [source.fromTable(table_env.sql_query(query)) for query in queries]
     table_env.drop_temporary_view("t")
-    behind_a_script = (
-        sequence(table_env, 20_001).link(script_op("echo_ids.py", SCHEMA, 2)).select("id")
+    behind.append(echo(source, 2).select("id"))
+    many = sequence(table_env, 300_000)
+    once = script_op("read_once.py", "`rows` BIGINT, total BIGINT, most BIGINT", readOnce=True)
+    *shown, ended, read_once = frames(
+        *(echo(sequence(table_env, rows), workers) for rows, workers in SIZES),
+        *(echo(each, 2) for each in behind),
+        many.link(script_op("quit_early.py", "x INT")),
+        many.link(once),
     )
-    results.append(behind_a_script.link(script_op("echo_ids.py", SCHEMA, 2)))
-    for by_worker in shares_of(*results):
-        check(by_worker, 20_001, 2, 2)
-
-
-def test_a_script_may_end_before_it_has_read_its_rows() -> None:
-    useLocalEnv(1)
-    ended = sequence(getMLEnv().btenv, 200_000).link(script_op("quit_early.py", "x INT"))
-    assert ended.collectToDataframe().x.tolist() == [1]
-
-
-def test_rows_that_are_read_once_leave_nothing_on_disk() -> None:
-    """With readOnce, rows wait in Flink. Without it, 2.4 MB of columns would lie there."""
-    useLocalEnv(1)
-    source = sequence(getMLEnv().btenv, 300_000)
-    op = script_op("read_once.py", "`rows` BIGINT, total BIGINT, most BIGINT", readOnce=True)
-    (found,) = source.link(op).collectToDataframe().itertuples(index=False)
-    assert (found.rows, found.total) == (300_000, 300_000 * 299_999 // 2)
-    assert found.most < 100_000  # the stacks of a failure, the socket
+    found = [by_worker(frame) for frame in shown]
+    check_each(found)
+    for each in found[len(SIZES) :]:
+        check(each, 20_001, 2, 2)
+    assert ended.x.tolist() == [1]
+    (row,) = read_once.itertuples(index=False)
+    assert (row.rows, row.total) == (300_000, 300_000 * 299_999 // 2)
+    assert row.most < 100_000  # the stacks of a failure, the socket
 
 
 def test_a_table_with_updates_is_refused() -> None:
@@ -110,57 +104,24 @@ def main(config):
         time.sleep(0.05)
     config.output_writer.write_batch({"text": ["the last"]})
 """
-
-
-@pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_rows_come_out_while_the_script_goes_on_after_its_input(
-    mode: str, tmp_path: pathlib.Path
-) -> None:
-    """Else the JVM would have to hold all that a script writes."""
-    script, go, result = tmp_path / "writes_much.py", tmp_path / "go", tmp_path / "result"
-    script.write_text(WRITES_MUCH)
-    useLocalEnv(1)
-    table_env = getattr(getMLEnv(), mode)
-    op = script_op("echo_ids.py", "text STRING", userParams={"go": str(go)})
-    op.setUserFiles([str(script)]).setMainScriptFile(str(script))
-    sequence(table_env, 10).link(op)
-    table_env.execute_sql(
-        f"CREATE TEMPORARY TABLE much_{mode} (text STRING) WITH ('connector' = 'filesystem', 'path' = '{result}', 'format' = 'csv')"
-    )
-    job = op.getOutputTable().execute_insert(f"much_{mode}")
-    wait_until(
-        lambda: (
-            sum(path.stat().st_size for path in result.rglob("*") if path.is_file()) > 1_000_000
-        ),
-        "rows came out",
-        3 * DEADLINE_S,
-    )
-    go.touch()
-    job.wait()
-    lines = [
-        line
-        for path in result.rglob("*")
-        if path.is_file()
-        for line in path.read_text().splitlines()
-    ]
-    assert len(lines) == 40_001 and sum("the last" in line for line in lines) == 1
-
-
 BEGINS = """
 import pathlib
 
 def main(config):
     pathlib.Path(config.user_params["begun"]).touch()
-    config.output_writer.write_batch({"n": [config.dataset_length]})
+    config.output_writer.write_batch({"text": [f"{config.dataset_length} rows"]})
 """
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_the_script_begins_while_its_rows_arrive(mode: str, tmp_path: pathlib.Path) -> None:
-    """The last rows wait for it."""
-    script, begun = tmp_path / "begins.py", str(tmp_path / "begun")
-    script.write_text(BEGINS)
-    useLocalEnv(1)
+def test_a_script_begins_before_its_last_row_and_its_rows_come_out_before_it_ends(
+    mode: str, tmp_path: pathlib.Path
+) -> None:
+    """Two scripts of one job. The last rows of one wait for it; if those of the other waited for
+    its end, the JVM would have to hold all that a script writes.
+    """
+    go, begun = tmp_path / "go", str(tmp_path / "begun")
+    useLocalEnv(2)
     table_env = getattr(getMLEnv(), mode)
 
     def has_begun(number: int) -> bool:
@@ -172,12 +133,38 @@ def test_the_script_begins_while_its_rows_arrive(mode: str, tmp_path: pathlib.Pa
 
     table_env.create_temporary_function(f"has_begun_{mode}", udf(has_begun, result_type="BOOLEAN"))
     table_env.execute_sql(
-        f"CREATE TEMPORARY TABLE slow_{mode} (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '2', "
+        f"CREATE TEMPORARY TABLE slow_{mode} (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '4', "
         "'number-of-rows' = '4', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '3')"
     )
-    op = script_op("echo_ids.py", "n BIGINT", userParams={"begun": begun})
-    op.setUserFiles([str(script)]).setMainScriptFile(str(script))
-    rows = BatchOperator.fromTable(
+    slow = BatchOperator.fromTable(
         table_env.sql_query(f"SELECT id FROM slow_{mode} WHERE has_begun_{mode}(id)")
     )
-    assert rows.link(op).collectToDataframe().n.tolist() == [4]
+    job = table_env.create_statement_set()
+    for name, text, source in (
+        ("much", WRITES_MUCH, sequence(table_env, 10)),
+        ("begins", BEGINS, slow),
+    ):
+        script = tmp_path / f"{name}.py"
+        script.write_text(text)
+        op = script_op("echo_ids.py", "text STRING", userParams={"go": str(go), "begun": begun})
+        op.setUserFiles([str(script)]).setMainScriptFile(str(script))
+        table_env.execute_sql(
+            f"CREATE TEMPORARY TABLE {name}_{mode} (text STRING) WITH ('connector' = 'filesystem', "
+            f"'path' = '{tmp_path / 'out' / name}', 'format' = 'csv')"
+        )
+        job.add_insert(f"{name}_{mode}", source.link(op).getOutputTable())
+
+    def written(name: str) -> list[pathlib.Path]:
+        return [path for path in (tmp_path / "out" / name).rglob("*") if path.is_file()]
+
+    running = job.execute()
+    wait_until(
+        lambda: sum(path.stat().st_size for path in written("much")) > 1_000_000,
+        "rows came out",
+        3 * DEADLINE_S,
+    )
+    go.touch()
+    running.wait()
+    lines = [line for path in written("much") for line in path.read_text().splitlines()]
+    assert len(lines) == 40_001 and sum("the last" in line for line in lines) == 1
+    assert [path.read_text() for path in written("begins") if path.stat().st_size] == ['"4 rows"\n']
