@@ -14,7 +14,7 @@ import pytest
 
 from akdl.storage.files import sha256_of
 from akdl.storage.model_archive import pack
-from bridge.exceptions import ConfigurationError, RowError, TaskError
+from bridge.exceptions import ConfigurationError, RowError
 from operators import (
     BatchOperator,
     MemSourceBatchOp,
@@ -25,7 +25,7 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
-from tests.e2e.jobs import points, sequence
+from tests.e2e.jobs import frames, points, sequence
 from tests.support.http import served
 from tests.support.leftovers import wait_until
 
@@ -107,41 +107,6 @@ def test_a_trained_table_predicts(
     no_model_process_is_left()
 
 
-def test_an_exported_folder_predicts(exported: str) -> None:
-    op = TFSavedModelPredictBatchOp(
-        modelPath=exported, outputSchemaStr="a STRING, x1 DOUBLE", outputSignatureDefs=["both", "y"], signatureDefKey="other",
-        selectedCols=["x0", "x1"], inputSignatureDefs=["x1", "x0"], reservedCols=["label"], intraOpParallelism=1,
-    )  # fmt: skip
-    rows = points(getMLEnv().btenv, 5)
-    found, given = rows.link(op).collectToDataframe(), rows.collectToDataframe()
-    assert op.getColNames() == ["x1", "label", "a"], (
-        "an output with the name of an input column takes its place"
-    )
-    np.testing.assert_allclose(sorted(found.x1), sorted(2 * given.x1 - given.x0), rtol=1e-5)
-    pairs = sorted(tuple(map(float, text.split())) for text in found.a)
-    np.testing.assert_allclose(pairs, sorted(zip(given.x1, given.x0)), rtol=1e-5)
-    no_model_process_is_left()
-
-
-def test_a_model_at_an_address_predicts(exported: str, tmp_path: pathlib.Path) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    packed = pathlib.Path(shutil.make_archive(str(tmp_path / "m"), "gztar", exported))
-    rows = points(getMLEnv().btenv, 5)
-    with served(files={"/m.tar.gz": packed.read_bytes()}) as site:
-        by_http = rows.link(predictor(f"{site.url}/m.tar.gz#sha256={sha256_of(str(packed))}"))
-        with pytest.raises(
-            ConfigurationError, match=r"modelPath: http://\S+/nope: HTTP 404: it has no such file"
-        ):
-            rows.link(predictor(f"{site.url}/nope"))
-    fsspec.filesystem("memory").put(exported, "/akdl_exported", recursive=True)
-    both = by_http.link(
-        predictor("memory://akdl_exported", signatureDefKey="other", reservedCols=["x0", "x1"])
-    )
-    found = both.collectToDataframe()
-    np.testing.assert_allclose(found.y, 2 * found.x0 - found.x1, rtol=1e-4, atol=1e-6)
-    no_model_process_is_left()
-
-
 BAD = "SELECT id, CASE WHEN MOD(id, 3) = 1 THEN CAST(NULL AS FLOAT) ELSE CAST(id AS FLOAT) END AS x0, CAST(1 AS FLOAT) AS x1 FROM "
 
 
@@ -169,18 +134,61 @@ def test_a_row_that_cannot_be_predicted_fails_the_job(exported: str) -> None:
 
 
 @pytest.mark.fault("data", "A row that cannot be predicted leaves its error in errorCol")
-def test_or_its_error_goes_into_a_column(exported: str) -> None:
-    found = (
-        with_nulls()
-        .link(predictor(exported, errorCol="why", reservedCols=["id"]))
-        .collectToDataframe()
-        .sort_values("id")
+def test_models_in_folders_at_addresses_and_in_files_of_tables_predict(
+    exported: str, tmp_path: pathlib.Path
+) -> None:
+    """In one job; a row that cannot be predicted may leave its error in a column."""
+    fsspec = pytest.importorskip("fsspec")
+    env = getMLEnv().btenv
+    env.execute_sql(
+        "CREATE TEMPORARY TABLE kept_model (model_id BIGINT, model_info STRING) WITH ('connector' = 'filesystem', "
+        f"'path' = '{tmp_path / 'kept'}', 'format' = 'json')"
     )
-    assert found.columns.tolist() == ["id", "y", "why"]
-    bad = found.id % 3 == 1
-    assert found.y.isna().tolist() == bad.tolist() and found.why.notna().tolist() == bad.tolist()
-    assert found.y[~bad].tolist() == [2.0 * number - 1 for number in found.id[~bad]]
-    assert all("x0" in text and "null" in text for text in found.why[bad])
+    model = MemSourceBatchOp(list(pack(exported)), "model_id BIGINT, model_info STRING")
+    model.getOutputTable().execute_insert("kept_model").wait()
+    by_table = TFTableModelPredictBatchOp(outputSchemaStr=OUTPUTS, selectedCols=["x0", "x1"])
+    by_table.linkFrom(BatchOperator.fromTable(env.from_path("kept_model")), points(env, 3001))
+
+    by_folder = TFSavedModelPredictBatchOp(
+        modelPath=exported, outputSchemaStr="a STRING, x1 DOUBLE", outputSignatureDefs=["both", "y"], signatureDefKey="other",
+        selectedCols=["x0", "x1"], inputSignatureDefs=["x1", "x0"], reservedCols=["label"], intraOpParallelism=1,
+    )  # fmt: skip
+    rows = points(env, 5)
+    rows.link(by_folder)
+    assert by_folder.getColNames() == ["x1", "label", "a"], (
+        "an output with the name of an input column takes its place"
+    )
+
+    packed = pathlib.Path(shutil.make_archive(str(tmp_path / "m"), "gztar", exported))
+    with served(files={"/m.tar.gz": packed.read_bytes()}) as site:
+        by_http = rows.link(predictor(f"{site.url}/m.tar.gz#sha256={sha256_of(str(packed))}"))
+        with pytest.raises(
+            ConfigurationError, match=r"modelPath: http://\S+/nope: HTTP 404: it has no such file"
+        ):
+            rows.link(predictor(f"{site.url}/nope"))
+    fsspec.filesystem("memory").put(exported, "/akdl_exported", recursive=True)
+    by_address = by_http.link(
+        predictor("memory://akdl_exported", signatureDefKey="other", reservedCols=["x0", "x1"])
+    )
+
+    with_errors = with_nulls().link(predictor(exported, errorCol="why", reservedCols=["id"]))
+    of_table, of_folder, given, of_address, of_nulls = frames(
+        by_table, by_folder, rows, by_address, with_errors
+    )
+    check(of_table)
+    np.testing.assert_allclose(sorted(of_folder.x1), sorted(2 * given.x1 - given.x0), rtol=1e-5)
+    pairs = sorted(tuple(map(float, text.split())) for text in of_folder.a)
+    np.testing.assert_allclose(pairs, sorted(zip(given.x1, given.x0)), rtol=1e-5)
+    np.testing.assert_allclose(
+        of_address.y, 2 * of_address.x0 - of_address.x1, rtol=1e-4, atol=1e-6
+    )
+    assert of_nulls.columns.tolist() == ["id", "y", "why"]
+    bad = of_nulls.id % 3 == 1
+    assert of_nulls.y.isna().tolist() == bad.tolist()
+    assert of_nulls.why.notna().tolist() == bad.tolist() and len(of_nulls) == 7
+    assert of_nulls.y[~bad].tolist() == [2.0 * number - 1 for number in of_nulls.id[~bad]]
+    assert all("x0" in text and "null" in text for text in of_nulls.why[bad])
+    no_model_process_is_left()
 
 
 @pytest.mark.slow
@@ -211,14 +219,6 @@ def test_a_model_with_2500_inputs_predicts_a_table_of_as_many_columns(
     )
     found = BatchOperator.fromDataframe(wide).link(op).collectToDataframe().sort_values("id")
     assert found.total.tolist() == [sum(range(2500)), sum(range(2500)) + 2500]
-
-
-def test_what_the_model_has_is_listed(exported: str) -> None:
-    """The other names that a model may not have are in tests/akdl/serving/test_signature.py."""
-    with pytest.raises(TaskError, match=r"(?s)no signature 'nobody'.*'other'.*'serving_default'"):
-        points(getMLEnv().btenv, 5).link(
-            predictor(exported, signatureDefKey="nobody")
-        ).collectToDataframe()
 
 
 @pytest.mark.slow
@@ -270,18 +270,3 @@ def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits() -> None:
         np.testing.assert_allclose(
             found.logits, served(**cells)["logits"].numpy()[:, 0], rtol=1e-4, atol=1e-5
         )
-
-
-def test_a_model_that_one_job_has_written_to_files_is_used_by_another(
-    exported: str, tmp_path: pathlib.Path
-) -> None:
-    env = getMLEnv().btenv
-    env.execute_sql(
-        "CREATE TEMPORARY TABLE kept_model (model_id BIGINT, model_info STRING) WITH ('connector' = 'filesystem', "
-        f"'path' = '{tmp_path / 'kept'}', 'format' = 'json')"
-    )
-    model = MemSourceBatchOp(list(pack(exported)), "model_id BIGINT, model_info STRING")
-    model.getOutputTable().execute_insert("kept_model").wait()
-    kept = BatchOperator.fromTable(env.from_path("kept_model"))
-    op = TFTableModelPredictBatchOp(outputSchemaStr=OUTPUTS, selectedCols=["x0", "x1"])
-    check(op.linkFrom(kept, points(env, 3001)).collectToDataframe())
