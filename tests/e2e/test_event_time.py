@@ -75,7 +75,7 @@ def predictor(**params: Any) -> TFSavedModelPredictStreamOp:
 @pytest.fixture(scope="module")
 def env() -> Iterator[MLEnv]:
     # windows take theirs when they start
-    yield useLocalEnv(4, {"taskmanager.memory.managed.size": "512m"})
+    yield useLocalEnv(4, {"taskmanager.memory.managed.size": "1g"})
     resetEnv()
 
 
@@ -142,32 +142,29 @@ class Totals:
 @pytest.mark.parametrize(
     ("parallelism", "workers"),
     [
-        (2, [1, 3]),
-        pytest.param(1, [1, 2, 3], marks=pytest.mark.slow),
-        pytest.param(4, [1, 2, 3], marks=pytest.mark.slow),
+        (2, 3),
+        pytest.param(1, 2, marks=pytest.mark.slow),
+        pytest.param(4, 3, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.fault("data")
 def test_no_row_is_late_after_a_script(
-    env: MLEnv, clicks: StreamOperator, tmp_path: pathlib.Path, parallelism: int, workers: list[int],
+    env: MLEnv, clicks: StreamOperator, tmp_path: pathlib.Path, parallelism: int, workers: int,
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     env.stenv.get_config().set("parallelism.default", str(parallelism))
     totals = Totals(env.stenv, tmp_path)
-    for count in workers:
-        totals.add(f"script_{count}", clicks.link(script(count)))
+    totals.add("script", clicks.link(script(workers)))
     totals.add(
         "commits", clicks.link(script(2, replay="uncommitted", userParams={"commits": True}))
     )
-    found = totals.run()
-    totals = Totals(env.stenv, tmp_path)  # windows of more would not have enough memory
     totals.add("batches", clicks.link(script(main=same_batches)))
     fed = clicks.select(
         "t, n, CAST(k AS BIGINT) AS k, ARRAY[CAST(n AS FLOAT), CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x"
     )
     totals.add("predictor", fed.link(predictor()))
     totals.add("script_of_script", clicks.link(script()).link(script(2)))
-    found.update(totals.run())
+    found = totals.run()
     assert found == dict.fromkeys(found, ROWS)
     assert "arrived behind the watermark" not in capfd.readouterr().err
 
@@ -299,7 +296,7 @@ def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
         first, closed = int(pathlib.Path(f"{pid_file}.0").read_text()), len(counts())
         os.kill(first, signal.SIGKILL)
         wait_until(
-            lambda: len(counts()) > closed + 20,
+            lambda: len(counts()) > closed + 8,
             "windows have closed after the kill",
             4 * DEADLINE_S,
         )
