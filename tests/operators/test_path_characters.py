@@ -47,13 +47,14 @@ NAMES = {
     "text": "übung 中文 \u00a0",
     "list": "a,b:c=d",
 }
-# One name for all kinds of readers: each file of the job costs as much as a small job.
+# Two names for all kinds of readers, one that is no pattern and one that is: each file of the job
+# costs as much as a small job.
 TOGETHER = [
-    "run[1]*?\\1{run,1}",
-    NAMES["shell"],
-    'it\'s "run" %s {0} %',
-    "a%20b,c:d=e #x=1 ;x=1 @host:80 +1",
-    NAMES["text"],
+    NAMES["shell"]
+    + NAMES["quotes"]
+    + " %s {0} % a%20b,c:d=e #x=1 ;x=1 @host:80 +1 "
+    + NAMES["text"],
+    "run[1]*?\\1{run,1} %20",
 ]
 PATTERNS = {"glob", "star", "question", "backslash"}
 
