@@ -109,7 +109,7 @@ FUZZ_CASES ?= 100000
 FUZZ_TABLES ?= 10000
 fuzz: setup
 	AKDL_FUZZ_CASES=$(FUZZ_CASES) $(PYTEST) tests/fuzz --timeout 0 --numprocesses $(TESTS_AT_ONCE)
-	AKDL_TEST_TABLES=$(FUZZ_TABLES) $(PYTEST) tests/bridge/files/test_random_tables.py tests/operators/test_file_sources.py \
+	AKDL_TEST_TABLES=$(FUZZ_TABLES) $(PYTEST) tests/bridge/files/test_random_tables.py tests/operators/data/test_file_sources.py \
 	  --timeout 0 --numprocesses $(TESTS_AT_ONCE)
 
 # Schedules of groups, streams and their failures by seeds, a third of the number of each kind; a million take a night.
