@@ -44,16 +44,16 @@ def choose_python(warm: bool, tensorflow: bool) -> None:
     for name in _DEFAULTS:
         os.environ.pop(name, None)
     if warm:
-        os.environ.update(
-            warm_variables() if tensorflow else dict.fromkeys(_DEFAULTS, light_python())
-        )
+        os.environ.update(warm_variables(tensorflow))
 
 
-def warm_variables() -> dict[str, str]:
-    """Return what makes a program's operators without `pythonEnv` take one with TensorFlow, where
-    it can run.
+def warm_variables(tensorflow: bool = True) -> dict[str, str]:
+    """Return what makes a program's operators without `pythonEnv` take one that has its packages,
+    and TensorFlow, where it can run.
     """
-    return dict.fromkeys(_DEFAULTS, warm_python()) if _CAN_RUN else {}
+    if not _CAN_RUN:
+        return {}
+    return dict.fromkeys(_DEFAULTS, warm_python() if tensorflow else light_python())
 
 
 def choose_workers(warm: bool) -> None:

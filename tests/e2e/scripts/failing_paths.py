@@ -140,10 +140,6 @@ def local_predictor() -> None:
     LocalPredictor(str(FOLDER / "pipeline.zip"), "x FLOAT").map([0.5])
 
 
-def printed() -> None:
-    script_op("deep.py").print()
-
-
 useLocalEnv(1)
 for name in sys.argv[2:]:
     sys.stderr.write(f"===== {name}\n")
