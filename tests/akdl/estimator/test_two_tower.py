@@ -204,6 +204,7 @@ def test_quality_and_exports(trained: Any) -> None:
     assert auc_of_export(latest[0]) == pytest.approx(by_step[200], abs=1e-4)
 
 
+@pytest.mark.slow  # as all that need the training
 def test_the_export_predicts_like_the_estimator(trained: Any) -> None:
     import tensorflow as tf
 
@@ -222,6 +223,7 @@ def test_the_export_predicts_like_the_estimator(trained: Any) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_worse_model_is_not_the_best_one(trained: Any, tmp_path: Path) -> None:
     """A second run goes on from the first with labels turned round: it exports, but the best model
     stays that of the first.
