@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -65,7 +66,7 @@ class Shown:
         return set(self.all)
 
 
-MILLION, SOME = 1_000_000, 200_000
+MILLION, SOME = 1_000_000, 30_000
 
 
 @pytest.mark.tf
@@ -88,27 +89,42 @@ def test_identity_of_a_million_rows_by_three_workers(
 
 
 @pytest.mark.tf
-def test_filter_in_graph_mode(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
-    sink = Sink(table_env, tmp_path)
-    run(counting(table_env, SOME).link(stream_op("even_in_graph_mode.py")), sink)
-    assert sorted(number for _, number in sink.rows()) == list(range(0, SOME, 2))
-
-
-@pytest.mark.tf
-def test_fan_out(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
-    sink = Sink(table_env, tmp_path)
-    run(counting(table_env, SOME).link(stream_op("three_each.py")), sink)
-    rows = sink.rows()
-    assert len(rows) == len(set(rows)) == 3 * SOME
-
-
-@pytest.mark.tf
-def test_an_estimator_takes_the_stream_as_its_input(
+@pytest.mark.fault("jobs", "A script that returns early drains the rest, or is started again")
+def test_scripts_of_a_stream_with_an_end(
     table_env: StreamTableEnvironment, tmp_path: pathlib.Path
 ) -> None:
-    sink = Sink(table_env, tmp_path)
-    run(counting(table_env, 1000).link(stream_op("estimator.py")), sink)
-    assert sink.rows() == [(0, 10)]
+    """In one job: one filters in graph mode, one writes three rows for each, an Estimator takes the
+    stream as its input, two return before their input ends, and one has two event times, of which
+    Flink takes one for a stream.
+    """
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE timed_twice (id BIGINT, at_time AS TO_TIMESTAMP_LTZ(id, 3), WATERMARK FOR at_time AS at_time) "
+        "WITH ('connector' = 'datagen', 'number-of-rows' = '10', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0', "
+        "'fields.id.end' = '9')"
+    )
+    twice = table_env.sql_query("SELECT id, at_time, at_time AS again FROM timed_twice")
+    some, thousand = counting(table_env, SOME), counting(table_env, 1000)
+    again = {"userParams": {"returns_after": 300, "commits": True}, "onReturn": "restart"}
+    streams = {
+        "even": some.link(stream_op("even_in_graph_mode.py")),
+        "three": some.link(stream_op("three_each.py")),
+        "estimator": thousand.link(stream_op("estimator.py")),
+        "early": some.link(stream_op("without_tensorflow.py", userParams={"returns_after": 3})),
+        "again": thousand.link(stream_op("without_tensorflow.py", replay="uncommitted", **again)),
+        "twice": StreamOperator.fromTable(twice).link(stream_op("identity.py")),
+    }
+    sinks = {name: Sink(table_env, tmp_path) for name in streams}
+    job = table_env.create_statement_set()
+    for name, stream in streams.items():
+        job.add_insert(sinks[name].name, stream.getOutputTable())
+    job.execute().wait()
+    rows = {name: sink.rows() for name, sink in sinks.items()}
+    assert sorted(number for _, number in rows["even"]) == list(range(0, SOME, 2))
+    assert len(rows["three"]) == len(set(rows["three"])) == 3 * SOME
+    assert rows["estimator"] == [(0, 10)]
+    assert len(rows["early"]) == 3
+    assert sorted(number for _, number in rows["again"]) == list(range(1000))
+    assert sorted(rows["twice"]) == [(0, number) for number in range(10)]
 
 
 @pytest.mark.tf
@@ -124,113 +140,60 @@ def test_workers_share_a_parameter_server(environments: MLEnv, tmp_path: pathlib
 
 
 def test_rows_come_back_without_further_input_and_cancel_ends_all(
-    environments: MLEnv, capsys: pytest.CaptureFixture[str]
+    environments: MLEnv, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """From a socket, and from a folder that grows."""
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    environments.stenv.execute_sql(
+        f"CREATE TEMPORARY TABLE growing (id BIGINT) WITH ('connector' = 'filesystem', 'path' = '{incoming}', "
+        "'format' = 'csv', 'source.monitor-interval' = '200 ms')"
+    )
+    growing = StreamOperator.fromTable(environments.stenv.from_path("growing"))
+    growing.link(stream_op("without_tensorflow.py")).print(title="grown")
+
+    def arrive(name: str, text: str) -> None:
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).rename(incoming / name)  # at once, as a file source wants it
+
     with socket_stream(environments) as (stream, send):
         # Two of three workers wait without a row at first; the script starts all the same.
         stream.link(stream_op("without_tensorflow.py", 3)).print(title="out")
         job = StreamOperator.executeAsync()
         shown = Shown(capsys)
-        try:
-            send([7])
+
+        def wait_for(*rows: str, deadline_s: float = DEADLINE_S) -> None:
             wait_until(
-                lambda: any(line.endswith(", 7") for line in shown.lines()),
-                "the first row is shown",
-                2 * DEADLINE_S,
+                lambda: all(any(line.endswith(row) for line in shown.lines()) for row in rows),
+                f"rows are shown that end in {rows}",
+                deadline_s,
             )
+
+        try:
+            send([70])
+            arrive("0.csv", "0\n1\n2\n")
+            wait_for(", 70", ", 0", ", 1", ", 2", deadline_s=2 * DEADLINE_S)
             wait_until(
-                lambda: len(task_processes()) == 3, "the workers without a row have started too"
+                lambda: len(task_processes()) == 4, "the workers without a row have started too"
             )
             assert not job.wait(0)
-            send([8])
-            wait_until(
-                lambda: any(line.endswith(", 8") for line in shown.lines()), "the next is shown"
-            )
+            send([80])
+            arrive("1.csv", "3\n4\n")
+            wait_for(", 80", ", 3", ", 4")
+            assert sum(re.search(r"\d, \d+$", line) is not None for line in shown.all) == 7
         finally:
             job.cancel()
         assert job.wait(0)
         wait_until(lambda: not task_processes(), "no process is left")
 
 
-def test_a_file_source_that_grows(
-    table_env: StreamTableEnvironment, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    incoming = tmp_path / "incoming"
-    incoming.mkdir()
-    table_env.execute_sql(
-        f"CREATE TEMPORARY TABLE growing (id BIGINT) WITH ('connector' = 'filesystem', 'path' = '{incoming}', "
-        "'format' = 'csv', 'source.monitor-interval' = '200 ms')"
-    )
-    op = stream_op("identity.py", userParams={"batch_size": 1})
-    StreamOperator.fromTable(table_env.from_path("growing")).link(op)
-    op.print()
-    shown = Shown(capsys)
-    job = StreamOperator.executeAsync()
-
-    def arrive(name: str, text: str) -> None:
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).rename(incoming / name)  # at once, as a file source wants it
-
-    try:
-        arrive("0.csv", "0\n1\n2\n")
-        wait_until(
-            lambda: shown.lines() >= {"0, 0", "0, 1", "0, 2"},
-            "the rows of the first file are there",
-            2 * DEADLINE_S,
-        )
-        arrive("1.csv", "3\n4\n")
-        wait_until(
-            lambda: shown.lines() >= {"0, 3", "0, 4"}, "the rows of the second file are there"
-        )
-        assert len(shown.all) == 6
-    finally:
-        job.cancel()
-
-
-# When the script returns before its input ends.
-
-
-@pytest.mark.fault("jobs")
-def test_a_script_that_returns_early_drains_the_rest(
-    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
-) -> None:
-    sink = Sink(table_env, tmp_path)
-    run(
-        counting(table_env, 50_000).link(
-            stream_op("without_tensorflow.py", userParams={"returns_after": 3})
-        ),
-        sink,
-    )
-    assert len(sink.rows()) == 3
-
-
-@pytest.mark.fault("jobs")
-def test_a_script_that_returns_early_may_fail_the_job(
-    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
-) -> None:
-    op = stream_op("without_tensorflow.py", userParams={"returns_after": 3}, onReturn="fail")
-    with pytest.raises(BridgeError, match="returned before its input ended.*onReturn"):
-        # longer than any start takes
-        run(counting(table_env, 200_000, 500).link(op), Sink(table_env, tmp_path))
-
-
-@pytest.mark.fault("jobs")
-def test_a_script_that_returns_early_may_be_started_again(
-    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
-) -> None:
-    sink = Sink(table_env, tmp_path)
-    params = {"returns_after": 300, "commits": True}
-    op = stream_op(
-        "without_tensorflow.py", userParams=params, onReturn="restart", replay="uncommitted"
-    )
-    run(counting(table_env, 1000).link(op), sink)
-    assert sorted(number for _, number in sink.rows()) == list(range(1000))
-
-
 @pytest.mark.fault("jobs", "A script that returns without taking rows is not restarted endlessly")
 def test_a_script_that_returns_without_taking_rows_is_not_started_for_ever(
     table_env: StreamTableEnvironment, tmp_path: pathlib.Path
 ) -> None:
+    """What else fails a job is in tests/bridge/flink/test_stream_exchange.py; the errors of scripts
+    in jobs are in test_error_lines.py.
+    """
     script = tmp_path / "returns.py"
     script.write_text("def main(config):\n    pass\n")
     op = (
@@ -240,17 +203,6 @@ def test_a_script_that_returns_without_taking_rows_is_not_started_for_ever(
     )
     with pytest.raises(BridgeError, match="restarts would be endless"):
         run(counting(table_env, 1000).link(op), Sink(table_env, tmp_path))
-
-
-def test_an_error_of_the_script_fails_the_job(
-    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
-) -> None:
-    params = {"raises_once": 5, "marker": str(tmp_path / "marker")}
-    with pytest.raises(BridgeError, match="ValueError: once"):
-        run(
-            counting(table_env, 100).link(stream_op("without_tensorflow.py", userParams=params)),
-            Sink(table_env, tmp_path),
-        )
 
 
 # Back-pressure.
@@ -275,9 +227,8 @@ def test_a_slow_script_slows_the_source_down(
     )
     op = stream_op("identity.py", chunkRows=1000)
     op.setUserFiles([str(script), op.getUserFiles()[1]]).setMainScriptFile(str(script))
-    rows = 800_000
-    source = counting(table_env, rows)
-    source.link(op)
+    rows = 40_000
+    counting(table_env, rows).select("id, REPEAT('x', 1000) AS text").link(op)
     sink = Sink(table_env, tmp_path)
     result = op.getOutputTable().execute_insert(sink.name)
     wait_until(seen.exists, "the script waits", 2 * DEADLINE_S)
@@ -350,48 +301,10 @@ def _working_under(folder: pathlib.Path) -> list[psutil.Process]:
 # Event time.
 
 
-def test_a_table_may_have_several_event_times(
-    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
-) -> None:
-    """Flink takes one for a stream."""
-    table_env.execute_sql(
-        "CREATE TEMPORARY TABLE timed_twice (id BIGINT, at_time AS TO_TIMESTAMP_LTZ(id, 3), WATERMARK FOR at_time AS at_time) "
-        "WITH ('connector' = 'datagen', 'number-of-rows' = '10', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0', "
-        "'fields.id.end' = '9')"
-    )
-    sink, table = (
-        Sink(table_env, tmp_path),
-        table_env.sql_query("SELECT id, at_time, at_time AS again FROM timed_twice"),
-    )
-    run(StreamOperator.fromTable(table).link(stream_op("identity.py")), sink)
-    assert sorted(sink.rows()) == [(0, number) for number in range(10)]
-
-
-def test_output_carries_a_time_attribute_of_its_own(
-    table_env: StreamTableEnvironment, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    script = tmp_path / "times.py"
-    script.write_text(
-        "import numpy as np\n"
-        "def main(config):\n"
-        "    for path in config.tf_context.rows.segments():\n"
-        "        pass\n"
-        # 3 is late: the window before 10 has closed with the row of 12
-        "    seconds = np.array([0, 1, 12, 3, 11, 40])\n"
-        "    config.output_writer.write_batch({'id': seconds, 'ts': [f'1970-01-01 00:00:{s:02d}' for s in seconds]})\n"
-    )
-    op = stream_op("identity.py")
-    op.setUserFiles([str(script)]).setMainScriptFile(str(script))
-    op.setOutputSchemaStr(
+def test_output_carries_a_time_attribute_of_its_own(table_env: StreamTableEnvironment) -> None:
+    """Windows over it are in test_event_time.py."""
+    op = stream_op("identity.py").setOutputSchemaStr(
         "id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND"
     )
     counting(table_env, 10).link(op)
     assert op.getColTypes()[1].startswith("TIMESTAMP(3)") and "ROWTIME" in op.getColTypes()[1]
-    table_env.create_temporary_view("timed", op.getOutputTable())
-    windows = table_env.sql_query(
-        "SELECT COUNT(*) AS n FROM TABLE(TUMBLE(TABLE timed, DESCRIPTOR(ts), INTERVAL '10' SECOND)) "
-        "GROUP BY window_start, window_end"
-    )
-    with windows.execute().collect() as rows:
-        # the late one counts where watermarks lag behind rows
-        assert sorted(row[0] for row in rows) in ([1, 2, 2], [1, 2, 3])

@@ -323,6 +323,7 @@ def test_a_script_that_returns_early_drops_the_rest(start: Start) -> None:
     assert rows == [7] and sum(subtask.end_input(), []) == []
 
 
+@pytest.mark.fault("jobs", "A script that returns early fails the job where onReturn says so")
 def test_a_script_that_returns_early_fails_where_that_is_wanted(start: Start) -> None:
     subtask = start("def main(config):\n    print('bye')\n", on_return=FAIL)
     subtask.start()

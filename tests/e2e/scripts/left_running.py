@@ -24,11 +24,6 @@ from tests.e2e.streams import counting, stream_op  # noqa: E402
 
 environments = useLocalEnv(2)
 stream = counting(environments.stenv, 1_000_000, per_second=100)
-rows = (
-    stream.link(stream_op("identity.py", 2, userParams={"batch_size": 1}))
-    .getOutputTable()
-    .execute()
-    .collect()
-)
+rows = stream.link(stream_op("without_tensorflow.py", 2)).getOutputTable().execute().collect()
 for row in (next(rows) for _ in range(10)):
     print(row[1])
