@@ -214,9 +214,21 @@ def predicting() -> Iterator[Any]:
 
 
 @pytest.mark.tf
-def test_three_chunks_are_under_way_and_leave_in_their_order(predicting: Any) -> None:
+def test_chunks_under_way_and_their_order(predicting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one process, whose import of TensorFlow costs most of the test."""
     function = predicting()
     (process,) = task_processes()
+    three_chunks_are_under_way_and_leave_in_their_order(function, process)
+    with monkeypatch.context() as patch:
+        patch.setattr("bridge.serving.prediction._MOST_SENT_BYTES", 100)
+        large_chunks_are_under_way_alone(function, process)
+    a_chunk_is_sent_in_requests_that_the_model_answers_in_a_second(function)
+    the_end_leaves_behind_all_results(function, process)
+
+
+def three_chunks_are_under_way_and_leave_in_their_order(
+    function: Predicting, process: psutil.Process
+) -> None:
     suspend(process)
     for number in range(3):
         assert list(function.chunk(number, kinds=bytes([number]))) == [], (
@@ -237,10 +249,36 @@ def test_three_chunks_are_under_way_and_leave_in_their_order(predicting: Any) ->
     assert list(function.all_out()) == []
 
 
-@pytest.mark.tf
-def test_the_end_leaves_behind_all_results(predicting: Any) -> None:
-    function = predicting()
-    (process,) = task_processes()
+def large_chunks_are_under_way_alone(function: Predicting, process: psutil.Process) -> None:
+    many = range(100)
+    assert [
+        rows["k"]
+        for rows, _ in [*function.chunk(*many), *function.chunk(*many), *function.all_out()]
+    ] == [[*many]] * 2
+    suspend(process)
+    list(function.chunk(*many))
+    second = threading.Thread(target=lambda: list(function.chunk(1)))
+    second.start()
+    second.join(0.2)
+    assert second.is_alive()
+    process.resume()
+    second.join(2 * DEADLINE_S)
+    list(function.all_out())
+
+
+def a_chunk_is_sent_in_requests_that_the_model_answers_in_a_second(function: Predicting) -> None:
+    function.function._size = RequestSize(2)
+    kinds = bytes(each % 4 for each in range(100))
+    found = [*function.chunk(*range(100), kinds=kinds), *function.all_out()]
+    assert [len(rows["k"]) for rows, _ in found][:2] == [2, 2], "the first ones are short"
+    assert [key for rows, _ in found for key in rows["k"]] == [*range(100)]
+    assert [cell for rows, _ in found for cell in rows["p"]] == [
+        2.0 * (1 + key) for key in range(100)
+    ]
+    assert b"".join(each for _, each in found) == kinds
+
+
+def the_end_leaves_behind_all_results(function: Predicting, process: psutil.Process) -> None:
     suspend(process)  # or the result might be there already
     assert list(function.chunk(0)) == []
     process.resume()
@@ -283,39 +321,6 @@ def test_chunks_go_to_the_process_with_the_least_work(predicting: Any) -> None:
 
 
 @pytest.mark.tf
-def test_large_chunks_are_under_way_alone(predicting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.serving.prediction._MOST_SENT_BYTES", 100)
-    function, many = predicting(), range(100)
-    assert [
-        rows["k"]
-        for rows, _ in [*function.chunk(*many), *function.chunk(*many), *function.all_out()]
-    ] == [[*many]] * 2
-    (process,) = task_processes()
-    suspend(process)
-    list(function.chunk(*many))
-    second = threading.Thread(target=lambda: list(function.chunk(1)))
-    second.start()
-    second.join(0.2)
-    assert second.is_alive()
-    process.resume()
-    second.join(2 * DEADLINE_S)
-
-
-@pytest.mark.tf
-def test_chunk_is_sent_in_requests_that_the_model_answers_in_a_second(predicting: Any) -> None:
-    function = predicting()
-    function.function._size = RequestSize(2)
-    kinds = bytes(each % 4 for each in range(100))
-    found = [*function.chunk(*range(100), kinds=kinds), *function.all_out()]
-    assert [len(rows["k"]) for rows, _ in found][:2] == [2, 2], "the first ones are short"
-    assert [key for rows, _ in found for key in rows["k"]] == [*range(100)]
-    assert [cell for rows, _ in found for cell in rows["p"]] == [
-        2.0 * (1 + key) for key in range(100)
-    ]
-    assert b"".join(each for _, each in found) == kinds
-
-
-@pytest.mark.tf
 def test_a_bad_row_in_the_second_of_three_chunks(predicting: Any) -> None:
     """The first chunk leaves, once; with a column for errors all do."""
     (function, with_column) = predicting(), predicting(error_column="e")
@@ -339,19 +344,16 @@ def test_a_bad_row_in_the_second_of_three_chunks(predicting: Any) -> None:
 
 
 @pytest.mark.tf
-@pytest.mark.parametrize("under_way", [1, 2, 3])
 @pytest.mark.fault(
     "jobs",
-    "A model process that is killed with one, two or three batches under way fails the task, and no row leaves twice",
+    "A model process that is killed with batches under way fails the task, and no row leaves twice",
 )
-def test_a_process_killed_with_requests_under_way_fails_the_task(
-    predicting: Any, under_way: int
-) -> None:
+def test_a_process_killed_with_requests_under_way_fails_the_task(predicting: Any) -> None:
     function = predicting()
     assert list(function.chunk(7)) + list(function.all_out()) == [({"k": [7], "p": [16.0]}, None)]
     (process,) = task_processes()
     suspend(process)
-    for number in range(under_way):
+    for number in range(3):
         assert list(function.chunk(number)) == []
     process.kill()
     psutil.wait_procs([process], 60)
