@@ -21,6 +21,7 @@ from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
 from tests.support.leftovers import DEADLINE_S, task_processes, wait_until
+from tests.support.warm_python import light_python
 
 pytestmark = [pytest.mark.process, pytest.mark.estimator]
 INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("role STRING, value STRING")
@@ -42,6 +43,9 @@ SERVE = "    if config.task_type == 'ps':\n        time.sleep(600)\n"
 class Groups:
     """Starts groups of which every member is fed and finished by a thread of its own, as Flink does
     it.
+
+    Scripts run in forks. Whose use of the processor matters needs `python=None`: that of a fork is
+    not measured.
     """
 
     def __init__(self) -> None:
@@ -58,6 +62,7 @@ class Groups:
         extra: int = 0,
         **changes: Any,
     ) -> None:
+        changes.setdefault("python", light_python())
         files = (
             UserFile("script.py", script.encode()),
             UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()),
@@ -323,7 +328,7 @@ POLLING = HELPERS + (
 
 @pytest.mark.fault("jobs", "Processes that poll for one that sleeps do not count as working")
 def test_who_polls_waits_for_who_sleeps(groups: Groups) -> None:
-    groups.start(POLLING, 3, rows=[20, 20, 20], stall_timeout_s=2.0)
+    groups.start(POLLING, 3, rows=[20, 20, 20], stall_timeout_s=2.0, python=None)
     name, text = groups.wait_for_error()
     assert name == "worker 1" and "in sleeps_in_the_middle" in text
     assert re.search(
@@ -335,10 +340,9 @@ def test_who_polls_waits_for_who_sleeps(groups: Groups) -> None:
     ("workers", "loop"),
     [
         (2, "while True: pass"),
-        (3, "while True: pass"),
-        (2, "hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"),
+        (3, "hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"),
     ],
-    ids=["one of two", "one of three", "in C"],
+    ids=["one of two in Python", "one of three in C"],
 )
 @pytest.mark.fault(
     "jobs",
@@ -356,7 +360,7 @@ def test_who_sleeps_waits_for_who_loops(groups: Groups, workers: int, loop: str)
         "    while not os.path.exists('all have come'):\n"
         "        time.sleep(0.1)\n"
     )
-    groups.start(HELPERS + loops, workers, rows=[20] * workers, stall_timeout_s=2.0)
+    groups.start(HELPERS + loops, workers, rows=[20] * workers, stall_timeout_s=2.0, python=None)
     name, text = groups.wait_for_error()
     assert name == "worker 0" and "in loops_in_the_middle" in text
     assert re.search(
@@ -372,7 +376,7 @@ COLLECTIVE = HELPERS + (
     "    strategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
     "    assert config.dataset_length == 20\n"
     "    for step in range(100):\n"
-    "        if step == 3 and config.task_type == 'worker' and config.task_index == 1:\n"
+    "        if step == 3 and config.task_type == 'worker':\n"
     "            stops_in_the_middle()\n"
     "        strategy.reduce('sum', strategy.run(lambda: tf.ones([])), None)\n"
 )
@@ -385,10 +389,14 @@ COLLECTIVE = HELPERS + (
 )
 def test_who_does_not_come_to_a_collective_is_named(groups: Groups, stop: str) -> None:
     groups.start(
-        COLLECTIVE.replace("time.sleep(600)", stop), 3, rows=[20, 20, 20], stall_timeout_s=20.0
+        COLLECTIVE.replace("time.sleep(600)", stop),
+        2,
+        rows=[20, 20],
+        stall_timeout_s=20.0,
+        python=None,
     )
-    name, text = groups.wait_for_error(4 * DEADLINE_S)  # TensorFlow starts three times
-    assert name == "worker 1" and "in stops_in_the_middle" in text
+    name, text = groups.wait_for_error(4 * DEADLINE_S)  # TensorFlow starts twice
+    assert name == "worker 0" and "in stops_in_the_middle" in text
 
 
 def test_who_computes_excuses_who_waits(groups: Groups, tmp_path: pathlib.Path) -> None:
@@ -403,7 +411,7 @@ def test_who_computes_excuses_who_waits(groups: Groups, tmp_path: pathlib.Path) 
         "    while not os.path.exists(marker):\n"
         "        time.sleep(0.1)\n"
     )
-    groups.start(script, 2, stall_timeout_s=3.0)
+    groups.start(script, 2, stall_timeout_s=3.0, python=None)
     assert groups.wait() == {"chief 0": [], "worker 0": []}
 
 
@@ -425,13 +433,13 @@ def test_a_member_that_never_comes_is_named(groups: Groups) -> None:
 def test_a_member_whose_address_does_not_arrive_is_named() -> None:
     settings = GroupSettings(
         operator="TestOp", kind="batch", num_workers=2, num_ps=0, input_schema=INPUT, output_schema=OUTPUT, main_script="script.py",
-        user_files=(UserFile("script.py", COUNT.encode()),), start_timeout_s=START_S,
+        user_files=(UserFile("script.py", COUNT.encode()),), start_timeout_s=1.0,
     )  # fmt: skip
     member = Member(settings, "group", 0, 0, lambda: None)
     member.addressed = {0}
     with pytest.raises(
         TaskError,
-        match=f"within the {START_S:g} s of startTimeout: the address of worker 0 did not arrive",
+        match="within the 1 s of startTimeout: the address of worker 0 did not arrive",
     ):
         list(member.finish())
 
@@ -450,9 +458,7 @@ def test_a_chief_that_cannot_be_reached_is_named(groups: Groups) -> None:
     assert "hostNetwork" in text
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"), [("repeat", [23, 23, 23]), ("drop", [3, 3, 3]), ("off", [23, 3, 20])]
-)
+@pytest.mark.parametrize(("mode", "expected"), [("repeat", [23, 23, 23]), ("drop", [3, 3, 3])])
 def test_shares_are_made_equal(groups: Groups, mode: str, expected: list[int]) -> None:
     groups.start(COUNT, 3, rows=[23, 3, 20], equal_steps=mode)
     outcomes = groups.wait()
