@@ -97,19 +97,12 @@ def test_keras_group_parameter_servers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_estimator_each_at_its_own_pace(tmp_path: Path) -> None:
-    (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, {}, num_servers=1)
-    assert row["steps"] >= 200
-    assert row["accuracy"] > 0.9
-
-
-@pytest.mark.slow
-def test_estimator_continues_with_other_numbers_of_workers(tmp_path: Path) -> None:
-    """The checkpoint is that of the parameter server, and each run makes the steps that are
-    left.
+def test_estimator_continues_with_another_number_of_workers(tmp_path: Path) -> None:
+    """Each worker trains at its own pace. The checkpoint is that of the parameter server, and each
+    run makes the steps that are left.
     """
     checkpoints = tmp_path / "checkpoints"
-    for shares, steps in (((70, 50), 100), ((40, 40, 40), 200), ((70, 50), 300)):
+    for shares, steps in (((40, 40, 40), 100), ((70, 50), 200)):
         folder, params = tmp_path / str(steps), {"maxSteps": steps}
         (row,) = run_group(
             folder,
