@@ -9,13 +9,13 @@ import pathlib
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from akdl.storage.model_archive import pack
 from bridge.exceptions import ConfigurationError
 from operators import (
     MemSourceBatchOp,
-    TensorFlow2BatchOp,
     TF2TableModelTrainBatchOp,
     TFTableModelPredictBatchOp,
     TFTableModelPredictStreamOp,
@@ -25,7 +25,7 @@ from operators import (
 )
 from operators.flink.slots import Need, check_slots
 from tests.akdl.serving import models
-from tests.e2e.jobs import points, script_op, sequence, shares, train_op
+from tests.e2e.jobs import points, script_op, sequence, train_op
 from tests.e2e.stream_jobs import SentModels, running
 from tests.e2e.streams import counting
 from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
@@ -38,29 +38,19 @@ from tests.support.webhdfs import webhdfs
 
 pytestmark = [pytest.mark.estimator, pytest.mark.cluster, pytest.mark.tf]
 
-SAYS_HOST = """
+FAILS_ONCE = """
 import pathlib, socket
 import echo_ids
 
 def main(config):
-    extra = sorted(row["id"] for row in config.extra_inputs[0].rows())
-    found = "" if extra == list(range(5000)) else f" has {{len(extra)}} rows of the extra input"
-    pathlib.Path({folder!r}, f"{{config.task_type}}-{{config.task_index}}").write_text(socket.gethostname() + found)
-    echo_ids.main(config)
-"""
-
-
-FAILS_ONCE = """
-import json, pathlib
-
-def main(config):
     place = pathlib.Path({folder!r})
-    extra = sorted(row["id"] for row in config.extra_inputs[0].rows())
     if config.task_index == 1 and not (place / "failed").exists():
         (place / "failed").touch()
         raise ValueError("once")
-    found = {{"extra": extra == list(range(5000)), "rows": config.dataset_length}}
-    (place / f"{{config.task_type}}-{{config.task_index}}.json").write_text(json.dumps(found))
+    extra = sorted(row["id"] for row in config.extra_inputs[0].rows())
+    found = "" if extra == list(range(5000)) else f" has {{len(extra)}} rows of the extra input"
+    (place / "hosts" / f"{{config.task_type}}-{{config.task_index}}").write_text(socket.gethostname() + found)
+    echo_ids.main(config)
 """
 
 
@@ -99,50 +89,39 @@ def test_the_slots_of_the_hosts_are_counted(cluster: FlinkCluster) -> None:
         check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 1)])
 
 
-def test_each_row_comes_once_and_each_script_runs_on_another_host(
+@pytest.mark.fault("jobs")
+def test_a_restart_brings_each_row_once_and_extra_inputs_to_each_host_again(
     cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path
 ) -> None:
-    """And each gets the whole extra input, which Flink brings to one of them."""
-    rows, files = 100_003, tmp_path / "hosts"
-    files.mkdir()
+    """Each script runs on another host, and gets the whole extra input, which Flink brings to one
+    of them. The result goes to files: a program that collects rows ends with a restart.
+    """
+    rows = 100_003
+    (tmp_path / "hosts").mkdir()
     op = script_op("echo_ids.py", "worker INT, id BIGINT", 3)
-    script = tmp_path / "says_host.py"
-    script.write_text(SAYS_HOST.format(folder=str(files)))
-    op.setUserFiles([str(script), *op.getUserFiles()]).setMainScriptFile(str(script))
-    env = getMLEnv().btenv
-    check(shares(op.linkFrom(sequence(env, rows), sequence(env, 5000))), rows, 3, 3)
-    assert sorted(file.read_text() for file in files.iterdir()) == sorted(
-        host.name for host in hosts.hosts
-    )
-
-
-@pytest.mark.fault("jobs")
-def test_a_restart_brings_all_rows_and_extra_inputs_to_each_host_again(
-    cluster: FlinkCluster, tmp_path: pathlib.Path
-) -> None:
     script = tmp_path / "fails_once.py"
     script.write_text(FAILS_ONCE.format(folder=str(tmp_path)))
-    op = TensorFlow2BatchOp(
-        userFiles=[str(script)],
-        mainScriptFile=str(script),
-        outputSchemaStr="x INT",
-        numWorkers=3,
-        numPSs=0,
-    )
+    op.setUserFiles([str(script), *op.getUserFiles()]).setMainScriptFile(str(script))
     table_env = getMLEnv().btenv
-    table_env.execute_sql("CREATE TEMPORARY TABLE nothing (x INT) WITH ('connector' = 'blackhole')")
-    linked = op.linkFrom(sequence(table_env, 100_003), sequence(table_env, 5000))
+    table_env.execute_sql(f"""
+        CREATE TEMPORARY TABLE echoed (worker INT, id BIGINT)
+        WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/echoed', 'format' = 'csv')""")
+    linked = op.linkFrom(sequence(table_env, rows), sequence(table_env, 5000))
     options = {"type": "fixed-delay", "fixed-delay.attempts": "1", "fixed-delay.delay": "10 ms"}
     try:
         for key, value in options.items():
             table_env.get_config().set(f"restart-strategy.{key}", value)
-        linked.getOutputTable().execute_insert("nothing").wait()
+        linked.getOutputTable().execute_insert("echoed").wait()
     finally:
         table_env.get_config().set("restart-strategy.type", "none")
     assert (tmp_path / "failed").exists()
-    found = [json.loads(file.read_text()) for file in tmp_path.glob("*.json")]
-    assert [each["extra"] for each in found] == [True] * 3
-    assert sum(each["rows"] for each in found) == 100_003
+    files = [file for file in (tmp_path / "echoed").rglob("[!.]*") if file.is_file()]
+    echoed = pd.concat(pd.read_csv(file, names=["worker", "id"]) for file in files)
+    sums = echoed.groupby("worker")["id"].agg(["count", "nunique", "sum"])
+    check({row.Index: tuple(row)[1:] for row in sums.itertuples()}, rows, 3, 3)
+    assert sorted(file.read_text() for file in (tmp_path / "hosts").iterdir()) == sorted(
+        host.name for host in hosts.hosts
+    )
 
 
 @pytest.mark.tf
