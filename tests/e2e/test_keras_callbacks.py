@@ -35,7 +35,7 @@ from tests.akdl.keras.support import (
     weights_in,
     wide_deep_by_hand,
 )
-from tests.e2e.jobs import points
+from tests.e2e.jobs import frames, points
 from tests.support.tf_group import ROOT
 
 pytestmark = [
@@ -171,42 +171,44 @@ def op_of_two_workers(task: str, schema: str, config: dict[str, Any], model: str
 
 
 @pytest.mark.slow
-def test_mlp_evaluation_by_two_workers(
+def test_mlp_evaluation_and_prediction_by_two_workers_each(
     values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path
 ) -> None:
     import tensorflow as tf
 
-    config = {
-        "models": [{"name": "m", "path": "${MODEL}$"}],
-        "test_data_args": FILE,
-        "batch_size": 16,
-        "metrics": ["AUC"],
-    }
+    both = {"batch_size": 16}
     model = save(trained, tmp_path / "model")
-    op = op_of_two_workers("evaluate", "model STRING, metric STRING, `value` DOUBLE", config, model)
-    found = table(values, TYPES).link(op).collectToDataframe()
+    evaluation = op_of_two_workers(
+        "evaluate",
+        "model STRING, metric STRING, `value` DOUBLE",
+        {
+            **both,
+            "models": [{"name": "m", "path": "${MODEL}$"}],
+            "test_data_args": FILE,
+            "metrics": ["AUC"],
+        },
+        model,
+    )
+    prediction = op_of_two_workers(
+        "predict",
+        "id BIGINT, prediction FLOAT",
+        {
+            **both,
+            "model": {"name": "m", "path": "${MODEL}$"},
+            "predict_data_args": FILE,
+            "keep": ["id"],
+        },
+        model,
+    )
+    rows = table(values, TYPES)
+    metrics, found = frames(rows.link(evaluation), rows.link(prediction))
     expected = {}
     for number, threshold in enumerate((0, 2)):
         auc = tf.keras.metrics.AUC()
         auc.update_state(values["label"] > threshold, trained(values["x"]))
         expected[f"auc({number})"] = pytest.approx(float(auc.result()), abs=1e-6)
-    assert dict(zip(found.metric, found["value"])) == expected
-
-
-@pytest.mark.slow
-def test_mlp_prediction_by_two_workers(
-    values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path
-) -> None:
-    config = {
-        "model": {"name": "m", "path": "${MODEL}$"},
-        "predict_data_args": FILE,
-        "batch_size": 16,
-        "keep": ["id"],
-    }
-    op = op_of_two_workers(
-        "predict", "id BIGINT, prediction FLOAT", config, save(trained, tmp_path / "model")
-    )
-    found = table(values, TYPES).link(op).collectToDataframe().sort_values("id")
+    assert dict(zip(metrics.metric, metrics["value"])) == expected
+    found = found.sort_values("id")
     assert found.id.tolist() == list(range(ROWS))
     np.testing.assert_allclose(found.prediction, trained(values["x"]).numpy()[:, 0], atol=1e-6)
 
