@@ -45,7 +45,7 @@ class Functions:
         self._path = path
         self._params = params
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Functions:
         """Stay as it is in a copy of an Estimator, which TensorFlow makes for workers in step: a
         module cannot be copied.
         """
