@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +36,7 @@ COLUMNS = "id INT, k STRING, x FLOAT"
 
 @pytest.fixture(scope="module", autouse=True)
 def _local_env() -> Iterator[None]:
-    useLocalEnv(1)
+    useLocalEnv(1, config={"jars": ["akdl"]})
     yield
     resetEnv()
 
@@ -65,8 +66,18 @@ def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) ->
         **({"modelPath": two, "userParams": {"power": 2}} if kind.name == "function" else {}),
         **{name: params[name] for name in ("pythonEnv", "trusted") if name in params},
     )  # fmt: skip
-    name = f"score_{kinds.KINDS.index(kind.name)}"
-    getMLEnv().btenv.create_temporary_function(name, score)
+    name, tables = f"score_{kinds.KINDS.index(kind.name)}", getMLEnv().btenv
+    tables.create_temporary_function(name, score)
+    given = {each: params[each] for each in ("pythonEnv", "trusted") if each in params}
+    if kind.name == "function":
+        given.update(modelPath=two, userParams={"power": 2})
+    tables.execute_sql(f"""
+        CREATE TEMPORARY MODEL {name} INPUT (x FLOAT) OUTPUT (y DOUBLE, why STRING) WITH ('provider' = 'akdl',
+        'path' = '{params.get("predictFn", two)}', 'params' = '{json.dumps({"errorCol": "why", **given})}')""")
+    tables.create_temporary_view(f"rows_{name}", rows.getOutputTable())
+    in_sql = tables.sql_query(
+        f"SELECT id, y, why, 0 * y AS other, '' AS m FROM ML_PREDICT(TABLE rows_{name}, MODEL {name}, DESCRIPTOR(x))"
+    )
     results = [
         rows.link(PredictBatchOp(
             modelPath=two, candidatePath=three, candidateShare=1.0, resumeDir=str(tmp_path / "resumed"), idCol="id", **params
@@ -78,8 +89,8 @@ def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) ->
         rows.select(f"id, {name}(x) AS s").select("id, s.y AS y, s.why AS why, 0 * s.y AS other, '' AS m"),
     ]  # fmt: skip
     table = results[0].getOutputTable()
-    for each in results[1:]:
-        table = table.union_all(each.getOutputTable())
+    for each in [*(result.getOutputTable() for result in results[1:]), in_sql]:
+        table = table.union_all(each)
     found = sorted(
         BatchOperator.fromTable(table).collectToDataframe().itertuples(index=False, name=None),
         key=repr,
@@ -96,10 +107,12 @@ def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) ->
             (2, 3.0),
             (1, power / 2),
             (2, power * 1.5),
+            (1, power / 2),
+            (2, power * 1.5),
         ]
     )
     assert {(1, 1.5), (2, 4.5)} <= {(row[0], row[3]) for row in found}, "of the candidate"
-    assert all("got null" in row[2] for row in found if row[0] == 3) and len(found) == 12
+    assert all("got null" in row[2] for row in found if row[0] == 3) and len(found) == 15
     assert list((tmp_path / "resumed").glob("*/part-*.feather"))
     stream = MemSourceStreamOp(ROWS, COLUMNS)
     newer = PredictStreamOp(
