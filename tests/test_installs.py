@@ -110,7 +110,7 @@ def test_a_fresh_environment_keeps_the_promise(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=14 * DEADLINE_S,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     for name, (_, extras, _) in COMMANDS.items():

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tests.support import durations
+from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 
 HOOKS = "from tests.support.durations import pytest_configure, pytest_fixture_setup, pytest_runtest_makereport\n"
@@ -38,7 +39,7 @@ def test_a_run_records_its_seconds_and_the_state_of_the_machine(
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), *processes, str(tmp_path)],
         cwd=durations.ROOT, env={**ENVIRONMENT, "AKDL_TEST_DURATIONS": str(tmp_path / "run.json"), "PYTEST_ADDOPTS": ""},
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=4 * DEADLINE_S,
     )  # fmt: skip
     assert (
         "s until the moon is blue" in done.stdout and f"on {os.cpu_count()} cores" in done.stdout

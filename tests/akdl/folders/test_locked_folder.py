@@ -16,6 +16,7 @@ import threading
 import pytest
 
 from akdl.folders import locked_folder
+from tests.support.deadline import DEADLINE_S
 
 PROGRAM = """
 import os, sys
@@ -75,7 +76,7 @@ def test_a_folder_that_was_removed_while_its_lock_was_awaited_is_made_again(
             late = pool.submit(locked_folder.hold, folder)
             pathlib.Path(folder, "mark").touch()
             locked_folder.remove(folder)
-        os.close(late.result(10))
+        os.close(late.result(DEADLINE_S))
     assert os.listdir(folder) == [locked_folder.LOCK]
 
 

@@ -21,6 +21,7 @@ from akdl.serving.model_store import ModelStore
 from akdl.storage.model_forms import ModelError
 from akdl.wire import Serving
 from tests.akdl.serving import models
+from tests.support.deadline import DEADLINE_S
 
 Make = Callable[..., ModelStore]
 P = [models.OutputColumn("p", "DOUBLE")]
@@ -80,7 +81,7 @@ def test_each_batch_is_of_one_model_and_none_fails(store: Make, tmp_path: Any) -
         assert answer(live, rows) == [3 * factor] * 11
     done.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(2 * DEADLINE_S)
     assert not errors
     assert lines[-1].startswith("the model number 5 took over from the model number 4, after ")
     for own in seen:
@@ -406,7 +407,7 @@ def test_loaded_models_predict_while_another_is_loaded(
 
     def slowly(*place: Any) -> Any:
         started.set()
-        assert go_on.wait(60)
+        assert go_on.wait(2 * DEADLINE_S)
         return load(*place)
 
     monkeypatch.setattr(made, "_loaded", slowly)
@@ -417,7 +418,7 @@ def test_loaded_models_predict_while_another_is_loaded(
     ]
     for thread in threads:
         thread.start()
-    assert started.wait(60)
+    assert started.wait(2 * DEADLINE_S)
     try:
         assert made.predict(keyed_columns([b"de"]), 1)[0]["p"].tolist() == [2]
     finally:

