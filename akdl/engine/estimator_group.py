@@ -28,6 +28,7 @@ def is_group(config: Any) -> bool:
     """Test for a group; an evaluator belongs to one, although it is never in the cluster."""
     if config.task_type == "evaluator":
         return True
+    # A chief alone has a cluster of one, which trains as without TF_CONFIG.
     return sum(len(addresses) for addresses in config.cluster_spec.as_dict().values()) > 1
 
 
@@ -59,6 +60,7 @@ def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
         raise ValueError(
             "the evaluator would never end: set max_steps, the last step of the training, got None"
         )
+    # The chief initializes the variables itself, so only the workers wait for them.
     if config.num_ps_replicas and config.task_type == "worker":
         train_spec = train_spec._replace(hooks=(_WaitForChief(config), *train_spec.hooks))
     if config.task_type == "evaluator":
@@ -92,6 +94,7 @@ def require_steps(estimator: Any, before: int, max_steps: int | None) -> None:
     initial weights.
     """
     step = last_step(estimator)
+    # A second run whose checkpoint is at `max_steps` already makes no step, and may still export.
     if step == before and (max_steps is None or step < max_steps):
         raise TrainingFailed(
             f"the training made no step, the global step is still {step}: the input function of"
@@ -104,6 +107,7 @@ class RequireBatches(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     """Hook that fails an evaluation without a batch, for which TensorFlow returns a loss of 0."""
 
     def begin(self) -> None:
+        # TensorFlow calls `begin` for each evaluation, so one hook counts each of them from 0.
         self._batches = 0
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -156,6 +160,7 @@ def served_by_default(estimator: Any) -> Any:
             return spec._replace(export_outputs=outputs)
         return spec
 
+    # The weights are not copied: an export reads them from a checkpoint in the folder.
     return module.Estimator(model_fn, model_dir=estimator.model_dir, config=estimator.config)
 
 
@@ -170,8 +175,11 @@ class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._config = config
 
     def begin(self) -> None:
+        # A hook may add operations in `begin` only, because the graph is finalized after it.
         missing = tf.compat.v1.report_uninitialized_variables(tf.compat.v1.global_variables())
         while True:
+            # The training's own session does not exist yet. This one has the same device filters,
+            # without which it would wait for workers that have ended.
             with tf.compat.v1.Session(
                 self._config.master, config=self._config.session_config
             ) as session:

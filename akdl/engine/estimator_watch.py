@@ -60,7 +60,8 @@ class EstimatorWatch:
         self._estimator, self._eval_spec = estimator, eval_spec
         config = estimator.config
         # Workers in step have to stop at the same step, and there is no channel to agree on one
-        # here.
+        # here. An evaluation in the middle of their training, as for the best checkpoint, would
+        # make all of them wait for the chief.
         in_step = is_group(config) and config.train_distribute is not None
         if task_config is not None and task_config.checkpoint_dir is not None:
             self._folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
@@ -124,6 +125,7 @@ class EstimatorWatch:
         read = input_fn
         if path is not None:
             replicas = getattr(config.train_distribute, "num_replicas_in_sync", 1)
+            # A step takes one batch for each replica of the strategy.
             batches = int(tf.train.load_variable(path, "global_step")) * replicas
             logger.info("resuming from %s: the first %d batches are skipped", path, batches)
 
@@ -169,6 +171,7 @@ class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
             self._fetches["loss"] = losses[-1] / replicas
 
     def before_run(self, run_context: Any) -> Any:
+        # `after_run` counts this step, so it is not in `_own_steps` yet.
         self._has_line = bool(
             self._every and (self._own_steps == 0 or (self._own_steps + 1) % self._every == 0)
         )
@@ -179,6 +182,8 @@ class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._own_steps += 1
         found = run_values.results
         if found is not None:
+            # The step is read by a call of its own, because a fetch of the training step may see
+            # the number before or after it is raised.
             step, now = int(run_context.session.run(self._step)), time.monotonic()
             self._watch.report(step, found)
             if self._has_line and self._lines is not None and self._every:
@@ -229,12 +234,15 @@ class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[
         if not self._trained:
             self._trained = True
         elif time.monotonic() >= self._next:
+            # As in TensorFlow, the pause counts from the start of an evaluation and not from its
+            # end.
             self._next = time.monotonic() + self._spec.throttle_secs
             self.of_last_checkpoint()
 
     def of_last_checkpoint(self) -> dict[str, Any]:
         """Evaluate the last checkpoint once; a second call returns the same metrics."""
         checkpoint = self._estimator.latest_checkpoint()
+        # `after_save` may have evaluated the last checkpoint of the training already.
         if checkpoint != self._evaluated:
             spec = self._spec
             self._metrics = self._estimator.evaluate(

@@ -89,6 +89,7 @@ def get_example_parser(
             tf.io.parse_single_example if serialized.shape.ndims == 0 else tf.io.parse_example
         )
         parsed = parse_all(serialized, in_examples)
+        # The weight has the shape of the serialized rows: [n], or [] for a single row.
         return _split(parsed, feature_specs, label_col, weight_col, tf.shape(serialized))
 
     return parse
@@ -133,6 +134,8 @@ def get_columns_parser(
             return is_list
         return (
             isinstance(spec, tf.io.FixedLenFeature)
+            # Only the parser fills in default values. A cell of a single value can become a shape
+            # of ones, such as [1, 1], by a reshape.
             and spec.default_value is None
             and (is_list or set(spec.shape) <= {1})
         )
@@ -240,6 +243,8 @@ def get_dataset(
     if post_process_dataset is not None:
         parsed = dataset.batch(batch_size).map(parse, num_parallel_calls=num_parallel_calls)
         dataset = post_process_dataset(parsed.unbatch())
+    # The shuffled rows are still serialized, so the buffer holds strings and no parsed tensors.
+    # After `post_process_dataset` they are parsed.
     if shuffle_factor:
         dataset = dataset.shuffle(batch_size * shuffle_factor, seed)
     # `repeat` comes before `batch`, so that a batch may reach into the next pass: only the last
@@ -306,6 +311,7 @@ def _shaped(cells: Any, name: str, spec: Any) -> Any:
     A list column arrives as a SparseTensor. The comparison of sizes is an operation of the graph,
     because lengths are known only while the rows are read; its message names the feature.
     """
+    # The parser of rows gives a VarLenFeature as a SparseTensor too.
     if isinstance(spec, tf.io.VarLenFeature):
         return cells
     if not isinstance(cells, tf.SparseTensor):
@@ -339,6 +345,7 @@ def _feature(entry: Config) -> Any:
     if kind == "FixedLenFeature":
         return tf.io.FixedLenFeature(shape, dtype)
     if kind == "FixedLenSequenceFeature":
+        # TensorFlow parses this feature from an Example only with `allow_missing`.
         return tf.io.FixedLenSequenceFeature(shape, dtype, allow_missing=True)
     known = ["FixedLenFeature", "FixedLenSequenceFeature", "VarLenFeature"]
     raise ValueError(
@@ -349,6 +356,7 @@ def _feature(entry: Config) -> Any:
 
 def _dtype(entry: Config) -> Any:
     name = _required(entry, "dtype")
+    # The names of Alink come first, because "double" is float64 for TensorFlow.
     if name in dtype_str_map:
         return dtype_str_map[name]
     try:

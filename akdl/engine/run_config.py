@@ -57,6 +57,8 @@ def generate_run_config(
     """
     estimator = require_estimator("generate_run_config")
     if gpu_devices is not None:
+        # The variables are set before the strategy is made, because TensorFlow reads them when it
+        # first looks for GPUs.
         devices = _choose_gpus(gpu_devices)
         strategy = tf.distribute.MirroredStrategy() if len(devices) > 1 else None
         cluster: dict[str, list[str]] = {}
@@ -78,6 +80,8 @@ def generate_run_config(
         intra_op_parallelism_threads=intra_op_parallelism_threads,
         inter_op_parallelism_threads=inter_op_parallelism_threads,
         log_device_placement=log_device_placement,
+        # This config replaces the Estimator's own default, which has soft placement: an operation
+        # without a kernel for the GPU runs on the CPU.
         allow_soft_placement=True,
         device_count=device_count,
     )

@@ -39,6 +39,7 @@ def choose_strategy(task_config: TaskConfig) -> Any:
         RuntimeError: This TensorFlow is older than the strategy.
     """
     cluster: dict[str, list[str]] = task_config.cluster
+    # A process alone needs no strategy, and an evaluator trains on no rows of the group.
     if task_config.task_type not in cluster or sum(map(len, cluster.values())) == 1:
         return tf.distribute.get_strategy()
     if not cluster.get("ps"):
@@ -56,6 +57,7 @@ def choose_strategy(task_config: TaskConfig) -> Any:
     os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if task_config.task_type != "chief":
+        # This does not return: the script ends with the process, once the chief has ended.
         _serve(resolver, task_config.task_type, len(cluster["worker"]))
     return strategy_named("ParameterServerStrategy")(resolver)
 

@@ -55,6 +55,8 @@ class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._is_chief = is_chief
 
     def begin(self) -> None:
+        # Only the operations of the queue runner are used. `_make_steps` takes the place of its
+        # threads.
         runner = self._optimizer.get_chief_queue_runner()
         self._steps, self._close_tokens = runner.enqueue_ops, runner.close_op
         self._missing = self._optimizer.ready_for_local_init_op

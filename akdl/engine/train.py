@@ -164,9 +164,12 @@ def train_estimator_one_worker(
             f"{what} needs rows to evaluate on: set valid_raw_dataset_fn in train_config"
         )
     if best:
-        # The best checkpoint is exported, and kept for that, as by the keys of train_config.
+        # The best checkpoint is exported, so it has to be kept. `train_config` may keep more than
+        # one, but it cannot choose another metric than the export.
         chosen = {"best_checkpoint_metric": metric, "best_checkpoint_bigger": bigger}
         train_config = {"keep_best_checkpoints": 1, **train_config, **chosen}
+    # The empty list of receivers asks for evaluations during the training, which the hook of early
+    # stopping reads from the disk.
     watch = EstimatorWatch(estimator, task_config, train_config, _eval_spec(module, valid_fn), [])
     hooks = (
         []
@@ -235,14 +238,16 @@ def train_keras_model(
         data, steps = _input_by_workers(input_config, train_config, task_config)
         input_fn, valid_fn = (lambda seed: data), None
     else:
+        # `fit` repeats single passes itself. With `steps_per_epoch` the input is one endless pass,
+        # of which an epoch takes so many steps.
         repeat, rows = 1 if steps is None else None, task_config.tf_context.rows
         if (
             steps is None
             and steps_per_execution(model) != 1
             and not (rows.is_once or rows.is_stream)
         ):
-            # waits for the last row: Keras makes several steps in one call only of rows that it can
-            # count
+            # `length` waits for the last row. Keras makes several steps in one call only if it can
+            # count the rows.
             rows.length()
         input_fn, valid_fn = _input_fns(
             input_config, dict(train_config, num_epochs=repeat), task_config
@@ -276,6 +281,7 @@ def _input_by_workers(
     paths: list[str] = []
     if raw_dataset_fn is None:
         shares = task_config.tf_context.shares()
+        # The stride is the one of `shard` in `own_rows`, which decides what a worker reads.
         empty = [
             worker
             for worker in range(workers)
@@ -299,6 +305,7 @@ def _input_by_workers(
         return files.flat_map(tf.data.TFRecordDataset)
 
     def dataset_fn(input_context: Any) -> Any:
+        # One worker makes a step of `batch_size` rows, and divides it among its devices.
         replica_batch = -(-batch_size // input_context.num_replicas_in_sync)
         raw = raw_dataset_fn or functools.partial(own_rows, _worker_number(input_context))
         config = dict(train_config, raw_dataset_fn=raw, num_epochs=None, batch_size=replica_batch)
@@ -333,6 +340,7 @@ def _input_fns(
     input_fn = inputs.get_dataset_fn(**of_rows, raw_dataset_fn=raw or context.flink_stream_dataset)
     valid_fn = None
     if valid_raw is not None:
+        # An evaluation is one pass, and its metrics do not depend on the order of the rows.
         valid_fn = inputs.get_dataset_fn(
             **dict(of_rows, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0)
         )
@@ -361,6 +369,8 @@ def _dataset_of_columns(
     **arguments: Any,
 ) -> Any:
     """Return the dataset of `get_dataset`, from rows that need no parsing."""
+    # The defaults are the ones of `get_dataset`, because the same config has to train alike whether
+    # its rows are parsed or not.
     shuffle_rows = batch_size * arguments.get("shuffle_factor", 10)
     dataset = batches_fn(
         batch_size, shuffle_rows=shuffle_rows, num_epochs=num_epochs, seed=arguments.get("seed")
@@ -377,6 +387,7 @@ def _row_parsing(input_config: Config, context: TFContext) -> dict[str, Any]:
     elif input_config.get("columns_parser") is not None:
         columns = [column for column in context.columns if column.name in input_config["columns"]]
         parser = input_config["columns_parser"]
+        # This is for rows that are serialized nevertheless, as `valid_raw_dataset_fn` returns them.
         parsing["example_parser"] = lambda rows: parser(
             parse_examples(rows, columns, context.exact_doubles)
         )
@@ -432,6 +443,7 @@ def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
         _required(train_config, "num_epochs"),
         _required(train_config, "batch_size"),
     )
+    # Rows that are repeated indefinitely last for the steps of every other worker.
     if epochs is None:
         return train_config
     raw_dataset_fn = train_config.get("raw_dataset_fn")
@@ -447,6 +459,8 @@ def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
             f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more"
             " rows or set fewer workers"
         )
+    # TF_CONFIG counts the workers apart from the chief. The steps are rounded up, because the last
+    # batch of all passes may be smaller.
     worker = 0 if task_config.task_type == "chief" else task_config.task_index + 1
     hook = CommonSteps(-(-rows * epochs // batch_size), worker, task_config.num_workers)
     return dict(train_config, num_epochs=None, hooks=[*(train_config.get("hooks") or []), hook])
@@ -464,6 +478,7 @@ def _patience_hook(module: Any, estimator: Any, metric: str, bigger: bool, patie
     make = hooks.stop_if_no_increase_hook if bigger else hooks.stop_if_no_decrease_hook
     # The hook lists this folder, even before the first evaluation makes it.
     os.makedirs(estimator.eval_dir(), exist_ok=True)
+    # Evaluations are made at checkpoints, so between two of them the hook would find nothing new.
     every = estimator.config.save_checkpoints_steps or patience
     return make(estimator, metric, patience, run_every_secs=None, run_every_steps=every)
 
