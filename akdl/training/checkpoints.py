@@ -55,6 +55,7 @@ def save(
     """
     if is_chief:
         os.makedirs(folder, exist_ok=True)
+    # The numbers of checkpoints grow by 1, and `restore` compares them between workers.
     name = f"{_NAME}-{_number(latest(folder)) + 1}"
     # TensorFlow writes through links that another user may have made of the final names. So the
     # files get these names when they are complete.
@@ -73,6 +74,7 @@ def save(
     state = tf.train.get_checkpoint_state(folder)
     older = [] if state is None else map(os.path.basename, state.all_model_checkpoint_paths)
     names = [*older, name]
+    # With `keep` 0 or None, `names[-0:]` is the whole list, and `names[:-len(names)]` is empty.
     record(folder, name, names[-(keep or 0) :], names[: -(keep or len(names))])
     return os.path.join(folder, name)
 
@@ -111,6 +113,8 @@ def restore(
         for name, own in objects.items():
             if not isinstance(own, list):
                 continue
+            # A key such as model/3/.ATTRIBUTES/VARIABLE_VALUE has the place of the variable in its
+            # list.
             numbered = {
                 int(key.split("/")[1]): shape
                 for key, shape in shapes.items()
@@ -120,8 +124,12 @@ def restore(
                 [one.shape.as_list() for one in own],
                 [numbered[number] for number in sorted(numbered)],
             )
+            # TensorFlow notices a wrong shape only when it assigns it, after it has assigned other
+            # variables.
             if wanted != got:
                 raise ValueError(f"{name} has shapes {wanted}, the checkpoint has {got}")
+        # Without the assertion, TensorFlow would leave variables that the checkpoint lacks as they
+        # are.
         tf.train.Checkpoint(values=values, **objects).read(
             path, options
         ).assert_existing_objects_matched()

@@ -36,6 +36,7 @@ def in_step_workers(environment: Mapping[str, str]) -> int:
     The result is 0 with parameter servers and for a process alone.
     """
     cluster = read_cluster(environment)
+    # A chief alone has no workers in its cluster.
     if "worker" not in cluster or "ps" in cluster:
         return 0
     return sum(len(cluster.get(role, [])) for role in ("chief", "worker"))
@@ -43,6 +44,7 @@ def in_step_workers(environment: Mapping[str, str]) -> int:
 
 def is_parameter_server_strategy(strategy: Any) -> bool:
     """Test for the strategy of TensorFlow 2 for parameter servers."""
+    # Before TensorFlow 2.4 the class of this name is the one for Estimators.
     kind: type | None = None if tf_version() < (2, 4) else strategy_named("ParameterServerStrategy")
     return kind is not None and isinstance(strategy, kind)
 

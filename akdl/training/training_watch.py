@@ -23,6 +23,8 @@ LOOK_S = 1.0
 # there.
 REMOTE_LOOK_S = 10.0
 
+# Steps between two looks at most, because later steps may be much slower than the ones that the
+# number is computed from.
 _MOST_STEPS = 10_000
 
 logger = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ class TrainingWatch:
         )
         self._look_s = REMOTE_LOOK_S if folder is not None and folder.is_remote else LOOK_S
         self._report_due = self._looked = time.monotonic()
+        # The pace is known only after the first step, so the first look comes then.
         self._steps_to_look, self._steps_since_look = 1, 0
         self.total_steps: int | None = None
         self.stop = False
