@@ -123,6 +123,7 @@ class DatasetSource:
         """
         count = self.local_replicas
         if self._batched:
+            # The function's batches are for one replica, so a step takes `count` of them.
             parts: Iterator[Any] = iter(
                 self._own_batches(dataset).skip(skip * count).prefetch(AUTOTUNE)
             )
@@ -154,6 +155,7 @@ class DatasetSource:
             )
         if first is not None:
             return first
+        # The spec of a batch has an axis for the rows, and the spec of a row lacks it.
         batched = dataset if self._batched else dataset.batch(1)
         part = self._part(tf.nest.map_structure(_zeros, batched.element_spec))
         assert part is not None
@@ -217,6 +219,7 @@ class DatasetSource:
 
     def _part(self, element: Any) -> Part | None:
         if self._labelled:
+            # An element without a weight gets None in its place.
             features, label, weight = (*element, None)[:3]
         else:
             # A dataset of features alone may have them in a tuple of one.
@@ -248,6 +251,7 @@ class Passes:
     def steps(self) -> Iterator[list[Part | None]]:
         """Yield the steps of all passes without end; the caller decides when an epoch is over."""
         while True:
+            # A pass that is resumed behind its last row yields no step, but it has had rows.
             current, any_rows = self.number, self.steps_in_pass > 0
             # A pass's order depends on the seed and its number alone. So a resumed training makes
             # the dataset again and skips the steps it has made.

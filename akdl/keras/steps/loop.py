@@ -60,6 +60,7 @@ class Objective:
             if loss is None:
                 continue
             label, weight = with_rank_of(output, label, weight)
+            # The loss has no reduction, see `make_loss`, so there is a value per row.
             values = loss(label, output, sample_weight=weight)
             rows = tf.cast(tf.shape(output)[0], values.dtype)
             # A user's function may have taken the mean over the part's rows already.
@@ -87,6 +88,7 @@ class VariableGroups:
         self.variables = list(model.trainable_variables)
         self.optimizers = list(optimizers)
         if len(optimizers) == 1:
+            # `task_configs` refuses a function for groups next to a single optimizer.
             self.groups = [list(range(len(self.variables)))]
         else:
             assert group_fn is not None
@@ -192,6 +194,8 @@ class TrainStep:
         ]
         return Stepped(
             int(total),
+            # `total` is a tensor, because each value of a Python number would make a trace of its
+            # own.
             self._run(self._group.local_values(values), tf.constant(total, tf.float32), present),
         )
 
@@ -203,6 +207,7 @@ class TrainStep:
         """
         total = float(self.losses.numpy())
         if not math.isfinite(total):
+            # A sum that is not finite stays so, and every step since then is counted.
             first = steps - int(self.bad_steps.numpy()) + 1
             raise LossError(
                 f"the loss is {total} since step {first}, in epoch {epoch}, and no model is saved:"
@@ -219,11 +224,13 @@ class TrainStep:
         ):
             if has_rows:
                 self._metrics.update_in_graph(label, output, weight)
+        # Each replica has the sum over all replicas, so one of them stands for the step.
         loss = local(losses)[0]
         self.losses.assign_add(tf.cast(loss, tf.float64) * tf.cast(total, tf.float64))
         self.bad_steps.assign_add(tf.cast(~tf.math.is_finite(self.losses), tf.int64))
         # This runs while the function is traced, so the graph is the one of the step.
         graph = tf.compat.v1.get_default_graph().as_graph_def()
+        # The operations of loops and branches are in functions of the graph's library.
         nodes = [
             *graph.node,
             *(node for function in graph.library.function for node in function.node_def),
@@ -280,6 +287,7 @@ class Evaluation:
         loss, rows, spare = 0.0, 0, None
         for parts in source.steps(dataset):
             spare = spare or next(part for part in parts if part is not None)
+            # All replicas run at once, so a replica without rows gets a row that nothing counts.
             outputs = self._predict([part or without_rows(spare) for part in parts])
             for part, output in zip(parts, outputs):
                 if part is None:
@@ -307,6 +315,7 @@ class Evaluation:
         This refuses labels, weights and outputs that do not fit together, before the training.
         """
         try:
+            # The calls are eager, so an error is about this batch and not about symbols of a graph.
             self._metrics.update_in_graph(part.label, outputs, part.weight)
             if self._objective is not None:
                 self._part_loss(part.label, part.weight, outputs)
@@ -321,6 +330,8 @@ class Evaluation:
 
     def _part_loss(self, label: Any, weight: Any, outputs: Any) -> Any:
         assert self._objective is not None
+        # With a total of 1 the share is a sum over rows, which `run` divides by the rows of all
+        # workers.
         return self._objective(Part(None, label, weight, 0), outputs, 1.0)
 
 

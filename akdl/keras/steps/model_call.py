@@ -140,6 +140,7 @@ class SavedFunction:
                 for one in _signatures(loaded.__call__)
                 if True not in [rest is True for rest in one[1:]]
             ]
+            # A saved trace takes its other arguments only with the values that it was made with.
             self._inputs, self._rest = found[0][0], tuple(found[0][1:])
         elif _SIGNATURE in loaded.signatures:
             signature = loaded.signatures[_SIGNATURE]
@@ -181,6 +182,7 @@ class SavedFunction:
         elif isinstance(features, (list, tuple)) and not by_name:
             flat = tf.nest.flatten(features)
         else:
+            # A single input may be in a dict or list of one, or bare.
             flat = [_single(features)]
         try:
             arranged = tf.nest.pack_sequence_as(self._inputs, flat)

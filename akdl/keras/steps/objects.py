@@ -72,6 +72,8 @@ def make_metric(spec: Named, user: Any, label: Any = None, output: Any = None) -
     "accuracy" becomes the class for the shapes of label and output, as in Keras.
     """
     name, args = name_and_args(spec)
+    # Keras makes names such as auc_1 for a second metric of a class, and reports need a name that
+    # follows from the config.
     args.setdefault("name", metric_name(spec))
     # The class depends on shapes, as in `model.compile`. A user's own function of this name wins.
     if name.lower() in ("accuracy", "acc") and not hasattr(user, name):
@@ -126,14 +128,13 @@ def unknown_names(config: Config, user: Any) -> list[str]:
     Nothing is made here, because this runs before the group: a strategy for several workers has to
     exist before the first variable, and optimizers and metrics have variables.
     """
-    # Without making objects, as a strategy for several workers has to exist before the first
-    # variable.
     keras = tf.keras
     found: list[str] = []
 
     def look(path: str, what: str, spec: Named, *places: Any) -> None:
         """Add the mistakes of one spec to `found`, and of the schedule in its learning rate."""
         name, args = name_and_args(spec)
+        # `make_metric` chooses the class of this name by shapes, which are not known yet.
         if what == "metric" and name.lower() in ("accuracy", "acc"):
             return
         try:
@@ -217,6 +218,7 @@ class Heads:
 
         It is given as a mapping by name, a list in order, or one value for all.
         """
+        # A mapping with a name is a spec itself, for all outputs.
         if isinstance(given, Mapping) and "name" not in given:
             unknown = [name for name in given if name not in self.names]
             if unknown:

@@ -32,6 +32,7 @@ class Metrics:
         self.names: list[str] = []
         for number, (head, one, output) in enumerate(zip(heads.names, labels, split)):
             prefix = f"{head}_" if heads.several else ""
+            # The class of an accuracy depends on the shape that the updates will have.
             one, _ = with_rank_of(output, one, None)
             for key in ("metrics", "weighted_metrics"):
                 given = config.get(key, [])
@@ -62,6 +63,8 @@ class Metrics:
     def result(self, group: Group) -> dict[str, float]:
         """Return the values over the rows of all workers, and reset; all of them call this."""
         self.set_state(group.sum(self.state()))
+        # The state is now the one of the whole group. Without the reset below, the next sum would
+        # count it once per worker.
         values = [metric.result() for metric in self._all()]
         self.reset()
         # Reports, history and callbacks take one number per metric.

@@ -109,6 +109,7 @@ class UserModule:
         if mistakes:
             raise CallbackError("; ".join(mistakes))
         function = getattr(self.module, name)
+        # A function without `batch_size` returns single rows, and the runner makes the batches.
         taken = {key: value for key, value in injected.items() if self.takes(name, key)}
         return function(**dict(config.get(CALLBACKS[name] or "") or {}, **taken))
 

@@ -77,6 +77,7 @@ class Group:
         """Make one argument of `strategy.run` from a value per replica of this worker."""
         if self.local_replicas == 1:
             return values[0]
+        # The ids count the replicas of all workers, and `values` has only the ones of this worker.
         return self.strategy.experimental_distribute_values_from_function(
             lambda context: values[context.replica_id_in_sync_group % self.local_replicas]
         )
