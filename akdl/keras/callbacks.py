@@ -154,9 +154,11 @@ class EarlyStopping(_Monitor):
         self.weights: list[Any] = []
 
     def epoch_end(self, training: Training, epoch: int, logs: Logs) -> None:
+        # `_improved` comes first: it counts the epochs, whether weights are kept or not.
         if self._improved(logs) and self._restore:
             self.weights = training.weights()
         self._decide()
+        # Another callback may have asked for the stop already.
         training.stop = training.stop or self.stopped is not None
 
     def end(self, training: Training) -> None:
@@ -170,6 +172,8 @@ class EarlyStopping(_Monitor):
         self._decide()
 
     def _decide(self) -> None:
+        # After a better epoch `waited` is 0, so patience 0 stops at the first epoch that is not
+        # better.
         if self.waited and self.waited >= self._patience:
             epochs = "1 epoch" if self.waited == 1 else f"{self.waited} epochs"
             self.stopped = f"early_stopping: {self._monitor} has not improved for {epochs}"
@@ -323,6 +327,7 @@ class _ModelView:
     """
 
     def __init__(self, training: Training) -> None:
+        # `vars` goes around `__setattr__`, which would set these two on the model.
         vars(self).update(_model=training.model, optimizer=training.optimizers[0])
 
     def __getattr__(self, name: str) -> Any:
@@ -408,6 +413,7 @@ def _with(name: str, kind: Any, args: Config) -> Any:
     try:
         return kind(**args)
     except TypeError as error:
+        # A class of Keras may take `**kwargs`, which would say nothing to the user.
         known = ", ".join(
             one for one in inspect.signature(kind).parameters if one not in ("self", "kwargs")
         )

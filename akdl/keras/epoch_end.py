@@ -58,6 +58,7 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
             return
         if self._steps is None:
             self._steps = self._batches if self._total is None else self._most_steps(self._total)
+        # A call of several steps (`steps_per_execution`) may pass over the number.
         if self._steps is not None and batch + 1 >= self._steps:
             self.is_over = self.model.stop_training = True
 
@@ -68,6 +69,7 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self.is_over = self.model.stop_training = True
 
     def _note(self, batches: Any) -> Any:
+        # This runs while the last batch is read, so before the step that trains on it ends.
         self._batches = int(batches)
         return batches
 
@@ -103,6 +105,8 @@ def _one_ahead(data: Any, note: Callable[[object], object]) -> Any:
 
     def first(numbers: Any, element: Any) -> Any:
         """Return a window's first element; report its number if there is no second one."""
+        # A Python function in a dataset's graph runs for its effect, although its result is not
+        # used.
         is_last = tf.equal(tf.size(numbers), 1)
         tf.cond(
             is_last,

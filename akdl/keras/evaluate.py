@@ -56,6 +56,8 @@ def evaluate(
     """
     user = UserModule(module)
     checked = prepare(EVALUATE, config, placeholders, user, unknown_names)
+    # The config is checked first, so that a mistake is an error before a server of the group
+    # starts.
     group = Group()
     output = checked.get("output", {})
     # The files are tried before the models are loaded, so that a wrong path is an error at once.
@@ -80,7 +82,11 @@ def evaluate(
         metrics = Metrics(checked, user.module, Heads(model, outputs), sample.label, outputs)
         evaluation = Evaluation(group, model, metrics)
         evaluation.try_on(sample, outputs, source.where(key))
+        # Each run ends with sums over the group, so all workers have to take the datasets in the
+        # same order.
         found = {key: evaluation.run(source, dataset) for key, dataset in datasets.items()}
+        # A row has all datasets of a metric next to each other, so the loop over the names is the
+        # outer one.
         row: dict[str, Any] = {MODEL: named["name"]}
         for name in metrics.names:
             row.update({label_of(name, key): values[name] for key, values in found.items()})

@@ -98,7 +98,6 @@ def count_metrics_once(model: Any) -> None:
 
 def steps_per_execution(model: Any) -> int:
     """Read the number of steps that the model makes in one call; a variable in Keras 2."""
-    # This is a variable in Keras 2.
     steps = getattr(model, "_steps_per_execution", None)
     return int(getattr(model, "steps_per_execution", 1) if steps is None else steps.numpy())
 
@@ -141,14 +140,18 @@ class _Fit:
             # exist are restored.
             if is_keras_3():
                 model.optimizer.build(model.trainable_variables)
+            # The record of a former job's stop would end this training at its first step, so the
+            # chief removes it in `begin`.
             if self._is_chief:
                 self._folder.begin(self._task_config.attempt)
             found = restore(self._folder.path, self._total, **self._saved())
             if found is not None:
+                # The values of a checkpoint are `vars` of a `_Progress`, see `_save`.
                 vars(progress).update(found[1])
                 logger.info(
                     "resumed from %s: %d epochs, %d steps", found[0], progress.epoch, progress.step
                 )
+        # A checkpoint at a request to stop may be inside an epoch, which a group repeats.
         if not self._is_alone:
             progress.batch = 0
         watch = TrainingWatch(self._task_config, self._folder, self._is_chief, self._total)
@@ -214,6 +217,7 @@ class _Fit:
             return
         keep = self._plan.train_config.get("keep_checkpoint_max", 1)
         path = save(self._folder.path, keep, self._is_chief, vars(progress), **self._saved())
+        # Workers other than the chief write no checkpoint that could be the best.
         if path is None:
             return
         if self._best is not None and logs is not None:
@@ -250,6 +254,7 @@ class _Progress:
     """
 
     def __init__(self) -> None:
+        # Checkpoints have all attributes of this object, so these have to be JSON values.
         self.epoch = self.batch = self.step = 0
         self.logs: list[dict[str, Any]] = []
 
@@ -276,6 +281,7 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         # Checkpoints inside an epoch are of use only to a process that can resume there.
         self._every_steps = plan.train_config.get("save_checkpoints_steps") if is_alone else None
         self._every_secs, self._saved_at = plan.every_secs if is_alone else None, time.monotonic()
+        # These are the values of an epoch that a request to stop has ended. No checkpoint has them.
         self._unfinished: dict[str, Any] | None = None
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
@@ -305,10 +311,12 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def _count_steps(self) -> None:
         self._progress.step += self._plan.steps or 0
         self._watch.step_end(self._progress.step, dict)
+        # The model's own callbacks may have set this too, so it is never set back.
         self.model.stop_training = self.model.stop_training or self._watch.stop
 
     def _save(self, logs: Mapping[str, object] | None = None) -> None:
         self._write(logs)
+        # The time that a save takes does not count to the seconds until the next one.
         self._saved_at = time.monotonic()
 
 
@@ -328,6 +336,8 @@ class _StepCallback(_EpochCallback):
         progress, watch = self._progress, self._watch
         # With `steps_per_execution`, Keras calls this once for several steps.
         new, before = batch + 1 - self._seen, progress.step
+        # In a resumed epoch `batch` counts from 0 again, and `progress.batch` goes on from the
+        # checkpoint.
         self._seen += new
         progress.step += new
         progress.batch += new

@@ -128,10 +128,11 @@ class _KerasTraining:
         folder: CheckpointFolder | None,
     ) -> None:
         self._config, self._user = config, user
-        # The group comes first: a strategy for several workers has to exist before the first
-        # variable.
         self._settings = checkpoint_settings(config.get("callbacks", []))
         self._callbacks = make_callbacks(config.get("callbacks", []), user.module)
+        # The group comes before the datasets and the model, because a strategy for several workers
+        # has to exist before the first variable. The callbacks come before it, so that a mistake in
+        # them is an error before a server of the group starts.
         self._group = group = Group(devices=config.get("devices"))
         self._report: Report = report if group.is_chief else (lambda line: None)
         self._folder = folder
@@ -200,6 +201,7 @@ class _KerasTraining:
 
     def run(self) -> TrainResult:
         training, settings = self._training, self._settings
+        # This comes before `begin` of the callbacks, which rely on their restored state.
         if settings is not None and settings.resume:
             self._resume(settings)
         for callback in self._callbacks:
@@ -233,11 +235,14 @@ class _KerasTraining:
             tf.random.set_seed(self._seed + epoch)
             self._step.renew()
         start, steps_before = time.monotonic(), training.steps
+        # Lines within an epoch are counted from its start, so a short epoch has only its last line.
         shown = start
         while steps_per_epoch is None or passes.steps_in_epoch < steps_per_epoch:
             parts = next(batches)
             stepped = self._step(parts)
             if not stepped.rows:
+                # With `steps_per_epoch` the passes repeat, so a step without rows means that no
+                # worker has any.
                 if steps_per_epoch is not None:
                     raise ObjectError(
                         "there are no rows to train on: the training dataset is empty"
@@ -267,6 +272,8 @@ class _KerasTraining:
                     f" {mean:.5g}"
                 )
             if self._watch.stop:
+                # With the callback `checkpoint`, `run` writes a checkpoint inside the epoch. The
+                # run that resumes from it makes the other steps and the metrics.
                 self._report(f"stopped on request after step {training.steps}")
                 return
         if not passes.steps_in_epoch:
@@ -280,6 +287,8 @@ class _KerasTraining:
             "loss": float(self._step.losses.numpy()) / self._rows,
             **self._metrics.result(self._group),
         }
+        # The sums are of one epoch. They are kept until here, because a checkpoint inside it
+        # contains them.
         self._step.losses.assign(0.0)
         self._rows = 0.0
         logs.update(self._validation.run())
@@ -324,6 +333,7 @@ class _KerasTraining:
             "steps": training.steps,
             "steps_in_epoch": passes.steps_in_epoch,
             "places": group.sum(places).astype(int).tolist(),
+            # Inside an epoch each worker has the metrics of its own rows so far.
             "metrics": group.sum(self._metrics.state()),
             "loss": [float(self._step.losses.numpy()), self._rows],
             "seed": self._seed,
@@ -348,6 +358,8 @@ class _KerasTraining:
         if found is None:
             return
         path, values = found
+        # The states of callbacks are restored in their order, so another list of callbacks would
+        # get the wrong ones.
         if values["kinds"] != self._kinds():
             raise CheckpointError(
                 f"{path} belongs to a training with other callbacks: use the same callbacks, or"
@@ -355,6 +367,8 @@ class _KerasTraining:
             )
         self._history = values["history"]
         training.steps = values["steps"]
+        # The checkpoint's seed gives the order in which its steps have read the rows, so that the
+        # same rows are skipped.
         if self._config.get("seed") is None:
             self._seed = passes.seed = values["seed"]
         places = values["places"]
@@ -366,6 +380,8 @@ class _KerasTraining:
         passes.steps_in_epoch = values["steps_in_epoch"]
         with group.strategy.scope():
             for optimizer, rate in zip(training.optimizers, values["rates"]):
+                # An optimizer with a schedule computes its rate from its steps, which are among its
+                # variables.
                 if rate is not None:
                     set_learning_rate(optimizer, rate)
         loss, self._rows = values["loss"]
@@ -411,9 +427,13 @@ class _KerasTraining:
         try:
             model = model_to_save(self._user, self._training.model)
             require_finite_weights(model)
+            # The sample has the features of the trained model. A model of `awf_model_to_save_fn`
+            # may take other ones.
             saved = save_model(
                 model, path, self._group, self._features if model is self._training.model else None
             )
+        # All workers have the same weights, so all of them raise this, and no worker waits in the
+        # sum below.
         except LossError:
             raise
         except Exception as error:
@@ -450,6 +470,7 @@ class _KerasTraining:
 
 def set_seed(number: int) -> None:
     random.seed(number)
+    # NumPy takes seeds below 2^32 only.
     np.random.seed(number % (1 << 32))
     if hasattr(tf.keras.utils, "set_random_seed"):
         tf.keras.utils.set_random_seed(number % (1 << 32))

@@ -54,6 +54,8 @@ def main(task_config: Any, module: ModuleType | str, config: str | Config | None
     if DATASET_FILE in used:
         placeholders[DATASET_FILE] = task_config.dataset_file
     own_rows = DATASET_FILE in used
+    # The modules of the tasks import TensorFlow, so they are imported after the checks above, which
+    # need no TensorFlow.
     if task == TRAIN:
         _train(task_config, filled, module, placeholders)
     elif task == PREDICT:
@@ -65,6 +67,7 @@ def main(task_config: Any, module: ModuleType | str, config: str | Config | None
         from akdl.keras.evaluate import MODEL, evaluate
 
         rows = evaluate(filled, module, placeholders, worker_datasets=own_rows)
+        # All workers have the same results, and the table gets them once.
         if task_config.task_type == "chief":
             cells = [
                 (row[MODEL], metric, value)

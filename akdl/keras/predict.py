@@ -154,6 +154,8 @@ def _predict(config: Config, user: UserModule, group: Group, own: bool) -> Itera
                 call_on_sample(
                     group, model, _read_by(model, spare), f"model {one['name']} on {source.where()}"
                 )
+        # Each replica needs a part, because the models run on all replicas at once. The outputs for
+        # a spare row are dropped below.
         filled = [part or spare for part in parts]
         outputs = [
             function([_read_by(model, part) for part in filled])
@@ -162,6 +164,7 @@ def _predict(config: Config, user: UserModule, group: Group, own: bool) -> Itera
         for number, part in enumerate(parts):
             if part is None:
                 continue
+            # The batch has all features, also the ones that no model reads, such as an id.
             columns = _kept(part.features, config.get("keep", []))
             for one, model, of_model in zip(named, models, outputs):
                 columns.update(
@@ -222,6 +225,7 @@ def _write_npz(path: str, batches: Iterator[Columns]) -> None:
 
 def _write_csv(path: str, batches: Iterator[Columns]) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
+        # The csv module writes line ends of its own, hence the empty `newline`.
         writer = csv.writer(file)
         # The names of columns are known with the first batch; without rows the file is empty.
         header: list[str] = []

@@ -66,7 +66,8 @@ def save_model(model: Any, path: str, group: Group, features: Any = None) -> str
     if group.is_chief:
         os.makedirs(parent, exist_ok=True)
     # Saving reads variables that are sums over workers, so all workers have to take part. The
-    # others write into a folder of their own, and drop it.
+    # others write into a folder of their own, and drop it. The chief's folder is next to `path`,
+    # because a rename works within one file system only.
     with tempfile.TemporaryDirectory(
         prefix=".akdl-model-", dir=parent if group.is_chief else None
     ) as folder:
@@ -206,6 +207,7 @@ def _export(model: Any, path: str, features: Any) -> None:
         export_model(model, path)
         return
     archive = tf.keras.export.ExportArchive()
+    # Keras exports the lookup tables of a model only if it is tracked.
     archive.track(model)
     archive.add_endpoint(
         "serve", lambda inputs: model(inputs, training=False), input_signature=[_specs(features)]
@@ -229,6 +231,7 @@ def _specs(features: Any) -> Any:
 
 
 def _map_with_path(function: Any, structure: Any, path: Any) -> Any:
+    # `tf.nest` has no public function that passes the paths of values.
     if isinstance(structure, dict):
         return {key: _map_with_path(function, one, (*path, key)) for key, one in structure.items()}
     if isinstance(structure, (list, tuple)):

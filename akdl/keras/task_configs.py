@@ -43,6 +43,7 @@ def prepare(
     The callbacks of `user` have to exist and to take the arguments of the config. `look` returns
     further mistakes.
     """
+    # The mistakes of all checks become one error, so that a user does not meet them one by one.
     mistakes: list[str] = []
     filled = fill_in(
         read_config(config) if isinstance(config, str) else config, placeholders or {}, mistakes
@@ -69,6 +70,7 @@ def fill_in(value: object, placeholders: Mapping[str, str], mistakes: list[str])
     def replace(found: re.Match[str], path: str) -> str:
         """Return the value of a placeholder, or note the mistake and leave the text."""
         name = found.group(1)
+        # A value that was given for this task replaces a variable of the environment.
         known = placeholders.get(name, os.environ.get(name))
         if known is None:
             mistakes.append(
@@ -161,7 +163,8 @@ def _misfits(value: Any, schema: Config, path: str) -> Iterator[str]:
     """
     here, kinds = path or "the config", _branches(schema)
     fitting = [one for one in kinds if _is(value, one.get("type"))]
-    # Of several schemas the intended one is the first whose type and required keys fit.
+    # Of several schemas the intended one is the first whose type and required keys fit. The sort is
+    # stable, and False comes before True.
     fitting.sort(
         key=lambda one: isinstance(value, dict) and not set(one.get("required", [])) <= set(value)
     )
