@@ -87,6 +87,7 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
                 # Without these operations, batch normalization keeps the initial means and
                 # variances.
                 update_ops=network.updates,
+                # The heads of TensorFlow fail on an empty list, which they cannot add up.
                 regularization_losses=network.losses or None,
             )
 
@@ -144,6 +145,7 @@ def maker(optimizer: Any) -> Callable[[], Any]:
     """
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return lambda: optimizer
+    # Older versions of TensorFlow have only the older kind, and no name for it.
     legacy = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
     if isinstance(optimizer, (str, dict)):
         return _by_name(optimizer, legacy)
@@ -161,6 +163,7 @@ def maker(optimizer: Any) -> Callable[[], Any]:
             f"an Estimator cannot use this {kind.__name__} in graph mode: choose"
             f" tf.keras.optimizers.legacy.{kind.__name__}"
         ) from error
+    # An Estimator takes the older kind, so the same class makes it again.
     if isinstance(optimizer, legacy.Optimizer):
         return lambda: kind.from_config(config)
     older = getattr(legacy, kind.__name__, None)
@@ -169,6 +172,7 @@ def maker(optimizer: Any) -> Callable[[], Any]:
             f"an Estimator cannot use {kind.__name__}: choose an optimizer of"
             " tf.keras.optimizers.legacy"
         )
+    # The older classes take the three names below as `**kwargs`, so their signatures lack them.
     known = {
         *inspect.signature(older.__init__).parameters,
         "clipnorm",

@@ -48,6 +48,7 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
     """Build the graph of the export; `report` gets a line for each head that is left out."""
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
+        # An Estimator has a global step in each of its graphs, which `model_fn` may read.
         receiver = functions.receive()
         spec = functions.checked_model(
             receiver.features, None, tf.estimator.ModeKeys.PREDICT, config
@@ -62,6 +63,7 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
             if reason
         }
         predict_is_default = _DEFAULT in left_out and _PREDICT in heads and _PREDICT not in left_out
+        # A predictor that names no signature would find nothing in the export.
         if _DEFAULT in left_out and not predict_is_default:
             inputs = ", ".join(sorted(receiver.receiver_tensors))
             raise UserModuleError(
@@ -98,6 +100,7 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], object], config:
         # Tensors of an input function may need queue runners, which do not run here.
         if iterator is None:
             return
+        # The filters are removed below, and the Estimator needs its own config unchanged.
         session_config = tf.compat.v1.ConfigProto()
         session_config.CopyFrom(config.session_config)
         # This session has no other process, and a filter would name one.
@@ -189,6 +192,7 @@ class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
                 " create them in all modes"
             )
         for name, shape in self._exported.items():
+            # A shape of None is unknown, as of a partitioned variable, so it cannot be compared.
             if shape is not None and trained[name] not in (None, shape):
                 raise UserModuleError(
                     f"model_fn in {self._file} makes the variable {name} with shape {shape} in mode"

@@ -127,6 +127,8 @@ def train(
     if chief:
         try_folders({"the model dir": model_dir, "the export dir": export_dir})
         serving = try_export(functions, config, report)
+        # The first batch is read here, so that an evaluation input without rows does not fail after
+        # the training.
         try_evaluation(functions, inputs[1], config)
     max_steps = _max_steps(settings["train_max_steps"], config, workers, report)
     # A training without rows ends without an error, so the steps before and after it are compared.
@@ -144,6 +146,7 @@ def train(
     if not chief:
         return None
     estimator_group.require_steps(estimator, before, max_steps)
+    # TensorFlow would leave out the default signature here, since it takes serialized Examples.
     served = (
         estimator_group.served_by_default(estimator) if serving.predict_is_default else estimator
     )
@@ -167,6 +170,7 @@ def _saving(settings: Config) -> dict[str, Any]:
     """
     kept = {key: settings[key] for key in _RUN_CONFIG_KEYS}
     if kept["save_checkpoints_steps"] is None and kept["save_checkpoints_secs"] is None:
+        # Only the last checkpoint is of use, for evaluation and export.
         kept.update(save_checkpoints_steps=sys.maxsize, keep_checkpoint_max=1)
     return kept
 
@@ -211,6 +215,8 @@ def _finish(
     try:
         metrics = watch.end() or {}
         exported = os.fsdecode(estimator.export_saved_model(export_dir, functions.receive))
+    # These errors say what is wrong and what to do already, for example that the evaluation has no
+    # rows.
     except TrainingFailed:
         raise
     except Exception as error:

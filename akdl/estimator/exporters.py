@@ -36,6 +36,8 @@ def model_best_exporter(
 
     Earlier runs count as well.
     """
+    # The exporter inside writes the model and removes the one before; whether to write is decided
+    # around it.
     return _BestExporter(
         model_latest_exporter(model_name, feature_spec, exports_to_keep=1), metric, bigger
     )

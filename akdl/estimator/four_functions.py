@@ -94,6 +94,7 @@ class Functions:
             import tensorflow as tf
 
             found = function(path=self._path, params=self._copy())
+            # Datasets of TensorFlow 1 derive from this class too.
             if isinstance(found, tf.compat.v2.data.Dataset):
                 # Each worker has its own rows already. A strategy would shard them again and train
                 # on a part.
@@ -121,6 +122,8 @@ class Functions:
         export = require_estimator("serving_input_receiver_fn").export
         try:
             found = self._module.serving_input_receiver_fn()
+            # A receiver is a tuple and cannot be called, but the builders of tf.estimator return
+            # functions.
             if callable(found):
                 found = found()
         except Exception as error:

@@ -36,6 +36,7 @@ def main(task_config: Any, module: ModuleType | str) -> None:
         module: The module with the functions, or the name of its file among the user files.
     """
     require_estimator("akdl.estimator")
+    # This import loads TensorFlow, so a version without Estimators is refused before it.
     from akdl.estimator.estimator_training import train
 
     given = plain(task_config.user_params)

@@ -45,6 +45,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> dict[
     eval_spec = eval_spec._replace(
         hooks=(*eval_spec.hooks, estimator_group.RequireBatches()),
         exporters=[
+            # A process alone has no evaluator next to it, so its exporters need no claim.
             _CheckedExporter(exporter, folders if distributed else None)
             for exporter in eval_spec.exporters
         ],
@@ -56,6 +57,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> dict[
             estimator, train_spec, eval_spec
         )[0]
         estimator_group.require_steps(estimator, before, train_spec.max_steps)
+        # TensorFlow returns None if nothing was left to train.
         return _finish(estimator, eval_spec) if metrics is None else metrics
     if chief:
         # The claim of an earlier run must not decide who exports in this one.

@@ -100,6 +100,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
 
         `features` and `mode` are for heads that derive from this one.
         """
+        # The head adds up the losses of regularization, which fails for an empty list.
         return self._own_head.loss(labels, logits, features, mode, regularization_losses or None)
 
     def predictions(self, logits: Any, keys: Sequence[str] | None = None) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from typing import Any, Mapping
 from akdl.near_names import near
 from akdl.user_code.config_file import Config, ConfigError, named
 
+# These are the defaults of RunConfig and EvalSpec. Only `train_max_steps` has a default of our own,
+# because TrainSpec trains until the rows end.
 DEFAULTS: Mapping[str, Any] = {
     "save_checkpoints_steps": None,
     "save_checkpoints_secs": 600,
@@ -67,6 +69,7 @@ def with_defaults(*layers: Mapping[str, object] | None, in_step: bool = False) -
             f"{_SECS}: workers in step save by steps, got {named(given[_SECS])}; set {_STEPS}"
             " instead"
         )
+    # Without a choice of the user, workers in step cannot have the default, which is in seconds.
     elif in_step and _SECS not in given and given.get(_STEPS) is None:
         params.update({_STEPS: _STEPS_IN_STEP, _SECS: None})
     if given.get(_STEPS) is not None:
@@ -75,6 +78,7 @@ def with_defaults(*layers: Mapping[str, object] | None, in_step: bool = False) -
                 f"{_STEPS}, {_SECS}: expected one of the two, got {named(params[_STEPS])} and"
                 f" {named(params[_SECS])}; remove one or set it to null"
             )
+        # TensorFlow refuses a RunConfig with both.
         params[_SECS] = None
     if mistakes:
         raise ConfigError("Estimator", mistakes)
