@@ -18,6 +18,7 @@ class ConfigError(ValueError):
     def __init__(self, task: str, mistakes: Sequence[str]) -> None:
         self.mistakes = list(mistakes)
         count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        # One error has all mistakes, so that a user does not meet them one by one.
         super().__init__(
             "\n".join([f"the {task} config has {count}:", *(f"- {one}" for one in mistakes)])
         )
@@ -69,6 +70,7 @@ def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
     place: Any = config
     for part in parts[:-1]:
         if isinstance(place, dict):
+            # An object that the file lacks is made, so that its first key can be set.
             place = place.setdefault(part, {})
         elif isinstance(place, list) and part.isdigit() and int(part) < len(place):
             place = place[int(part)]
@@ -87,4 +89,5 @@ def named(value: object) -> str:
     """JSON value for a message; objects and lists by their kind."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
+    # JSON has true and null where Python's text has True and None, and the user wrote JSON.
     return json.dumps(value)

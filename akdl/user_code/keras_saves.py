@@ -67,13 +67,16 @@ def _always_run(tree: ast.AST) -> Iterator[ast.Call]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Call):
             yield node
+        # Bodies of functions count as run, because the body of `main` is one.
         if not isinstance(node, _BRANCHES):
             yield from _always_run(node)
 
 
 def _saves_folder(call: ast.Call) -> bool:
     """Test a call for `model.save(saved_model_dir)` or `save_model(model, saved_model_dir)`."""
+    # `model.save` is an attribute of an object, and `save_model` may be imported by its plain name.
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    # These are the positions of the folder among the arguments: `save_model` takes the model first.
     place = {"save": 0, "save_model": 1}.get(name)
     folder = None if place is None or len(call.args) <= place else call.args[place]
     return "saved_model_dir" in (getattr(folder, "attr", ""), getattr(folder, "id", ""))

@@ -67,13 +67,15 @@ def import_file(path: str, root: str) -> ModuleType:
         package = parent + ("." + package if package else "")
     # The script imports modules next to it by their plain names, as if Python had started it.
     sys.path.insert(0, folder)
+    # The package runs first, because relative imports of the file need it.
     above = importlib.import_module(package) if package else None
     spec = importlib.util.spec_from_file_location(package + "." + name if package else name, path)
     if spec is None or spec.loader is None:
         raise NotPythonError(f"{os.path.basename(path)} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     # The module is entered before it runs, as an import does. Otherwise a module that imports it
-    # meanwhile would run it a second time.
+    # meanwhile would run it a second time. It has both names, because its package imports it by the
+    # full one, and modules next to it by the plain one.
     sys.modules[spec.name] = sys.modules[name] = module
     spec.loader.exec_module(module)
     if above is not None:
@@ -87,6 +89,7 @@ def kinds_in(module: ModuleType) -> dict[str, list[str]]:
 
     An Estimator needs at least two of its four.
     """
+    # `kind_of` takes the first kind of a module with a `main`, so `main` is the first here.
     found = {
         MAIN: _defined(module, [MAIN]),
         KERAS: [
