@@ -36,7 +36,8 @@ class Address(NamedTuple):
     host: str
     port: int
     group_port: int
-    folder: str = ""  # in which members of a host share files, see `folder_id`
+    # Members of a host with equal folders share files in them, see `folder_id`.
+    folder: str = ""
 
     @property
     def tensorflow(self) -> str:
@@ -54,6 +55,7 @@ def with_port(host: str, port: int) -> str:
 
 def members_on_host(addresses: Sequence[Address], index: int) -> list[int]:
     """Return the members that can share files with member `index`, including itself, in order."""
+    # Containers of one host may have one address and other folders, so both have to be equal.
     place = addresses[index].host, addresses[index].folder
     return [
         other for other, address in enumerate(addresses) if (address.host, address.folder) == place
@@ -93,6 +95,7 @@ def own_host(network: str | None = None) -> str:
         named = "127.0.0.1"
     others_reach = [address for address in own if not ipaddress.ip_address(address).is_loopback]
     # /etc/hosts often maps the host's own name to a loopback address, which other hosts cannot use.
+    # The name may also lead to another host, whose address is not among the own ones.
     if named in others_reach:
         return named
     return next(filter(None, [*map(address_towards, _OUTSIDE), *others_reach]), "127.0.0.1")
@@ -177,6 +180,7 @@ def address_towards(target: str) -> str | None:
         socket.AF_INET6 if ":" in target else socket.AF_INET, socket.SOCK_DGRAM
     ) as probe:
         try:
+            # The port does not matter, because nothing is sent to it.
             probe.connect((target, 9))
         except OSError:
             return None

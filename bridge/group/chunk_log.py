@@ -13,8 +13,10 @@ from contextlib import suppress
 from akdl.folders.disk_room import write_at
 from akdl.wire.serialized import Tally, serialized_chunk
 
-_HEAD = struct.Struct("<Q")  # bytes of the message that follows
-_LOOK_AGAIN_S = 0.5  # a waiting reader notices within this time that its call has ended
+# Number of bytes of the message that follows.
+_HEAD = struct.Struct("<Q")
+# A waiting reader notices within this time that its call has ended, which wakes no thread here.
+_LOOK_AGAIN_S = 0.5
 
 
 class ChunkLog:
@@ -53,6 +55,7 @@ class ChunkLog:
         with suppress(FileNotFoundError), open(self._path, "rb", buffering=0) as file:
             while self._wait_for_more(place, is_wanted):
                 (size,) = _HEAD.unpack(_read(file.fileno(), place, _HEAD.size))
+                # Messages before `start` are passed over by their lengths, and not read.
                 if number >= start:
                     yield _read(file.fileno(), place + _HEAD.size, size)
                 place, number = place + _HEAD.size + size, number + 1
@@ -81,6 +84,8 @@ class ChunkLog:
                 if self._is_closed or self._is_complete or not is_wanted():
                     return False
                 self._changed.wait(_LOOK_AGAIN_S)
+            # A reader ends with the log, although its open file would still have the other
+            # messages.
             return not self._is_closed
 
 

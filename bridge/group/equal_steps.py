@@ -45,6 +45,7 @@ class Tail:
         self._held.append(batch)
         self._rows_held += batch.num_rows
         passed = []
+        # A chunk is passed on once the chunks behind it have enough rows to drop.
         while self._rows_held - self._held[0].num_rows >= HELD_ROWS:
             passed.append(self._held.popleft())
             self._rows_held -= passed[-1].num_rows
@@ -52,6 +53,7 @@ class Tail:
 
     @property
     def sample(self) -> bytes:
+        # One row is enough, because the other member copies it as often as it has to.
         return b"" if self._last is None else write_batch(self._last.slice(0, 1))
 
     def finish(self, sizes: list[int], own: int, sample: bytes) -> list[pa.RecordBatch]:
@@ -66,6 +68,7 @@ class Tail:
         # Another share is longer, so its member has sent a row to this one.
         assert self._last is not None or sample
         rows = read_batch(sample) if self._last is None else self._last
+        # More rows may be missing than the chunk has, so its rows are taken in turn.
         added = rows.take(pa.array(np.arange(missing) % rows.num_rows))
         if self._mode == PAD:
             weightless = pa.array(np.zeros(missing, "f4"))

@@ -64,6 +64,7 @@ class GroupServer:
             )
         }
         if chunk_log is not None:
+            # The chunks are in the log as serialized messages, so the answer has no serializer.
             handlers["TakeExtraInputs"] = grpc.unary_stream_rpc_method_handler(
                 self._send_extra_inputs, ExtraInputsRequest.FromString
             )
@@ -74,6 +75,7 @@ class GroupServer:
             self._server.add_insecure_port(with_port(host, port))
         else:
             pair, own = (certificate.key, certificate.certificate), certificate.certificate
+            # The certificate is self-signed, so it is the root too, for both ends.
             credentials = grpc.ssl_server_credentials(
                 [pair], root_certificates=own, require_client_auth=True
             )
@@ -81,10 +83,14 @@ class GroupServer:
         self._server.start()
 
     def stop(self) -> None:
+        # Answers on their way get a second: a member whose last report has no answer waits for
+        # LOST_S.
         self._server.stop(grace=STOP_S).wait()
 
     def _report(self, report: MemberReport, context: grpc.ServicerContext) -> GroupState:
         state = report.state
+        # The attempt is checked before the state is stored, so a member of a failed attempt changes
+        # nothing.
         self._check_attempt(f"member {state.index}", state.attempt, context)
         if state.index >= self._size:
             context.abort(

@@ -34,7 +34,8 @@ from bridge.settings import TLS_NAME, Certificate, GroupSettings
 
 _ANSWER_S = 5.0
 _LAST_ANSWER_S = 1.0
-# for a large row; a member that sends no other report for LOST_S would count as lost
+# Seconds for a report with a sample row, which may be large. They are fewer than LOST_S, because a
+# member sends no other report meanwhile and would count as lost.
 _SAMPLE_S = 12.0
 
 
@@ -68,10 +69,14 @@ class Membership:
         self._states: StateStore = StateStore() if before is None else before._states
         self._known: KnownStates = KnownStates(settings) if before is None else before._known
         self._has_progress_of_all = before is not None
-        self.hub = ""  # address of member 0's server, once it is known
-        self.last_error = ""  # gRPC's reason why the last report was not answered
-        self.is_end_known = False  # by member 0
-        self.is_waiting = False  # for other members, so this member reports more often
+        # Address of member 0's server, once it is known.
+        self.hub = ""
+        # gRPC's reason why the last report was not answered, for the error of a lost chief.
+        self.last_error = ""
+        # True once member 0 has received the end of this member.
+        self.is_end_known = False
+        # True while this member waits for others. It reports more often then.
+        self.is_waiting = False
         self.sample = self._sample_to_send = b""
         self._needs_sample = False
         self._server: GroupServer | None = None
@@ -80,7 +85,9 @@ class Membership:
         self._stopped = threading.Event()
         self._reporting = threading.Lock()
         self._version: int = 0 if before is None else before._version
-        self._known_essence: tuple[object, ...] = ()  # of the last answered report
+        # Essence of the last report that was answered. Another one is news.
+        self._known_essence: tuple[object, ...] = ()
+        # The first report and the first request for all states are due at once.
         self._reported = self._asked_all = float("-inf")
         self._answered = 0.0
 
@@ -118,6 +125,7 @@ class Membership:
         member 0 does not answer, this gives up after two seconds.
         """
         if self._channel is not None and self._thread is not None and not self._stopped.is_set():
+            # The thread ends before the last report, so that no earlier state follows it.
             self._stopped.set()
             self._thread.join(_LAST_ANSWER_S)
             if not self._thread.is_alive():
@@ -197,6 +205,8 @@ class Membership:
                 size
             )
             is_due = now >= self._reported + report_s(size, is_urgent)
+            # `_known_essence` changes with an answer only, so news is sent again until a report
+            # with it has been answered.
             if is_due or wants_all or self._sample_to_send or essence(state) != self._known_essence:
                 self._report(state, _ANSWER_S, wants_all)
 
@@ -243,11 +253,14 @@ class Membership:
             else:
                 self._known.update_essence(answer.members)
                 if self._has_progress_of_all and not stands_still(state, self._settings):
+                    # Newer progress is not sent without a request, and older progress would look
+                    # like a standstill.
                     self._known.forget_progress()
                     self._has_progress_of_all = False
             if report.sample:
                 self._sample_to_send = b""
             self.sample = answer.sample or self.sample
+            # The answer shows that member 0 has this state.
             is_end_known = state.phase == ENDED
             if (
                 answer.members
@@ -261,13 +274,18 @@ class Membership:
 
 def _open_channel(address: str, certificate: Certificate | None) -> grpc.Channel:
     options: list[tuple[str, Any]] = [
+        # gRPC would send the calls to the proxy of the variable http_proxy.
         ("grpc.enable_http_proxy", 0),
+        # By default gRPC waits up to two minutes between two tries, and a member counts as lost
+        # earlier.
         ("grpc.max_reconnect_backoff_ms", 1000),
-        ("grpc.max_receive_message_length", -1),  # thousands of states, or a large sample row
+        # An answer may have thousands of states, or a large sample row.
+        ("grpc.max_receive_message_length", -1),
     ]
     if certificate is None:
         return grpc.insecure_channel(address, options=options)
     own = certificate.certificate
+    # The host names of a cluster are not known when the certificate is made, so it has this name.
     options.append(("grpc.ssl_target_name_override", TLS_NAME))
     return grpc.secure_channel(
         address, grpc.ssl_channel_credentials(own, certificate.key, own), options

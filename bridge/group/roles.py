@@ -29,6 +29,8 @@ def label(index: int, num_workers: int) -> str:
 def tf_config(index: int, num_workers: int, addresses: Sequence[str]) -> str:
     cluster: dict[str, list[str]] = {}
     for member, address in enumerate(addresses):
+        # The index of a process in TF_CONFIG is its place in this list, so the order of members
+        # counts.
         cluster.setdefault(role(member, num_workers)[0], []).append(address)
     task_type, task_index = role(index, num_workers)
     return json.dumps({"cluster": cluster, "task": {"type": task_type, "index": task_index}})

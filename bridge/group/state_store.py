@@ -10,12 +10,18 @@ from __future__ import annotations
 from akdl.wire import ENDED, RUNNING, GroupState, MemberReport, MemberState
 from bridge.settings import GroupSettings
 
-REPORT_S = 0.25  # between reports of a small group
-LOST_S = 30.0  # without a report or an answer, a member counts as lost
-STILL_S = 5.0  # without progress, after which a member requests the state of all
-_REPORTS_PER_S = 100  # of all members of a large quiet group; each takes about 0.2 ms of member 0
-_URGENT_REPORTS_PER_S = 400  # while members wait for each other
-_STATES_PER_S = 50  # for each member that requests all states; a state takes about 1 us
+# Seconds between two reports of a member in a small group.
+REPORT_S = 0.25
+# Without a report or an answer for these seconds, a member counts as lost.
+LOST_S = 30.0
+# After these seconds without progress, a member requests the states of all members.
+STILL_S = 5.0
+# Member 0 of a large quiet group gets so many reports a second. Each takes it about 0.2 ms.
+_REPORTS_PER_S = 100
+# It gets more of them while members wait for each other, because they do no other work then.
+_URGENT_REPORTS_PER_S = 400
+# A member that requests all states gets so many of them a second. A state takes about 1 us.
+_STATES_PER_S = 50
 _SILENCE_LOOK_S = 1.0
 
 
@@ -35,6 +41,7 @@ def essence(state: MemberState) -> tuple[object, ...]:
     """Return the part of a state that every member needs; it changes a few times in the life of a
     member.
     """
+    # The number of rows grows with each chunk, so it is news only once it is final.
     rows = state.rows if state.input_ended else None
     return (
         state.phase,
@@ -51,6 +58,7 @@ def stands_still(state: MemberState, settings: GroupSettings) -> bool:
     """Return True for a member without progress: it needs the progress of all others to find the
     cause.
     """
+    # With a short stallTimeout, the states of all have to arrive before it has passed.
     limit_s = min(STILL_S, settings.stall_timeout_s / 2) if settings.stall_timeout_s else STILL_S
     return state.phase == RUNNING and not state.waiting and state.idle_s >= limit_s
 
@@ -62,7 +70,8 @@ class StateStore:
         self._states: dict[int, MemberState] = {}
         self._reported: dict[int, float] = {}  # time of the last report, monotonic seconds
         self._answered: set[int] = set()  # members that have received an answer
-        self._versions: dict[int, int] = {}  # in ascending order
+        # The versions are in ascending order, so the newest changes are the last ones.
+        self._versions: dict[int, int] = {}
         self._version = 0
         self._silent: set[int] = set()
         self._looked = 0.0
@@ -77,12 +86,15 @@ class StateStore:
         if known is not None and known.phase == ENDED and state.phase != ENDED:
             state = known
         self._states[state.index], self._reported[state.index] = state, now
+        # A version above 0 is from an answer, so the member has received one.
         if report.version:
             self._answered.add(state.index)
+        # A member that reports again is news too, because the others count it as silent.
         if known is None or essence(known) != essence(state) or state.index in self._silent:
             self._silent.discard(state.index)
             self._note_change(state.index)
         self._look_for_silence(now)
+        # A member without rows may ask for the sample later, so it stays.
         self._sample = report.sample or self._sample
         answer = GroupState(
             version=self._version,
@@ -108,6 +120,7 @@ class StateStore:
     def _changed_since(self, version: int) -> list[MemberState]:
         changed = []
         for index in reversed(self._versions):
+            # The newest changes are last in the dictionary, so all further ones are older.
             if self._versions[index] <= version:
                 break
             changed.append(self._states[index])

@@ -14,9 +14,10 @@ from akdl.wire.status_pb2 import MemberStatus
 from bridge.group.roles import label
 from bridge.settings import GroupSettings
 
-# of standstill, after which a parameter server that has returned counts as the cause
+# Seconds of standstill of all workers, after which a parameter server that has returned counts as
+# the cause.
 LEFT_ALONE_S = 15.0
-# of standstill, after which a process counts as waiting for workers that have returned
+# Seconds of standstill, after which a process counts as waiting for workers that have returned.
 MISSED_S = 2.0
 
 _State = TypeVar("_State", MemberState, MemberStatus)
@@ -31,6 +32,7 @@ def awaited(still: Sequence[_State]) -> _State:
     for one that sleeps.
     """
     spins = 2 * sum(state.spinning for state in still) <= len(still)
+    # False comes before True: of scripts with equal rows, one outside of TensorFlow is the suspect.
     first = min((state.rows_read, state.calling) for state in still)
     suspects = [state for state in still if (state.rows_read, state.calling) == first]
     return max(suspects, key=lambda state: (state.spinning == spins, state.idle_s))
@@ -48,7 +50,8 @@ class KnownStates:
         self._settings = settings
         self._states: dict[int, MemberState] = {}
         self._has_formed = False
-        self.hosts: list[str] = []  # by index, once the addresses are known
+        # Hosts of the members by index, for errors; the list is empty until the addresses arrive.
+        self.hosts: list[str] = []
 
     def update(self, states: Iterable[MemberState]) -> None:
         self._states.update((state.index, state) for state in states)
@@ -87,6 +90,7 @@ class KnownStates:
     @property
     def is_formed(self) -> bool:
         """All processes have connected; a script that starts again later does not change that."""
+        # The first time counts, because a process that starts again is STARTING for a while.
         self._has_formed = self._has_formed or not self.unformed
         return self._has_formed
 
@@ -130,6 +134,7 @@ class KnownStates:
         ]
         if not any(empty) or all(empty):
             return None
+        # All members choose the same giver without a message: the first worker that has rows.
         return self._settings.fed[empty.index(False)]
 
     @property
