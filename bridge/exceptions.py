@@ -26,7 +26,8 @@ class BridgeError(Exception):
     details: str = ""
 
     def __init__(self, *args: object) -> None:
-        # Addresses of storages in a text may have passwords. Masked here, no caller can forget it.
+        # Addresses of storages in a text may have passwords. They are masked here, so that no
+        # caller can forget it.
         super().__init__(*(masked(each) if isinstance(each, str) else each for each in args))
 
 
@@ -62,7 +63,7 @@ class JobError(BridgeError):
 def refused_at(where: str, *errors: type[Exception]) -> Iterator[None]:
     """Raise some errors of a block as a ConfigurationError whose text begins with `where`.
 
-    The original has no place in the traceback, as its text is in the new one.
+    The original is left out of the traceback, because its text is in the new one.
     """
     try:
         yield

@@ -22,11 +22,12 @@ _Call = Optional[Callable[[], None]]
 # The kernel may send a signal to another thread, and Python handles it when the main thread wakes
 # up, so a waiting main thread wakes up this often.
 _LOOK_S = 0.2
-_IMPATIENT = 3  # after so many interrupts, end at once, even if the job continues
+# A user who presses Ctrl-C so often gets the prompt back at once, even if the job continues.
+_IMPATIENT = 3
 
 
 class _Keeper:
-    """Keeps interrupts of the main thread; its `note` replaces the signal's handler.
+    """Store of the interrupts of the main thread; its `note` replaces the signal's handler.
 
     `note` may run between any two steps of the main thread, so it takes no lock.
     """
@@ -35,7 +36,9 @@ class _Keeper:
         self._handler = handler
         self._noted = 0
         self._count = 0
-        self.news: SimpleQueue[Any] = SimpleQueue()  # its `put` is safe in a signal handler
+        # A signal may interrupt the main thread inside of any call. `SimpleQueue.put` is safe even
+        # then, while the locks of other queues would block the thread that holds them.
+        self.news: SimpleQueue[Any] = SimpleQueue()
 
     def note(self, number: int, frame: FrameType | None) -> None:
         self._noted = number
@@ -45,12 +48,15 @@ class _Keeper:
         self.news.put(None)
 
     def raise_noted(self) -> None:
+        # It is cleared first, because the handler raises, and the end of the block would raise the
+        # same interrupt a second time.
         noted, self._noted = self._noted, 0
         if noted:
             self._handler(noted, None)
 
 
-_keeper: _Keeper | None = None  # only the main thread sets it
+# Only the main thread sets it, so it needs no lock.
+_keeper: _Keeper | None = None
 
 
 @contextmanager
@@ -64,6 +70,9 @@ def interrupts_later() -> Iterator[None]:
         if threading.current_thread() is threading.main_thread()
         else None
     )
+    # Only the main thread may set a handler. SIG_IGN and SIG_DFL are not callable: such a program
+    # ignores interrupts, or ends at them, and keeps doing so. In an inner block the outer one
+    # defers interrupts already.
     if not callable(before) or _keeper is not None:
         yield
         return
@@ -94,7 +103,8 @@ class Elsewhere:
         its thread.
         """
         keeper = self._keeper
-        # Nothing defers interrupts here, or they reach another thread.
+        # Without a keeper there is nothing to react to: interrupts aren't deferred here, or they
+        # reach another thread.
         if keeper is None:
             return function()
         # The queue is replaced before the check, so that an interrupt in between is in the new one.
@@ -127,6 +137,8 @@ class Elsewhere:
             yield element
 
     def close(self) -> None:
+        # The thread is not joined, because after an interrupt its call may go on for long. It is a
+        # daemon, so it does not hold up the end of the program.
         self._calls.put(None)
 
     def _run(self) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyflink.table.types import DataType
 
 _WATERMARK = re.compile(r",\s*WATERMARK\s+FOR\s+(`[^`]+`|\w+)\s+AS\s+", re.IGNORECASE)
+# A comma in the expression of a watermark, but outside of these, means that more columns follow.
 _ENCLOSED = re.compile(r"'[^']*'|\(.*\)|`[^`]*`", re.DOTALL)
 
 
@@ -88,6 +89,8 @@ def split_watermark(text: str) -> tuple[str, tuple[str, str] | None]:
             f"WATERMARK FOR {name} has to be the last entry of the schema, behind all columns; got"
             f" {text!r}"
         )
+    # Flink's event time has at most 3 digits behind the second, and a TIMESTAMP without a number
+    # has 6.
     kinds = (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
     if (
         column is None
@@ -108,7 +111,8 @@ def quoted(name: str) -> str:
 
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
-# or the name of a field, which is kept
+# The first alternative takes names of fields in back-quotes, because a name may contain the words
+# of the others and stays unchanged.
 _NULL_OR_TIME = re.compile(r"(`(?:[^`]|``)*`)| NOT NULL| \*(?:ROWTIME|PROCTIME)\*")
 
 
@@ -134,6 +138,8 @@ def _split(text: str) -> list[str]:
     for position, character in enumerate(text, 1):
         if (character == "`" and not quote) or (character in "(<" and not quote and depth == 0):
             opened = position
+        # A back-quote inside a name is doubled, which closes the name and opens it again, so it
+        # needs no rule of its own.
         quote ^= character == "`"
         if not quote:
             depth += (character in "(<") - (character in ")>")
@@ -225,6 +231,7 @@ _SUPPORTED = {
     "TIMESTAMP_LTZ",
 }
 _ARGUMENTS = ("length", "precision", "scale")
+# PyFlink has STRING and BYTES as VARCHAR and VARBINARY of this length.
 _UNBOUNDED = [2**31 - 1]
 
 
@@ -262,4 +269,5 @@ def _sql(name: str, data_type: DataType) -> str:
 
 
 def _not_null(data_type: DataType) -> str:
+    # PyFlink's method `nullable` makes a nullable copy of a type, and there is none that asks.
     return "" if data_type._nullable else " NOT NULL"

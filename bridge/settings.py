@@ -30,6 +30,7 @@ class Gathering:
     """
 
     rows: int = 1 << 16
+    # A factory reads the constant when an object is made, so that tests and benchmarks can set it.
     bytes: int = field(default_factory=lambda: CHUNK_BYTES)
     wait_s: float = 1.0
     by_row: bool = False
@@ -39,16 +40,21 @@ class Gathering:
 class UserFile:
     """A user's file as of the time when the job was built; the job carries it to every host."""
 
-    path: str  # relative to the folder of user files in the work directory
-    content: bytes = field(repr=False)  # the script of a function contains the function's values
-    shipped: str = ""  # path of a large file on the driver's host, see `bridge.folders.shipped`
+    # The path is relative to the work folder of a process.
+    path: str
+    # The script of a function contains values of the program, so its text is not shown.
+    content: bytes = field(repr=False)
+    # A large file is not in `content`. This is its path on the driver's host, see
+    # `bridge.folders.shipped`.
+    shipped: str = ""
 
 
 @dataclass(frozen=True)
 class PythonArchive:
     """A Python environment in an archive, which each host unpacks while processes use it."""
 
-    path: str  # on the driver's host; other hosts use its name, see `bridge.folders.shipped`
+    # The path is that on the driver's host. Other hosts use its name, see `bridge.folders.shipped`.
+    path: str
     sha256: str
     origin: str
 
@@ -83,45 +89,56 @@ class GroupSettings:
     extra_schemas: tuple[Schema, ...] = ()
     chief_coordinates: bool = False  # the chief gets no rows, and the group ends with its script
     user_params: str = field(default="{}", repr=False)  # may hold a password
-    # None for the interpreter that runs Flink's Python functions
+    # None means the interpreter that runs Flink's Python functions.
     python: str | PythonArchive | None = None
-    # "NAME" passes the host's value, "NAME=value" sets another
+    # "NAME" passes the host's value, and "NAME=value" sets another one.
     env_vars: tuple[str, ...] = field(default=(), repr=False)
     intra_op_parallelism: int = 4
-    read_once: bool = False  # so the rows are not stored on disk
-    # DOUBLE columns become a bytes feature of 8 bytes instead of float32
+    # The script reads its rows once, so they are not stored on disk.
+    read_once: bool = False
+    # An Example has no 64-bit floats. With this, DOUBLE columns become a bytes feature of 8 bytes
+    # instead of float32.
     exact_doubles: bool = False
     print_process_info: bool = False
     equal_steps: str = OFF
-    weight_column: str | None = None  # with weight 0 in rows added by PAD
-    shuffle_parts: int | None = None  # seed for the order of groups of rows in files
-    least_workers: int | None = None  # of a group whose next job may have another number of workers
-    # the number of workers was not set, and only the chief's model is kept
+    # PAD adds rows to a share, and gives them the weight 0 in this column.
+    weight_column: str | None = None
+    # With this seed, groups of rows in files are dealt in a random order.
+    shuffle_parts: int | None = None
+    # An elastic training sets this, because its next job may have another number of workers.
+    least_workers: int | None = None
+    # With this, the number of workers was not set, the workers do not train together, and only the
+    # chief's model is used.
     trains_apart: bool = False
-    host_network: str | None = None  # of each host's address, such as "10.1.0.0/16"
+    # A host with several addresses announces the one in this network, such as "10.1.0.0/16".
+    host_network: str | None = None
     gpus_per_worker: int | None = None  # None for one if one is free
     checkpoint_dir: str | None = field(default=None, repr=False)  # an address may hold a password
     certificate: Certificate | None = None
     model_dir: str | None = field(default=None, repr=False)  # an address may hold a password
     log_dir: str | None = field(default=None, repr=False)
-    keep_failed_rows: bool = False  # in log_dir, where a script fails
+    # A script that fails leaves its last rows in log_dir, for `akdl replay`.
+    keep_failed_rows: bool = False
     tmp_dirs: str = ""  # Flink's `io.tmp.dirs` for a local job; on clusters, hosts have their own
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     watermark: tuple[str, str] | None = None  # column of a stream's output, and SQL expression
-    replay: str = UNTAKEN  # rows that checkpoints of a stream store
-    # bytes, after which a process gets no more rows, or fails to save its state
+    # The checkpoints of a stream store these rows.
+    replay: str = UNTAKEN
+    # After so many bytes of uncommitted rows a process gets no more rows. A larger state of a
+    # script cannot be saved.
     max_uncommitted: int = MAX_UNCOMMITTED
     save_every_s: float = 10.0  # between saves of a script's state
     publish_dir: str | None = None  # for models of what the script has learnt
     publish_every_s: float = 60.0
-    time_column: str = ""  # the event time of the input, where models are published
+    # Only published models name event times, so this is empty in other streams.
+    time_column: str = ""
     on_return: str = DRAIN  # treatment of a stream's rows after the script has returned
     chunk_rows: int = 8000
     chunk_wait_s: float = 0.01
     start_timeout_s: float = 300.0  # until all processes of the group have connected
     stall_timeout_s: float = 1800.0  # without progress of the group; 0 for no limit
     stop_timeout_s: float = 10.0
-    # a dozen chunks hide the latency of a call, and are small compared with other memory
+    # A dozen chunks hide the latency of a call, and are small compared with other memory.
     queue_bytes: int = 16 << 20
     log_lines: int = 100
     log_file_bytes: int = 100 << 20

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 # Flink takes the name of earlier versions too.
 SAVEPOINT_PATHS = ("execution.state-recovery.path", "execution.savepoint.path")
+# The lock can be taken again by its owner, because planning functions call each other: for example,
+# `Resumption.split` calls `table_of_files`.
 _planning = threading.RLock()
+# The keys are environments. They are weak, so that a program can free an environment.
 _counts: weakref.WeakKeyDictionary[Any, Counter[str]] = weakref.WeakKeyDictionary()
 
 
@@ -84,5 +87,6 @@ def groups_in(plan: Mapping[str, Sequence[Mapping[str, str]]]) -> set[str]:
     """Groups of processes that belong to a job; `plan` is that in the answer of Flink's REST to
     /jobs/ID.
     """
-    nodes = plan.get("nodes", ())  # missing while the job is initialized
+    # There are no nodes while the job is initialized.
+    nodes = plan.get("nodes", ())
     return {group for node in nodes for group in re.findall(r", group (\w+)", node["description"])}
