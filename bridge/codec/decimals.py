@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from bridge.codec.values import UnfitError, Values
 
+# An int64 holds all numbers of so many digits, but not all of 19.
 _DIGITS_OF_INT64 = 18
 _MOST_DIGITS = 38  # of a decimal128
 
@@ -24,7 +25,9 @@ def plain_text(numbers: pa.Array) -> pa.Array:
     text = _without_point(numbers)
     if scale == 0:
         return text
-    # zeros are missing, as in "-5" for -0.05
+    # The integer of a small number lacks the zeros behind the point: -0.05 is "-5". The limit
+    # counts a sign. A text of this length without a sign has all its digits, and the padding leaves
+    # it unchanged.
     short = pc.less_equal(pc.binary_length(text), scale + 1).fill_null(False)
     if pc.any(short).as_py():
         some = text.filter(short)
@@ -60,10 +63,13 @@ def _cannot_overflow(values: Values, text: pa.Array, scale: int) -> bool:
     """
     if b"e" in values.data or b"E" in values.data:
         return False
+    # Arrow appends zeros up to the scale, so a number with more digits than this before its point
+    # would get more than 38 in all. A text that is short enough need not be searched for its point.
     before_point = _MOST_DIGITS - scale
     if values.lengths.max(initial=0) <= before_point:
         return True
     form = rf"^[-+]?\d{{0,{before_point}}}(\.\d{{0,{scale}}})?$"
+    # Without `min_count`, the result for a column without values would be null.
     return pc.all(pc.match_substring_regex(text, form), min_count=0).as_py()  # type: ignore[no-any-return]
 
 
@@ -71,6 +77,7 @@ def _without_point(numbers: pa.Array) -> pa.Array:
     """Digits of the numbers as text, without the point: Arrow stores a decimal as an integer."""
     size, buffers, offset = len(numbers), numbers.buffers(), numbers.offset
     if numbers.type.precision > _DIGITS_OF_INT64:
+        # With scale 0, Arrow writes the integer without a point and without an exponent.
         return pa.Array.from_buffers(
             pa.decimal128(_MOST_DIGITS, 0), size, buffers, offset=offset
         ).cast(pa.string())
@@ -87,6 +94,7 @@ def _number(position: int, text: bytes | None, decimal_type: pa.DataType) -> dec
     precision, scale = decimal_type.precision, decimal_type.scale
     try:
         number = decimal.Decimal(text.decode("ascii").strip())
+        # Python's default context has 28 digits, and a DECIMAL up to 38.
         exact = number.quantize(
             decimal.Decimal(1).scaleb(-scale), context=decimal.Context(prec=100)
         )

@@ -36,4 +36,6 @@ def first_wrong(
             right = middle
         except errors as failure:
             wrong, error = middle, failure
+    # All cells of the last part that was refused are good but for its last one, so the error is
+    # about this one.
     return right, error

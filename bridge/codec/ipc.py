@@ -14,7 +14,8 @@ import pyarrow as pa
 from bridge.codec.types import arrow_type
 from bridge.schema import Schema
 
-with suppress(ImportError):  # closes CVE-2023-47248 in the pyarrow 11 of Flink 1.20
+# This closes CVE-2023-47248 in the pyarrow 11 of Flink 1.20. Newer pyarrows need no such package.
+with suppress(ImportError):
     import pyarrow_hotfix  # noqa: F401
 
 # The end mark of an Arrow stream: a continuation and a length of 0.

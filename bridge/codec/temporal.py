@@ -17,6 +17,8 @@ from bridge.codec.first_wrong import first_wrong
 from bridge.codec.types import precision_of
 from bridge.codec.values import UnfitError, Values
 
+# The ranges are in the units in which scripts write numbers: days since 1970, milliseconds of the
+# day, and microseconds since 1970.
 _YEARS_1_TO_9999 = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _RANGES = {
     Kind.DATE: (-719_162, 2_932_896),
@@ -48,6 +50,7 @@ def points_in_time(values: Values, column_type: ColumnType, arrow_type: pa.DataT
     """
     kind = column_type.kind
     numbers = _parsed(values, kind) if values.value_type == BYTES else values.numbers
+    # The range comes first, because a cast to 32 bits would wrap a larger number around.
     values.check_range(numbers, *_RANGES[kind])
     if kind is Kind.DATE:
         return values.array(arrow_type, numbers.astype("<i4", copy=False))
@@ -59,6 +62,8 @@ def points_in_time(values: Values, column_type: ColumnType, arrow_type: pa.DataT
         values.refuse_where(
             numbers // step * step != numbers, expected, lambda position: str(numbers[position])
         )
+    # The check above makes this division exact: a unit of Arrow has at least as many digits as the
+    # precision for which it is used.
     numbers = numbers // 10 ** (digits - _DIGITS_OF_UNIT[arrow_type.unit])
     return values.array(
         arrow_type, numbers.astype("<i4" if kind is Kind.TIME else "<i8", copy=False)
@@ -98,5 +103,7 @@ def _parse(text: pa.Array, kind: Kind) -> NDArray[np.int64]:
     points = (
         points.cast(pa.date32()).cast(pa.int32()) if kind is Kind.DATE else points.cast(pa.int64())
     )
+    # An array of numpy has no null integers. `Values` has the bitmap of nulls, so any number may
+    # stand there.
     numbers: NDArray[np.int64] = points.fill_null(0).to_numpy()
     return numbers

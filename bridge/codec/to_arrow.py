@@ -1,8 +1,8 @@
 """The message `Rows` to Arrow arrays, step 7 on the path of a row. Pure.
 
-A script, or a model, may have written anything, and Arrow and Flink read buffers without looking.
+A script, or a model, may have written anything, and Arrow and Flink read buffers without a check.
 So each column is checked here against the declared type before it becomes an array, by operations
-on whole columns; single cells are looked at only to name the one that does not fit.
+on whole columns. Single cells are read only to name the one that does not fit.
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ class _Reader:
         if bool(message.cell_offsets) is not self._type.is_array:
             self._refuse_form(f"a batch {'without' if self._type.is_array else 'of'} arrays")
         bits = message.valid
+        # Arrow would read behind the end of a bitmap that is too short.
         if bits and len(bits) != -(-rows // 8):
             raise UnfitError(0, f"{rows} rows", f"a null bitmap of {8 * len(bits)} bits")
         array = (
@@ -124,6 +125,8 @@ class _Reader:
         if self._has_raw_doubles(message):
             _refuse_lengths(values, values.lengths != _DOUBLE_BYTES)
             values = _spread(values)
+        # Functions from a dictionary are not bound to an object, so this one gets the reader as an
+        # argument.
         return self._convert(self, values)
 
     def _arrays(self, message: ColumnMessage, rows: int, bits: bytes) -> pa.Array:
@@ -139,6 +142,8 @@ class _Reader:
                 values = Values(FLOAT64, len(values.data) // _DOUBLE_BYTES, values.data)
             elements = self._convert(self, values)
         except UnfitError as bad:
+            # The cell of an element is the last one that begins at or before it. `side="right"`
+            # passes over empty cells, which begin at the same place.
             row = int(np.searchsorted(offsets, bad.position, side="right")) - 1
             raise UnfitError(row, bad.expected, bad.got) from bad
         buffers = [pa.py_buffer(bits) if bits else None, pa.py_buffer(offsets)]
@@ -166,7 +171,7 @@ class _Reader:
 
     def _integers(self, values: Values) -> pa.Array:
         wanted = np.dtype(self._element_type.to_pandas_dtype())
-        # A wider type holds all values of a narrower one, so the range is not looked at then.
+        # A wider type holds all values of a narrower one, so the range is not checked then.
         if wanted.itemsize < values.numbers.itemsize:
             values.check_range(values.numbers, np.iinfo(wanted).min, np.iinfo(wanted).max)
         return values.array(self._element_type, values.numbers.astype(wanted, copy=False))
@@ -180,6 +185,8 @@ class _Reader:
         # Overflows are found below, by their values. A signaling NaN is "invalid" for numpy.
         with np.errstate(over="ignore", invalid="ignore"):
             narrow = values.numbers.astype("<f4")
+        # NaN and infinity fail this quick test as well. The next one passes them, because they do
+        # not overflow.
         if not (np.abs(narrow) < largest).all():
             beyond = np.isfinite(values.numbers) & (np.abs(values.numbers) > largest)
             expected = "a number within the range of FLOAT"

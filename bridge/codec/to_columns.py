@@ -92,11 +92,13 @@ def _cast(values: pa.Array, kind: Kind) -> pa.Array:
 def _elements(lists: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
     """Return the offsets of the cells of an array column, from 0 on, and all elements."""
     offsets = _offsets(lists)
+    # In a slice, `values` still has the elements of all rows of the array.
     start, values = int(offsets[0]), lists.values
     elements = values.slice(start, int(offsets[-1]) - start)
     lengths = np.diff(offsets)
     if _is_under_null(lists, lengths):
-        elements = lists.flatten()  # without the elements of null cells
+        # Unlike `values`, `flatten` leaves out the elements of null cells.
+        elements = lists.flatten()
         lengths[np.asarray(lists.is_null())] = 0
         return packed_offsets(lengths).astype(np.int32), elements
     return offsets - start if start else offsets, elements
@@ -105,7 +107,7 @@ def _elements(lists: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
 def _bytes(values: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
     """Return the offsets of texts or bytes from 0 on, and all their bytes."""
     offsets = _offsets(values)
-    # To fill the nulls with empty values makes new buffers, without the bytes below the nulls.
+    # Nulls that are filled with empty values get new buffers, without the bytes below them.
     if _is_under_null(values, np.diff(offsets)):
         values = values.cast(pa.binary()).fill_null(b"")
         offsets = _offsets(values)
@@ -114,7 +116,10 @@ def _bytes(values: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
 
 
 def _fixed_bytes(values: pa.Array) -> tuple[NDArray[np.int32], Any]:
-    """Do so for values of one width, since Arrow's cast crashes at slices: apache/arrow#41306."""
+    """Return offsets and bytes of values of one width, which have no offsets in Arrow.
+
+    Arrow's cast to values with offsets crashes at slices: apache/arrow#41306.
+    """
     size, width = len(values), values.type.byte_width
     data = _part(values.buffers()[1], values.offset * width, size * width)
     lengths = np.full(size, width, np.int32)

@@ -53,7 +53,8 @@ def _timestamp(column_type: ColumnType) -> pa.DataType:
     return pa.timestamp("s" if precision == 0 else "ms" if precision <= 3 else "us")
 
 
-# The type of Arrow that Flink's ArrowSerializer uses for a type, or a function that makes it.
+# This is the type of Arrow that Flink's ArrowSerializer uses for a type, or a function that makes
+# it.
 _ARROW: dict[Kind, pa.DataType] = {
     Kind.BOOLEAN: pa.bool_(),
     Kind.TINYINT: pa.int8(),
@@ -70,6 +71,8 @@ _ARROW: dict[Kind, pa.DataType] = {
     Kind.TIMESTAMP: _timestamp,
     Kind.TIMESTAMP_LTZ: _timestamp,
 }
+# A script may write integers of any width, since an int64_list of an Example does not show the
+# declared one. `to_arrow` checks the range.
 _WHOLE = {INT8, INT16, INT32, INT64}
 _WHOLE_LIST = "an int64_list"
 FORMS: dict[Kind, Forms] = {

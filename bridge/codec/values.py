@@ -79,7 +79,8 @@ class Values:
 
     def check_range(self, numbers: NDArray[Any], smallest: int, largest: int) -> None:
         """Raise UnfitError for the first number outside of a range."""
-        # The smallest and the largest number of a column are enough where all cells fit.
+        # If the smallest and the largest number fit, all do, so a good column costs two passes and
+        # no array of marks.
         if len(numbers) and (int(numbers.min()) < smallest or int(numbers.max()) > largest):
             wide = numbers.astype(np.int64)
             bad = (wide < smallest) | (wide > largest)
@@ -98,6 +99,8 @@ def read_values(message: Column, count: int, bits: bytes = b"") -> Values:
         if offsets[-1] != len(data):
             _disagree(f"{offsets[-1]} bytes", f"{len(data)}")
         values = Values(BYTES, count, data, offsets, bits)
+        # Other code relies on this: `to_arrow` spreads doubles over the rows by their lengths, for
+        # example.
         if bits and values.lengths[~values.is_valid].any():
             _disagree("no bytes where a value is null", "some")
         return values
