@@ -1,7 +1,7 @@
 """Description of a table in files, from the first of them and from what the user asks for.
 
 It is made by the driver when a source is linked. Opening one file is enough, as each reader checks
-that its file has the described columns. Only folders whose names have values are all looked at.
+that its file has the described columns. Only folders whose names have values are all listed.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ def describe(
         fields.update((name, pa.field(name, pa.string())) for name in in_folders)
         undeclared = [name for name in in_folders if name not in declared]
         if undeclared:
+            # `files` continues behind the first file, because a listing of millions of files is not
+            # repeated.
             fields.update(_folder_fields(chain([first], files), roots, undeclared))
     names = list(selected or declared or fields)
     unknown = [name for name in names if name not in fields and name not in declared]
@@ -119,6 +121,8 @@ def describe(
     table = FileTable(
         where, known_format, columns, expression, others, not (selected or schema), roots, csv
     )
+    # A declared type or a filter that does not fit the first file is refused here, in the driver,
+    # and not after the start of a job.
     if first is not None and first.size:
         FileParts(table).check(first.path)
     return table
@@ -149,6 +153,7 @@ def _folder_fields(
     of all folders decide, and the files are listed until no column can be one of integers.
     """
     kinds = {name: set[pa.DataType]() for name in names}
+    # A folder may have a million files, and its manifest is read once for all of them.
     types_of, folder = functools.lru_cache(partition_types), None
     for path, _ in files:
         if path.rpartition("/")[0] == folder:
@@ -162,6 +167,8 @@ def _folder_fields(
                 kind.add(arrow_type(parse_type(recorded[name])))
             elif value is not None:
                 kind.add(pa.int64() if _is_integer(value) else pa.string())
+        # Further folders cannot change a column that has a text already, nor one whose type the
+        # manifest of the only root has.
         if all(
             pa.string() in kind or ([above] == list(roots) and name in recorded)
             for name, kind in kinds.items()
@@ -190,6 +197,8 @@ def _filter(
     known = dict(declared)
     for field in fields.values():
         try:
+            # Files may have columns of types that Flink lacks. A filter cannot name them, and they
+            # stop nothing else.
             known.setdefault(field.name, column_of_field(field))
         except SchemaError:
             continue

@@ -33,8 +33,10 @@ _FileSystem = Any  # of fsspec, which is installed only where it is needed
 # stores them, so that they are not all in memory.
 _SORTED = 20_000
 _HIDDEN = (".", "_")
+# Hive and Spark give this name to the partition of null.
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-# of a sink, see publishing.py: the other files of the folder do not count
+# A sink writes this file, see publishing.py. If it names files, the other files of the folder do
+# not count.
 MANIFEST = "_manifest.json"
 
 
@@ -118,11 +120,15 @@ def partitioned_folder(path: str, roots: Sequence[str]) -> str:
 
 
 def _folders(path: str, roots: Sequence[str]) -> tuple[str, list[str]]:
+    # Of two roots of which one is inside the other, the inner one counts: names of folders above it
+    # are part of an address.
     root = max((root for root in roots if path.startswith(root)), key=len, default=path)
     return root, path[len(root) :].split("/")[:-1]
 
 
 def _local(path: str) -> Iterator[FoundFile]:
+    # This comes before the patterns, because the name of a file may have the characters of one,
+    # such as [1].
     if os.path.exists(path):
         return _below(path)
     if not glob.has_magic(path):
@@ -132,6 +138,8 @@ def _local(path: str) -> Iterator[FoundFile]:
         for each in glob.iglob(path, recursive=True)
         if not _is_hidden(os.path.basename(each), os.path.isdir(each))
     )
+    # With **, a pattern yields folders and also the files in them, so a folder would be listed
+    # twice.
     return chain.from_iterable(
         map(_below, _sorted(found if "**" not in path else filter(os.path.isfile, found)))
     )
@@ -238,8 +246,10 @@ def read_manifest(folder: str, file: IO[bytes]) -> Manifest:
             not name or "\0" in name or name[0] == "/" or ".." in name.split("/") for name in files
         ):
             raise ValueError("expected relative names of files")
+        # Types are parsed only to refuse a manifest with others.
         for type_ in partitions.values():
             parse_type(type_)
+    # A stranger's JSON may be nested so deeply that Python's parser raises RecursionError.
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise FileError(
             f"{folder}/{MANIFEST} is not a manifest that a sink has written: {str(error)[:200]}:"

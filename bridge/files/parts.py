@@ -72,6 +72,7 @@ class CutParts(Sequence[tuple[FilePart, int]]):
 
     def __getitem__(self, index: int) -> tuple[FilePart, int]:  # type: ignore[override]  # no slices
         if not 0 <= index < len(self):
+            # Iteration over a `Sequence` ends at this error.
             raise IndexError(index)
         place = bisect_right(self._ends, index)
         whole, step, count, size = self._groups[place]
@@ -95,6 +96,8 @@ class NumberedFiles:
         self._step, self._least, total = step, -(-step // _FILES), 0
         self._contents: list[bytes] = []
         while some := list(islice(files, 1 << 16)):
+            # The listing is packed in blocks, so that the driver never holds a million Python
+            # tuples.
             self._contents.append(_to_arrow(some, _FILE))
             total += sum(max(file.size, self._least) for file in some)
         self.count = -(-total // step)
@@ -149,7 +152,7 @@ def share_of(
         parts: All parts of all files, as Arrow, in any order.
         member: Number of this member among the members that get rows.
     """
-    # The parts arrive in another order in each member, so they are sorted first.
+    # Each member gets the parts in another order, so they are sorted first.
     found = pa.Table.from_batches(map(read_batch, parts), _PART).sort_by(
         [(name, "ascending") for name in _PART.names]
     )
@@ -160,6 +163,8 @@ def share_of(
         else np.random.default_rng(seed).permutation(len(rows)).tolist()
     )
     whole, more = divmod(sum(rows), members)
+    # The numbers are negative because `heapq` yields the smallest. At equal numbers the lowest
+    # member comes first, so all members compute the same shares.
     lacking = [(-(whole + (each < more)), each) for each in range(members)]
     heapq.heapify(lacking)
     own: list[tuple[int, int, int]] = []

@@ -61,6 +61,7 @@ class _Parser:
             token = _Token(
                 kind, found[kind].replace("''", "'").replace("``", "`"), found.start(kind)
             )
+            # A column in back-quotes may have the name of a keyword.
             is_key = kind == "word" and token.text.upper() in _KEYWORDS
             self._tokens.append(_Token("key", token.text.upper(), token.place) if is_key else token)
             at = found.end()
@@ -106,7 +107,9 @@ class _Parser:
             self._needs("(")
             result = left == self._value(type_)
             while self._takes(","):
-                result = result | (left == self._value(type_))  # unlike isin, null for a null
+                # pyarrow's `isin` is false for a null, while IN is null, so that NOT IN leaves rows
+                # with a null out.
+                result = result | (left == self._value(type_))
             self._needs(")")
         elif self._takes("BETWEEN"):
             low = self._value(type_)
@@ -143,6 +146,8 @@ class _Parser:
         """Column or literal."""
         token = self._next()
         kind, text, place = token
+        # DATE and TIMESTAMP are not keywords, since columns have such names. A text behind them
+        # makes them a literal.
         if kind == "word" and self._peek().kind == "text" and text.upper() in ("DATE", "TIMESTAMP"):
             return _Token(text.upper(), self._next().text, place)
         if kind in ("quoted", "word"):
@@ -207,7 +212,8 @@ class _Parser:
 
 def _number(text: str, wanted: pa.DataType | None) -> Any:
     if wanted is not None and pa.types.is_decimal(wanted):
-        with suppress(pa.ArrowException):  # the number has more digits than the column
+        # A literal with more digits than its column is compared as a plain number.
+        with suppress(pa.ArrowException):
             return pa.scalar(Decimal(text), wanted)
     return int(text) if re.fullmatch("-?[0-9]+", text) else float(text)
 
@@ -228,6 +234,7 @@ def columns_in(expression: pc.Expression, types: Mapping[str, pa.DataType]) -> l
     # part of another one is taken too, which only costs the reading of a column.
     text = str(expression)
     used = [name for name in types if name in text]
+    # A filter of a table without rows checks names and types all the same.
     table = pa.table({name: pa.nulls(0, types[name]) for name in used or types})
     try:
         table.filter(expression)

@@ -177,7 +177,8 @@ def publish(sink: FileSink, written: Files) -> None:
         info.path: info.size for info in files.get_file_info([f"{root}/{name}" for name in written])
     }
     missing = [name for name, (_, size) in written.items() if sizes.get(f"{root}/{name}") != size]
-    # An earlier attempt has published the files, and has died since.
+    # An earlier attempt may have published the files and then failed. The staging folder is gone
+    # then, and all files are in the target.
     if not sink.is_single and is_missing(files, root) and _is_done(sink, written):
         return
     if missing:
@@ -193,6 +194,8 @@ def publish(sink: FileSink, written: Files) -> None:
         with suppress(OSError):
             files.delete_dir(root)
     elif sink.keeps_manifest:
+        # The manifest comes before the removal of earlier files, so that it never names files that
+        # are gone.
         write_manifest(sink, target, {"files": {name: rows for name, (rows, _) in written.items()}})
         with _after_publication(sink):
             _sweep(files, root, written, _is_replaced)
@@ -200,6 +203,8 @@ def publish(sink: FileSink, written: Files) -> None:
         _sweep(files, root, written, _is_replaced)
         if sink.partition_by:
             write_manifest(sink, root)
+        # A rename cannot replace a folder that has files, so the earlier one is renamed first. If
+        # the job fails between the two renames, `abandon` puts it back.
         old = f"{target}.{sink.token}.old"
         if not is_missing(files, target):
             files.move(target, old)
@@ -234,14 +239,19 @@ def _remove_dead_staging(target: str) -> None:
     form = re.compile(rf"{re.escape(os.path.basename(target))}\.[0-9a-f]{{8}}{re.escape(_STAGING)}")
     for path in glob.iglob(f"{glob.escape(target)}.*{_STAGING}"):
         with suppress(OSError):
+            # The folder may be one that other users can write to, so a name alone does not show
+            # whose folder it is.
             state = os.lstat(path)
             is_own = form.fullmatch(os.path.basename(path)) and state.st_uid == os.getuid()
             if is_own and state.st_mtime < time.time() - _DEAD_S:
-                shutil.rmtree(path, ignore_errors=True)  # refuses a link
+                # rmtree refuses a link, by which another user could lead it to other folders.
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def abandon(sink: FileSink) -> None:
-    """Remove what a failed job has left; after a successful one there is nothing."""
+    """Remove the files that a failed job has left. After a successful job, there are none to
+    remove.
+    """
     files, target = file_system(sink.address)
     if sink.keeps_manifest:
         _sweep(files, target, _listed(files, target), sink.own_name.fullmatch)
@@ -323,7 +333,7 @@ def _is_replaced(name: str) -> bool:
 def _sweep(
     files: pa.fs.FileSystem, root: str, kept: Collection[str], is_swept: Callable[[str], object]
 ) -> None:
-    """Remove the files whose names are swept, but for those kept."""
+    """Remove the files whose names `is_swept` accepts, but not the files `kept`."""
     keep = {f"{root}/{name}" for name in kept}
     for path in files_in(files, root):
         if is_swept(os.path.basename(path)) and path not in keep:

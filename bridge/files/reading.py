@@ -118,8 +118,10 @@ class FileParts:
         self._table = table
         self._open: _Opened | None = None
         self._next: tuple[FilePart, Batches] | None = None
-        self._decoded: tuple[object, int] = None, 0  # group, and the bytes of its cells so far
-        # file without groups, and a number that its rows do not reach
+        # These are a group, and the bytes of its cells so far.
+        self._decoded: tuple[object, int] = None, 0
+        # These are a file without groups, and a number of rows that it does not have. Parts behind
+        # it are empty.
         self._end: tuple[str, int] | None = None
 
     def parts_of(
@@ -157,6 +159,7 @@ class FileParts:
             before = sum(group.rows for group in file.groups if group.number < part.group)
             row = before + part.first + 1
             for batch in batches:
+                # A batch may reach into the next part, which then begins with the rest of it.
                 rest: list[pa.RecordBatch] = []
                 if part.rows != TO_THE_END and batch.num_rows > left:
                     batch, rest = batch.slice(0, left), [batch.slice(left)]
@@ -184,6 +187,9 @@ class FileParts:
     def bytes_per_part(self, file: FoundFile, part_bytes: int) -> int:
         """Estimate of the bytes that files like this one have for a part."""
         parts = self.parts_of(file.path, part_bytes) if file.size else []
+        # A damaged file may claim any number of parts, so the first ones stand for all. The rows of
+        # a part are limited by MOST_ROWS, so each counts by its rows too, however few bytes they
+        # have.
         some = list(itertools.islice(parts, 1 << 12))
         decoded = (
             sum(max(size, part.rows * part_bytes // MOST_ROWS) for part, size in some)
@@ -200,6 +206,8 @@ class FileParts:
     def _from(self, part: FilePart, file: _Opened) -> Batches:
         """Return batches from the first row of a part on, beyond its end too."""
         waiting, self._next = self._next, None
+        # The last part of a group has another number of rows, so only path, group and first row are
+        # compared.
         if waiting is not None and waiting[0][:3] == part[:3]:
             return waiting[1]
         if self._end is not None and self._end[0] == part.path and self._end[1] <= part.first:
@@ -219,7 +227,8 @@ class FileParts:
     def _cut(self, file: _Opened, group: RowGroup, part_bytes: int | None) -> GroupCut:
         part = FilePart(file.path, group.number, 0, group.rows)
         if part_bytes is None:
-            # The members compute their shares from these numbers, so the rows have to be counted.
+            # The members compute their shares from these numbers, so the rows have to be counted,
+            # for which one column is enough.
             if group.rows < 0:
                 batches = file.reader.batches(group.number, file.names[:1], MOST_ROWS)
                 part = part._replace(rows=sum(batch.num_rows for batch in batches))
@@ -237,6 +246,7 @@ class FileParts:
 
     def _opened(self, path: str) -> _Opened:
         if self._open is None or self._open.path != path:
+            # The earlier file goes before the next one is opened, so that only one is in memory.
             self._open, self._next = None, None
             values = partition_values(path, self._table.roots)
             expected = [column for column in self._table.read if column.name not in values]
@@ -293,12 +303,15 @@ class FileParts:
         kept = (
             pa.Table.from_batches([whole]).filter(self._table.filter).select(names).combine_chunks()
         )
+        # A table without rows has no batches at all.
         return (kept.to_batches() or [whole.slice(0, 0).select(names)])[0]
 
     def _may_have_rows(self, path: str) -> bool:
         """False if the filter holds for no file in this folder."""
         if self._table.filter is None:
             return True
+        # The fragment has no content, because pyarrow compares its partition expression alone with
+        # the filter.
         fragment = ds.ParquetFileFormat().make_fragment(
             io.BytesIO(), partition_expression=self._in_folder(path)
         )
@@ -317,7 +330,9 @@ class FileParts:
             if column.name not in file.names:
                 schema = schema.append(pa.field(column.name, column.arrow))
             elif column.declared is not None and schema.field(column.name).type != column.arrow:
-                return None  # a cast may change the order of the cells
+                # A cast may change the order of the cells, which the statistics of the file have
+                # uncast: as texts, 10 comes before 9.
+                return None
         format_ = ds.ParquetFileFormat()
         try:
             with open_file(file.path) as source:
@@ -347,6 +362,8 @@ def errors_of(where: str, path: str, format_: str) -> Iterator[None]:
     """Name the operator and the file in errors."""
     try:
         yield
+    # The kind of our own errors is kept, because it says whether the settings or the rows are at
+    # fault.
     except BridgeError as error:
         raise type(error)(
             f"{where}: {shown(path)}: {error}{pattern_instead(path, format_)}"

@@ -58,9 +58,12 @@ class PartFiles:
         attempt = f"{sink.token}{secrets.token_hex(4)}"
         self._names = (f"part-{subtask:05}-{attempt}-{n}" for n in itertools.count())
         self._open: dict[str, _OpenFile] = {}
-        self._kept: Files = {}  # files of all records
-        self._new: Files = {}  # files of the next record
-        self._records: dict[int, list[str]] = {}  # of unpublished files
+        # The records of checkpoints name these files, so a restart keeps them.
+        self._kept: Files = {}
+        # These files go into the next record.
+        self._new: Files = {}
+        # These are the paths of records whose files are not published yet.
+        self._records: dict[int, list[str]] = {}
         self._is_published = False
 
     def start(self, checkpoint: int) -> None:
@@ -80,6 +83,8 @@ class PartFiles:
             self._kept.update(self._read(path))
         if checkpoint >= 0 and not sink.appends:
             self._is_published = is_published(sink)
+            # Only subtask 0 can be sure of a record. With more subtasks than before, others may be
+            # new.
             if not (self._is_published or records or self._subtask):
                 raise BridgeError(
                     f"{sink.operator}: the job continues from a checkpoint of another run of the"
@@ -118,6 +123,8 @@ class PartFiles:
                     " EXTRACT(EPOCH FROM ...) instead"
                 )
         columns = [
+            # Flink's Arrow lacks the zones of instants. A view adds them without a change of the
+            # numbers.
             column if column.type == field.type else column.view(field.type)
             for column, field in zip(batch.columns, sink.types)
         ]
@@ -126,8 +133,12 @@ class PartFiles:
             file = self._open.get(folder)
             if file is None:
                 if len(self._open) == _MOST_OPEN:
+                    # A dictionary keeps the order of insertion, so the first key is the oldest
+                    # file.
                     self._end(next(iter(self._open)))
                 file = self._open[folder] = self._begin(folder)
+            # The memory is shared by all open files. Only written rows count in the size of a file,
+            # so no more than about a sixteenth of `most_bytes` waits.
             held = min(sink.format.batch_bytes, _HELD_BYTES // len(self._open))
             file.write(rows, min(held, (sink.most_bytes or _HELD_BYTES * 16) // 16))
             if sink.most_bytes is not None and file.bytes >= sink.most_bytes:
@@ -189,7 +200,8 @@ class PartFiles:
         for part in folder.split("/")[:-1]:
             path += f"/{part}"
             try:
-                # fails in a dead attempt, whose staging folder is gone
+                # With `recursive`, a dead attempt would make its staging folder again, after the
+                # folder was published or removed. Without it, this fails.
                 self._files.create_dir(path, recursive=False)
             except OSError as error:
                 if error.errno != errno.ENAMETOOLONG:
@@ -218,6 +230,8 @@ class PartFiles:
         """Publish the files of a checkpoint, unless an earlier attempt has done so."""
         _, target = file_system(self._sink.address)
         for name in moved:
+            # An attempt that died in this loop has moved some of them. Records go last, so the next
+            # attempt finds the others.
             if not is_missing(self._files, f"{self._root}/{name}"):
                 self._files.create_dir(os.path.dirname(f"{target}/{name}"), recursive=True)
                 self._files.move(f"{self._root}/{name}", f"{target}/{name}")
@@ -232,7 +246,8 @@ class _OpenFile:
         self.name, self._file, self._types = name, file, sink.file_types
         self.rows = self.bytes = self._held_bytes = 0
         self._held: list[pa.RecordBatch] = []
-        assert sink.format.writer is not None  # there is no sink of the others
+        # Operators accept only formats with a writer.
+        assert sink.format.writer is not None
         self._writer = sink.format.writer(file, self._types, sink.csv)
 
     def write(self, rows: pa.RecordBatch, most_held: int) -> None:
