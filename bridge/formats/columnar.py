@@ -25,15 +25,22 @@ from bridge.formats.file_columns import FileColumn, cells_for_flink
 
 Batches = Iterator[pa.RecordBatch]
 
-WHOLE = -1  # group of formats without groups
-TO_THE_END = -1  # rows of a part or a group whose number is unknown
+# Formats without groups have this one group.
+WHOLE = -1
+# A part or a group has this number of rows if the real one is unknown.
+TO_THE_END = -1
 # A batch has at most so many rows, since encoded sizes say little about repeated text.
 MOST_ROWS = 1 << 16
-_TEXT_BYTES = 64 << 20  # of the texts of dictionaries in a batch
+# A batch stays below this size even if each of its rows has the longest text of a dictionary.
+_TEXT_BYTES = 64 << 20
 PACKED = {"gzip": ".gz", "bz2": ".bz2", "zstd": ".zst"}
-_PACKED_TIMES = 10  # smaller than its text may compressed text be
+# Packed text is taken for a tenth of the text in it. Only the number of parts of a file follows
+# from this, so a wrong estimate costs time and no rows.
+_PACKED_TIMES = 10
 _SAMPLE_ROWS = _DELTA_ROWS = 1024
-_MOST_OF_GROUP = 1 << 48  # rows, so that numbers of parts are numbers of Python's sequences
+# With at most so many rows in a group, numbers of parts stay below 2**63, the most that Python's
+# sequences can count.
+_MOST_OF_GROUP = 1 << 48
 
 
 class RowGroup(NamedTuple):
@@ -140,9 +147,12 @@ class ParquetReader(FileReader):
             file = self._read(
                 open_file(self._path), metadata=self.file.metadata, read_dictionary=[path[:-1]]
             )
+            # This reader leaves the texts in their dictionary, so that the longest one is found
+            # without a copy for each row.
             samples = file.iter_batches(_SAMPLE_ROWS, [group], [path[:-1]], use_threads=False)
             # There is no dictionary before the first value.
             of_path = next(filter(None, (_longest(sample.column(0)) for sample in samples)), 0)
+            # A row of an array has several values, each of which may be the longest text.
             longest += of_path * -(-chunk.num_values // max(found.num_rows, 1))
         return min(rows, max(1, _TEXT_BYTES // max(longest, 1)))
 
@@ -156,6 +166,7 @@ class ParquetReader(FileReader):
         )
         waiting: pa.Table | None = None
         for batch in batches:
+            # The two readers may cut their batches at different rows.
             while waiting is None or len(waiting) < batch.num_rows:
                 waiting = pa.Table.from_batches(
                     [*(() if waiting is None else waiting.to_batches()), next(exact)]
@@ -229,6 +240,7 @@ def _with_empty_nulls(cells: pa.Array) -> pa.Array:
         return pa.StructArray.from_arrays(fields, fields=list(cells.type), mask=cells.is_null())
     if not pa.types.is_nested(cells.type):
         return cells
+    # `take` makes new lists, in which null ones have no elements.
     cells = cells.take(pa.array(np.arange(len(cells))))
     if pa.types.is_list(cells.type) and pa.types.is_nested(cells.type.value_type):
         return pa.ListArray.from_arrays(
@@ -248,6 +260,8 @@ class _ArrowFile(FileReader):
 
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
         reader = self._reader(self.schema.names[:1])
+        # The end of the file lists its batches without their numbers of rows, so each is read, with
+        # the first column alone.
         for number in range(reader.num_record_batches):
             yield RowGroup(
                 number, reader.get_batch(number).num_rows, self.size // reader.num_record_batches
@@ -298,6 +312,7 @@ def _only(columns: Sequence[str], schema: pa.Schema) -> pa.ipc.IpcReadOptions:
 def arrow_reader(path: str, *_: object) -> FileReader:
     """Open a file of Arrow: a file or a stream of IPC, which have the same endings."""
     with open_file(path) as source:
+        # Only the file form of IPC begins with these bytes.
         is_file = source.read(6) == b"ARROW1"
     return _ArrowFile(path) if is_file else _ArrowStream(path)
 

@@ -33,7 +33,8 @@ _FLOAT = (
     r"|0[xX]([0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?)"
 )
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?"
-USUAL_NULLS = (  # the default of pandas.read_csv
+# These are the texts that pandas.read_csv takes for nulls by default.
+USUAL_NULLS = (
     "#N/A",
     "#N/A N/A",
     "#NA",
@@ -87,7 +88,8 @@ def _cells(column: FileColumn, cells: pa.Array, is_lenient: bool = False) -> pa.
         return _inferred(column, cells)
     type_ = column.declared.type
     if type_.is_array:
-        lists = pc.split_pattern(cells, ";")  # as Flink's reader does
+        # Flink's CSV format separates the elements of an array in this way.
+        lists = pc.split_pattern(cells, ";")
         element = Column(column.name, replace(type_, is_array=False))
         values = _cells(declared_column(element), lists.values)
         return pa.ListArray.from_arrays(lists.offsets, values, column.arrow, mask=lists.is_null())
@@ -115,12 +117,15 @@ def _cells(column: FileColumn, cells: pa.Array, is_lenient: bool = False) -> pa.
 
 def _in_arrow_form(kind: Kind, cells: pa.Array) -> pa.Array:
     """Texts that match the pattern of a type, as Arrow writes them, or numbers."""
-    if kind in FLOATS:  # Java has 1.5f and 0x1p3
+    # Alink's patterns are Java's, which allow 1.5f and 0x1p3.
+    if kind in FLOATS:
         plain = [None if text is None else text.rstrip("fFdD") for text in cells.to_pylist()]
         values = [
             text and (float.fromhex(text) if "x" in text.lower() else float(text)) for text in plain
         ]
         if any(
+            # Python reads a number beyond DOUBLE as infinity. Of the texts that match the pattern,
+            # Infinity alone has a y.
             value in (math.inf, -math.inf) and "y" not in text
             for value, text in zip(values, plain)
             if text
@@ -128,6 +133,8 @@ def _in_arrow_form(kind: Kind, cells: pa.Array) -> pa.Array:
             raise pa.ArrowInvalid("it is beyond DOUBLE")
         return pa.array(values, pa.float64())
     if kind in _EXAMPLES:
+        # This pads single digits. A replacement of RE2 has only \0 to \9, so it reads \10 as group
+        # 1 and a zero.
         cells = pc.replace_substring_regex(cells, r"(^|[-: T])([0-9])\b", r"\10\2")
         cells = pc.replace_substring_regex(cells, r"(\.[0-9]{6})0+$", r"\1")
         return pc.utf8_slice_codeunits(cells, 0, 10) if kind is Kind.DATE else cells
@@ -150,6 +157,8 @@ def _inferred(column: FileColumn, cells: pa.Array) -> pa.Array:
             raise pa.ArrowInvalid("its first digit is 0")
         return cells.cast(column.arrow)
     numbers = cells.cast(column.arrow)
+    # From 2**53 on, a DOUBLE does not hold every integer, so the digits of each such text are
+    # compared.
     for text in cells.filter(pc.greater_equal(pc.abs(numbers), 2.0**53)).to_pylist():
         if text is not None and text.lstrip("+-").isdecimal() and is_inexact(text):
             raise pa.ArrowInvalid(inexact(text))

@@ -134,13 +134,18 @@ class CsvReader(UngroupedReader):
         form = self._form
         end, quote = form.end.encode(), form.quote_char.encode()
         with open_text(self._path) as (text, self.size, self._size):
+            # Some programs, such as Excel, begin a file of UTF-8 with a byte order mark, which is
+            # not part of the first name.
             line, data = 0, text.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
             if data and (form.names is None or form.ignore_first_line):
                 head, _, data = data.partition(end)
+                # Blank lines may precede the names, and a name in quotes may have an end of line in
+                # it, which leaves an odd number of quotes.
                 while data and (not head.strip() or head.count(quote) % 2):
                     more, _, data = data.partition(end)
                     head += end + more
-                head.decode()  # fails if the names are not UTF-8
+                # A name that is not UTF-8 is an error here, before it is compared with others.
+                head.decode()
                 line += head.count(end) + 1
                 self._check_header(
                     [cell for _, row in self._rows(0, head, True)[0] for cell in row]
@@ -155,6 +160,8 @@ class CsvReader(UngroupedReader):
             while data or following:
                 if is_arrow and quote not in data:
                     place = (
+                        # pyarrow takes a \r alone as an end of line too, and a block may have no
+                        # other.
                         (data.rfind(b"\n") + 1 or data.rfind(b"\r") + 1) if following else len(data)
                     )
                     whole, rest, rows = data[:place], data[place:], None
@@ -220,6 +227,7 @@ class CsvReader(UngroupedReader):
             )
         return pv.read_csv(
             pa.BufferReader(block),
+            # A block of pyarrow that is larger than the text is the whole text, so no row is cut.
             pv.ReadOptions(use_threads=False, column_names=self._names, block_size=len(block) + 1),
             pv.ParseOptions(
                 delimiter=form.field_delimiter,
@@ -228,6 +236,7 @@ class CsvReader(UngroupedReader):
                 ignore_empty_lines=form.skip_blank_line,
             ),
             pv.ConvertOptions(
+                # A column may be declared BYTES, so UTF-8 is checked where texts become cells.
                 check_utf8=False,
                 column_types=types,
                 null_values=["", *form.null_literals],
@@ -254,7 +263,9 @@ class CsvReader(UngroupedReader):
                 taken.append(each)
                 yield each if by_line else each.removesuffix(form.end)
 
+        # Python allows 128 KB for a cell unless this is set. Blocks bound the memory already.
         csv.field_size_limit(2**31 - 1)
+        # Without `strict`, Python accepts a quote that is not closed, as pyarrow does.
         reader = csv.reader(
             noted(), delimiter=form.field_delimiter, quotechar=form.quote_char, strict=True
         )
@@ -265,6 +276,8 @@ class CsvReader(UngroupedReader):
                 if len(taken) > 1 and not by_line:
                     raise csv.Error(f"the rowDelimiter {form.row_delimiter!r} is inside quotes")
             except csv.Error as error:
+                # At the end of a block, the row may only be incomplete, such as one with an open
+                # quote. It is read again with the next block.
                 if not is_last and next(lines, None) is None:
                     break
                 raise RowError(

@@ -34,7 +34,9 @@ class FileColumn:
     declared: Column | None = None
 
 
-_NAMES = {  # of types in Arrow
+# These are pyarrow's names of types, by the SQL type that holds all of their values. Unsigned
+# integers need the next larger type.
+_NAMES = {
     "BOOLEAN": ["bool"],
     "TINYINT": ["int8"],
     "SMALLINT": ["int16", "uint8"],
@@ -50,6 +52,8 @@ _NAMES = {  # of types in Arrow
     "TIME(3)": ["time32[ms]", "time64[us]", "time64[ns]"],
 }
 _SQL = {name: sql for sql, names in _NAMES.items() for name in names}
+# Each unit of a file has its number of digits in SQL, and the unit for Flink. Nanoseconds become
+# microseconds, and the cast refuses a cell that would lose digits.
 _TIMESTAMPS = {"s": (0, "s"), "ms": (3, "ms"), "us": (6, "us"), "ns": (6, "us")}
 _MOST_DIGITS = 38
 REMEDY = "declare another type in schemaStr, or leave it out with selectedCols"
@@ -170,6 +174,7 @@ def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
 
 def is_inexact(digits: str) -> bool:
     """True for an integer that BIGINT cannot hold, or DOUBLE not exactly."""
+    # A BIGINT has at most 19 digits, and Python's `int` refuses texts of more than 4,300.
     if len(digits.lstrip("+-")) > 19:
         return True
     number = int(digits)
@@ -233,6 +238,7 @@ def check_numbers(cells: pa.Array, result: pa.Array) -> None:
     """Refuse what Arrow reads as another number: texts with hexadecimal digits, and numbers that
     become infinite.
     """
+    # The casts convert the elements of lists too, with the same faults.
     while pa.types.is_list(result.type) and pa.types.is_list(cells.type):
         cells, result = cells.flatten(), result.flatten()
     is_text = _is_text(cells.type)
@@ -284,9 +290,11 @@ def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.Data
         digits, unit = _TIMESTAMPS[found.unit]
         if found.tz is None:
             return f"TIMESTAMP({digits})", pa.timestamp(unit)
-        # PyFlink has no ARRAY of them
+        # PyFlink has no ARRAY of TIMESTAMP_LTZ.
         return None if is_inner else (f"TIMESTAMP_LTZ({digits})", pa.timestamp(unit))
     if types.is_decimal(found):
+        # A negative scale stands for zeros before the point, which a DECIMAL of SQL counts as
+        # digits.
         digits, scale = found.precision - min(found.scale, 0), max(found.scale, 0)
         fits = digits <= _MOST_DIGITS and scale <= digits
         return (f"DECIMAL({digits}, {scale})", pa.decimal128(digits, scale)) if fits else None
@@ -302,6 +310,7 @@ def _nested_type(found: pa.DataType) -> tuple[str, pa.DataType] | None:
         return (
             None
             if key is None or item is None
+            # Keys of Arrow's maps are not null, and Flink's Arrow expects the same of its own.
             else (f"MAP<{key[0]} NOT NULL, {item[0]}>", pa.map_(key[1], item[1]))
         )
     if types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found):
@@ -312,6 +321,7 @@ def _nested_type(found: pa.DataType) -> tuple[str, pa.DataType] | None:
     fields = [found.field(place) for place in range(found.num_fields)]
     inner = [(field.name, flink_type(field.type, True)) for field in fields]
     known = [(name, type_) for name, type_ in inner if type_ is not None]
+    # The fields of a ROW need different names.
     if len(known) < len(inner) or len({name for name, _ in known}) < len(inner):
         return None
     sql = ", ".join(f"{quoted(name)} {type_[0]}" for name, type_ in known)

@@ -24,9 +24,11 @@ from bridge.formats.columnar import Batches, UngroupedReader, open_text, slices
 from bridge.formats.file_columns import REMEDY, FileColumn, inexact, is_inexact, not_utf8, with_room
 
 _BLOCK_BYTES = 1 << 20
-_MOST_LEVELS = 100  # pyarrow's reader recurses, and ends the process some thousand levels deep
+# pyarrow's reader recurses, and ends the process at some thousand levels.
+_MOST_LEVELS = 100
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _OTHER_THAN_BRACKETS = re.compile(rb'"[^"]*"?|[^]["{}]+')
+# A DOUBLE may lose digits from 2**53 on, which has 16 digits.
 _LONG = re.compile(rb"\d{16}")
 _TWICE = re.compile(r"Column\(/(.*)\) was specified twice")
 _ROW = re.compile(r"^JSON parse error: | in row \d+$")
@@ -63,6 +65,7 @@ class JsonReader(UngroupedReader):
 def blocks(text: pa.NativeFile) -> Iterator[tuple[int, bytes]]:
     """Yield lines of about 1 MB, and the number of the first of them."""
     line, pieces, size = 1, list[bytes](), 0
+    # Some programs begin a file of UTF-8 with a byte order mark, which is not JSON.
     data = text.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
     while data:
         following = text.read(_BLOCK_BYTES)
@@ -135,6 +138,8 @@ def _read(block: bytes, columns: Sequence[FileColumn], others: str) -> pa.Table:
         block, [name for name in inferred if any(map(_is_doubtful, table[name].chunks))]
     )
     for place, column in enumerate(columns):
+        # pyarrow has read bytes as texts, see `_in_json`; ARRAYs of them have BYTES in their SQL
+        # too.
         if "BYTES" in column.sql or "BINARY" in column.sql:
             table = table.set_column(
                 place, column.name, pa.array(_decoded(table[column.name].to_pylist()), column.arrow)
@@ -144,6 +149,8 @@ def _read(block: bytes, columns: Sequence[FileColumn], others: str) -> pa.Table:
 
 def _parsed(block: bytes, schema: pa.Schema, others: str) -> pa.Table:
     options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
+    # A block size above the length lets pyarrow read all lines as one block, so types follow from
+    # all of them.
     return pj.read_json(io.BytesIO(block), pj.ReadOptions(False, len(block) + 1), options)
 
 
@@ -263,7 +270,10 @@ def _error(block: bytes, columns: Sequence[FileColumn], others: str) -> Exceptio
 
 
 def _first(count: int, error: Callable[[int], Exception | None]) -> int:
-    """Place of the first thing with which those before it are an error, as all are."""
+    """Return the place of the first item that makes an error together with all items before it.
+
+    All items together have to make one.
+    """
     right, wrong = 0, count
     while wrong - right > 1:
         middle = (right + wrong) // 2
@@ -281,6 +291,7 @@ def _fault(first: int, lines: Sequence[bytes], columns: Sequence[FileColumn], ot
         return f"{where}{f', column {wrong_names[0]!r}' if wrong_names else ''}: {not_utf8(error)}"
     if error is not None:
         return f"{where}: expected an object in one line: {_reason(error)}"
+    # A line may be right alone, and differ in a type from the lines before it.
     error = _error(line, columns, others) or _error(b"\n".join(lines[: place + 1]), columns, others)
     if isinstance(error, _InexactError):
         return f"{where}, {error}"

@@ -20,8 +20,11 @@ from numpy.typing import NDArray
 from bridge.codec.decimals import plain_text
 from bridge.formats.csv_text import CsvForm
 
-_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as Java spells them
-_IN_NUMBERS = set("+-.:0123456789 EINaefilnrstuy")  # characters of all cells that are not text
+# Java spells special floats in this way.
+_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+# All cells that are not text consist of these characters, so such cells can need quotes only if a
+# delimiter is one of them.
+_IN_NUMBERS = set("+-.:0123456789 EINaefilnrstuy")
 _ESCAPED = r'["\\\x00-\x1f]'
 
 
@@ -164,7 +167,8 @@ def _float_texts(cells: pa.Array, as_python: bool) -> pa.Array:
     """
     numbers = cells.fill_null(0).to_numpy(zero_copy_only=False)
     size = np.abs(numbers)
-    whole = (np.rint(numbers) == numbers) & (size < 1e10)  # without exponent and point
+    # Arrow writes whole numbers below 1e10 without a point, and larger ones with an exponent.
+    whole = (np.rint(numbers) == numbers) & (size < 1e10)
     texts = cells.cast(pa.string())
     if whole.any():
         texts = pc.if_else(pa.array(whole), pc.binary_join_element_wise(texts, ".0", ""), texts)
@@ -172,6 +176,8 @@ def _float_texts(cells: pa.Array, as_python: bool) -> pa.Array:
     few = size[places]
     odd = ~np.isfinite(few)
     if as_python:
+        # Below 1e-4 and from 1e10 on, Arrow and Python write different forms up to these bounds,
+        # and the same form beyond them.
         odd |= (few > 1e-11) & (few < 1e16)
     return _rewritten(texts, places[odd], cells, _float_text)
 
