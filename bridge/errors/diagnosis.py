@@ -28,11 +28,14 @@ class Situation:
     has_addresses: bool
     is_running: bool
     has_outcome: bool
-    unaddressed: Sequence[int] = ()  # members whose addresses have not arrived
-    hub: str = ""  # address of member 0's server
+    # The addresses of these members have not arrived.
+    unaddressed: Sequence[int] = ()
+    # This is the address of the server of member 0, to which all members report.
+    hub: str = ""
     unanswered_s: float = 0.0
     last_error: str = ""
-    failure: str = ""  # of its script, in one line
+    # This is the failure of its script, in one line.
+    failure: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> 
         )
     if not member.is_running:
         return None
+    # While a worker still makes progress, the end of a parameter server need not be a fault.
     if member.has_outcome and group.is_deserted_by(member.index):
         ended = member.failure or "the script returned"
         return Fault(

@@ -26,6 +26,7 @@ _OURS = {
     if isinstance(kind, type) and issubclass(kind, BridgeError)
 }
 _RAISED = re.compile(rf"^(?:bridge\.exceptions\.)?({'|'.join(_OURS)}): ", re.MULTILINE)
+# Python's text stands inside of Java's, and ends where one of these lines begins.
 _JAVA_GOES_ON = re.compile(
     r"\n\s*(?:\tat |at org\.|at java\.|Caused by: |\.\.\. \d+ more|Suppressed: )|\n\Z"
 )
@@ -38,6 +39,8 @@ _START = re.compile(
     r"RuntimeException: Failed to create stage bundle factory! (.*?)\n\s*\tat org\.", re.DOTALL
 )
 _UNAVAILABLE = re.compile(r'StatusCode\.UNAVAILABLE\n\s*details = "(.*)"')
+# PyFlink leaves constants out of the columns for a vectorized function. With constants alone, its
+# ArrowWriter has no column at all, and fails at the first.
 _CONSTANTS = re.compile(
     r"ArrayIndexOutOfBoundsException: Index 0 out of bounds for length 0\n\s*\tat"
     r" [\w.]+\.ArrowWriter\.finish\("
@@ -59,6 +62,7 @@ _NO_COLUMN = (
 _TOLERABLE = (
     "execution.checkpointing.tolerable-failed-checkpoints sets how many checkpoints may fail"
 )
+# The first pattern that is found decides, so a special one stands before a general one.
 _ADVICE = [
     (
         re.compile(r"^java.lang.StackOverflowError$"),
@@ -173,8 +177,10 @@ def _reason(text: str) -> str | None:
     causes = _CAUSE.findall(text) or _ALONE.findall(text)
     if not causes:
         return None
+    # Java writes the innermost cause last.
     innermost = _JAVA_GOES_ON.split(text[text.rfind(causes[-1]) :], maxsplit=1)[0].strip()
-    # The innermost one has the number of an error of the system, the one around it the program.
+    # The innermost cause has only the error number of the system. The cause around it names the
+    # program that could not be run.
     if innermost.startswith("java.io.IOException: error="):
         innermost = causes[-2]
     if _CONSTANTS.search(text):

@@ -11,7 +11,8 @@ _sources: dict[str, str] = {}
 
 def note_source_path(path: str, source: str) -> None:
     """Note the original of a user file, whose `path` is relative to each work folder."""
-    # Two jobs of this program may have different files at this path. Then no original is named.
+    # Two jobs of this program may have different files at this path. The path then stands for
+    # itself, because either original could be the wrong one.
     if _sources.setdefault(path, source) != source:
         _sources[path] = path
 

@@ -13,12 +13,16 @@ from dataclasses import dataclass
 
 from bridge.errors.source_paths import source_path
 
-LINES = 12  # of a summary; a program adds the place of the call
+# A summary has at most so many lines. A program adds the place of the call.
+LINES = 12
 _MESSAGE_LINES = 4
 _FRAMES = 3
-_LEAST_LEFT_OUT = 3  # lines that a summary mentions
-_TAIL_LINES = 4  # of a section
-_CHARACTERS = 1_200  # of the message
+# The last line mentions left-out lines only from this number on.
+_LEAST_LEFT_OUT = 3
+# A section, such as the output of a process, is shown by its last lines.
+_TAIL_LINES = 4
+# A single line of a message may be very long, so its characters are limited too.
+_CHARACTERS = 1_200
 _CODE_CHARACTERS = 160
 _READ_CHARACTERS = 200_000
 
@@ -42,7 +46,9 @@ _NOISE = re.compile(
 _NOISE_AT_THE_END = re.compile(r"\s*(?:in user code:|Graph execution error:)\s*$|\s*\[Op:[^\]]*\]")
 _WORK_FOLDER = re.compile(r".*/akdl-[0-9a-f]{12}/(?!\.akdl/)")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<|^(?:apache_beam|pyflink)/|\.pyx$")
-_MODULE = re.compile(r"^(?:\w+\.)+(?=\w+(?::|$))")  # in front of the name of an exception
+# TensorFlow's names of exceptions have a long path of modules in front, as in
+# tensorflow.python.framework.errors_impl.
+_MODULE = re.compile(r"^(?:\w+\.)+(?=\w+(?::|$))")
 _OURS = re.compile(r"/(?:akdl|bridge|operators)/(?:\w+/)*\w+\.py$")
 
 
@@ -149,6 +155,8 @@ def _parsed(lines: Sequence[str]) -> tuple[list[_Part], dict[str, _Part]]:
         if section:
             into = sections.setdefault(section.group(1), _Part())
             continue
+        # Python writes "Traceback" again for each further exception of a chain, so only the first
+        # one begins a part. The others begin with the line that joins them.
         if not sections and (
             line.strip() == _TRACEBACK if len(chain) == 1 else _CHAINED.fullmatch(line)
         ):
@@ -184,6 +192,8 @@ def _message(head: _Part, raised: _Part) -> list[str]:
         _append(message, line)
     for line in raised.words:
         line = _MODULE.sub("", _NOISE_AT_THE_END.sub("", line).strip())
+        # The end of the traceback repeats the message, and `_append` may have joined two of its
+        # lines.
         if not any(line in known for known in message):
             _append(message, line)
     return message or ["(no message)"]
