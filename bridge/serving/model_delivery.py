@@ -47,7 +47,8 @@ TIME_COLUMN = "alinkmodelstreamtimestamp"
 COUNT_COLUMN = "alinkmodelstreamcount"
 
 COLLECT_KEY = 0
-EARLIER_S = 60.0  # for the end of a worker of an earlier attempt
+# A subtask of an earlier attempt holds its lock until it is closed, for which it gets this time.
+EARLIER_S = 60.0
 _MODEL_ROW = Types.ROW_NAMED(
     ["number", "text", "model", "rows"],
     [Types.LONG(), Types.STRING(), Types.STRING(), Types.LONG()],
@@ -87,9 +88,11 @@ def deliver_models(
     )
     starts = keyed(sent_at_once(starts_of(table_env, rows, f"models_{group}")), KEYED_ELEMENT)
     places = sent_at_once(
+        # PyFlink's keyed streams take only keyed functions, and SendPlace has no state.
         DataStream(starts._j_data_stream).process(SendPlace(), output_type=KEY_AND_ELEMENT)
     )
     placed(places, f"{operator}, places", f"{group}_models", parallelism, uid("places"))
+    # One subtask gets all rows, because a model is assembled from all of its rows.
     collected = (
         keyed(rows.union(places), KEYED_ELEMENT)
         .process(collect, output_type=_KEY_AND_PIECE)
@@ -156,7 +159,9 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         self._process = model_process(self._settings)
         close_with_worker(self.close)
         self._models = ModelRows(tempfile.mkdtemp(prefix="rows-", dir=self._process.folder))
-        self._latest: set[int] = set()  # places of the rows of the latest whole model
+        # These are the places of the rows of the latest whole model, which a checkpoint has to
+        # have.
+        self._latest: set[int] = set()
         self._subtasks: dict[bytes, set[int]] = {}  # by their place
         self._waiting: list[Model] = []
         self._kept: KeptRows | None = None
@@ -226,6 +231,8 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         if not self._has_all_places:
             self._waiting.append(model)
             return
+        # Subtasks of one place share a model process, so the lowest of them gets the model for all.
+        # Numbers of members begin at 1, because 0 stands for Collect.
         keys = [self._keys[min(numbers) - 1] for numbers in self._subtasks.values()]
         last = len(model.numbers) - 1
         for number, piece in enumerate(model.pieces(), 1):
@@ -304,6 +311,7 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
         if self._file is not None:
             self._file.write(piece)
             if number == last:
+                # The model process opens the file by its path, so all bytes have to be in it.
                 self._file.flush()
                 self._process.replace(self._file.name, name)
                 self._drop_file()
@@ -320,7 +328,8 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
     def _drop_file(self) -> None:
         if self._file is not None:
             file, self._file = self._file, None
-            with contextlib.suppress(FileNotFoundError):  # the folder was removed with the process
+            # The folder, with the file, may have been removed with the model process.
+            with contextlib.suppress(FileNotFoundError):
                 file.close()
 
 
@@ -331,8 +340,8 @@ def take_turn(path: str, attempt: int) -> int | None:
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + EARLIER_S
     while not try_lock(lock):
-        # The holder has written its attempt into the file. Between its locking and its writing the
-        # file is empty, so this looks again.
+        # The holder writes its attempt into the file after it has locked it, so the file may be
+        # empty for a moment. Then the next turn of the loop reads it.
         holder = os.pread(lock, 20, 0)
         if holder == b"%d" % attempt:
             os.close(lock)

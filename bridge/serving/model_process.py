@@ -52,8 +52,13 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 0.05
 LOOK_S = 1.0
-_LEAST_CALL_S = 1.0  # for a first call just before the deadline
-_LATER_S = 5.0  # than the process itself, which reports the rows
+# A process that reports its address just before the deadline gets this time to answer.
+_LEAST_CALL_S = 1.0
+# With inferTimeout, the process itself ends and leaves a file with the rows of the batch. The task
+# waits so much longer than stallTimeout, so that this file comes first.
+_LATER_S = 5.0
+# gRPC refuses messages of more than 4 MB unless this is set, and requests have up to 16 MB and
+# more. The process is on this host, so no proxy may get its calls.
 _OPTIONS = [
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
@@ -117,6 +122,7 @@ class Request:
 
     def begin(self, call: grpc.Future[Prediction]) -> None:
         self.call, self.ended = call, 0.0
+        # A thread of gRPC calls this at once, while the task may look at the answer much later.
         call.add_done_callback(self._end)
 
     def note_stall(self, rows: list[int]) -> None:
@@ -154,6 +160,8 @@ class ModelProcess:
         self._pipe = self._folder.join(self._start)
         self.description = self._wait_until_loaded()
         process = process_of(self.folder)
+        # The file of a stall has this number in its name, because the next process uses the same
+        # folder.
         self._pid = 0 if process is None else process.pid
         if self.description.HasField("failure"):
             self.close()
@@ -162,6 +170,7 @@ class ModelProcess:
     def restart(self) -> None:
         """Join the process that follows one that has ended; the first task to do so starts it."""
         self.close()
+        # The channel is closed, and another task may start the process that follows.
         self._channel = self._process = None
         self._open()
 
@@ -281,6 +290,8 @@ class ModelProcess:
                 " startTimeout"
             )
         )
+        # Python's faulthandler is on in the process, so at this signal it prints its stack before
+        # it ends.
         process.send_signal(signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired, OSError):
             process.wait(STACKS_S)
@@ -317,6 +328,8 @@ class ModelProcess:
             with open(serving_file, "w", encoding="utf-8", opener=private) as file:
                 file.write(json_format.MessageToJson(serving))
             environment.update(
+                # If the path of the folder is too long for a unix socket, the process takes any
+                # free port, and writes its address into the folder.
                 AKDL_ADDRESS=self._folder.socket or "127.0.0.1:0",
                 AKDL_TOKEN=settings.token,
                 AKDL_PARENT_FD=str(pipe),
@@ -335,6 +348,8 @@ class ModelProcess:
                     stdout=log,
                     stderr=log,
                     pass_fds=[pipe, *python.fds, *(gpus.fds if gpus else ())],
+                    # The process leads a group of its own number, by which `kill` ends all that it
+                    # has started.
                     start_new_session=True,
                 )
             note_process(place, self._process.pid)
@@ -347,15 +362,19 @@ class ModelProcess:
             for held in (python, gpus):
                 if held is not None:
                     held.release()
+        # The process may outlive this task, which does not wait for it. Without a thread that does,
+        # it would stay a zombie after its end.
         threading.Thread(target=self._process.wait, name="akdl-reap", daemon=True).start()
         logger.info("%s: process %d serves the model", settings.operator, self._process.pid)
 
     def _brought(self, model: PlacedModel) -> str:
-        """Path of a model that this host has copied, or reads in place. The lock of the folder has
-        to be held.
+        """Return the path of a model of `modelDir`, which is copied to this host or read in place.
+
+        The caller holds the lock of the folder, so that the tasks of a host copy it once.
         """
         place, begun = os.path.join(self.folder, "brought"), time.monotonic()
-        shutil.rmtree(place, ignore_errors=True)  # of a task that was killed
+        # A task that was killed while it copied has left a part.
+        shutil.rmtree(place, ignore_errors=True)
         os.mkdir(place, 0o700)
         try:
             path = get_model(model.name, model.model_dir, place)
@@ -455,6 +474,8 @@ def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
     """
     process, watch = process_of(folder), ProgressWatch(time.monotonic())
     while True:
+        # gRPC does not notice a process that is stopped or hangs, so its processor time is compared
+        # at each turn.
         with contextlib.suppress(grpc.FutureTimeoutError):
             return call.result(timeout=LOOK_S)
         cpu_s = 0.0

@@ -62,6 +62,8 @@ class Model:
         """Store a row of the model; after a row that does not fit, DamagedModel is raised and
         further rows are dropped.
         """
+        # The number is noted even if the row is bad: for rows without the name of their model, a
+        # number that comes again shows the beginning of the next model.
         if row.number is not None:
             self.numbers.add(row.number)
         if self.is_given_up:
@@ -119,6 +121,8 @@ class Model:
         A piece may end with a zip file that lies inside the model. Such a file does not begin at
         the first byte.
         """
+        # Rows have the numbers from 0 on, so if the largest one is not below their count, one is
+        # missing.
         if max(self.numbers) >= len(self.numbers) or not zipfile.is_zipfile(self.path):
             return False
         with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(self.path) as file:
@@ -132,9 +136,12 @@ class ModelRows:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._begun = 0  # number of models
-        self._current: Model | None = None  # of rows that do not name their model
-        self._named: dict[str, Model] = {}  # unfinished models by name
-        self._latest = ""  # name of the latest whole model
+        # Rows that do not name their model belong to this one.
+        self._current: Model | None = None
+        # These are the unfinished models whose rows have their name.
+        self._named: dict[str, Model] = {}
+        # This is the name of the latest whole model. Rows of earlier ones are dropped.
+        self._latest = ""
 
     def add(self, row: ModelRow) -> Model | None:
         """Add a row, and return the model that it completes; the caller removes it. DamagedModel

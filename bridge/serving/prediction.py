@@ -83,6 +83,8 @@ def predict_table(
         files: Files with the rows of `table`, which are read in the function that predicts.
     """
     ship_own_packages(table_env)
+    # Only a model in a file travels with the job. Each host fetches a placed model, and a folder is
+    # on every host already.
     if settings.placed is None and os.path.isfile(settings.model):
         ship(table_env, settings.model)
     for file in settings.process.user_files:
@@ -218,6 +220,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         )
 
     def close(self) -> None:
+        # This may be called before `open` has succeeded, and twice.
         if getattr(self, "_processes", None):
             while self._processes:
                 self._processes.pop().close()
@@ -340,6 +343,7 @@ def kinds_by_key(batch: pa.RecordBatch, kinds: bytes, key: list[str]) -> bytes:
         False,
     )
     for column in map(batch.column, key):
+        # Arrow does not compare nested cells, so their pairs count as different.
         if pa.types.is_nested(column.type):
             pairs[:] = False
         else:

@@ -5,11 +5,12 @@ for a row, and a failure would lose all of its predictions.
 """
 
 _TARGET_S = 1.0
-# of the fastest requests in one: fewer rows than that would mostly repeat a model's cost of each
-# call
+# A request may take as long as so many of the fastest ones. With fewer rows than that, most of its
+# time would be the cost that a model has for each call.
 _LATENCIES = 3
 _GROWTH = 4
-# weight of the previous answer: a model that computes requests side by side answers in bursts
+# An answer counts less with each further one. The weight is high, because a model that computes
+# requests side by side answers in bursts.
 _OLDER = 0.75
 
 
@@ -37,7 +38,7 @@ class RequestSize:
         self._fastest_s = min(self._fastest_s, self._seen_s / self._answers)
         limit_s = max(_TARGET_S, _LATENCIES * self._fastest_s)
         fits = limit_s * self._seen_rows // max(self._seen_s, 1e-9)
-        # A short request, such as the end of a chunk, tells too little about long ones to grow by
+        # A short request, such as the end of a chunk, shows too little about long ones to grow by
         # it.
         batches = int(min(fits, max(self.rows, _GROWTH * rows))) // self._least
         self.rows = max(1, batches) * self._least

@@ -31,10 +31,14 @@ from bridge.schema import Schema, quoted
 from bridge.table_env import planning
 
 _PART_BYTES = 16 << 20
-_PART_S = 4.0  # and a second for the requests under way
-_PART = re.compile(r"part-[0-9a-f]{16}-(\d+)\.feather")  # a name has the number of rows
+# With about a second for the requests under way, a killed task loses the predictions of five
+# seconds.
+_PART_S = 4.0
+# The name has the number of rows, so the rows of a folder are counted without opening its files.
+_PART = re.compile(r"part-[0-9a-f]{16}-(\d+)\.feather")
 _UNFINISHED = re.compile(rf"\.{_PART.pattern}")
-_DEAD_NS = 3600 * 10**9  # without a change of a file that is written in seconds
+# A file is written in seconds, so after an hour without a change its writer has ended.
+_DEAD_NS = 3600 * 10**9
 _ID = "akdl_id"
 
 
@@ -161,6 +165,8 @@ class PredictionParts:
 
     def _begin(self) -> None:
         self._schema = pa.schema([(column.name, column.arrow) for column in self._columns])
+        # The file is in memory until it is complete, so a killed task leaves at most the file that
+        # it was writing to the folder.
         self._sink = pa.BufferOutputStream()
         self._writer = pa.ipc.new_file(self._sink, self._schema)
         self._due = time.monotonic() + _PART_S

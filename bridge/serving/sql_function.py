@@ -19,7 +19,8 @@ from bridge.schema import Column
 from bridge.serving.outputs import PredictionSettings, model_process, with_outputs
 from bridge.workarounds.beam_workers import close_with_worker
 
-_LARGEST_EXACT = 1 << 53  # beyond it, several integers have the same float64
+# Beyond this number, several integers have the same float64.
+_LARGEST_EXACT = 1 << 53
 
 
 class ModelFunction(ScalarFunction):  # type: ignore[misc]
