@@ -36,7 +36,9 @@ class Announce(ProcessFunction):  # type: ignore[misc]
     def open(self, runtime_context: RuntimeContext) -> None:
         self._attempt = runtime_context.get_attempt_number()
         size = runtime_context.get_number_of_parallel_subtasks()
-        if size != len(self._keys):  # an elastic group has another number of members in this job
+        # The jobs of an elastic training share this function, and each has its own number of
+        # members.
+        if size != len(self._keys):
             self._keys = [each[0] for each in keys_of_subtasks(size)]
         self._is_announced = False
 

@@ -36,12 +36,15 @@ from bridge.settings import Gathering
 from bridge.workarounds.java_text import java_text
 from bridge.workarounds.pyflink_defects import column_names
 
-# of one subtask that deals single rows, and so fills a chunk for each worker
+# A subtask that deals single rows fills a chunk for each worker at the same time. All of its chunks
+# together stay below this size.
 _ALL_WRITERS_BYTES = 32 << 20
-# set on both keyed operators, as keys are chosen for it; larger groups have a larger one
+# Keys are chosen for this number of key groups, so both keyed operators are set to it. Groups with
+# more members have as many key groups as members.
 MAX_PARALLELISM = 128
 
-_UPDATES = "doesn't support consuming"  # in Flink's error for a table with updates
+# These words are in Flink's error for a table with updates.
+_UPDATES = "doesn't support consuming"
 
 
 def rows_for_members(
@@ -91,6 +94,8 @@ def rows_for_members(
 
 def deal_to(chunks: DataStream, keys: Sequence[int], members: Sequence[int]) -> None:
     """Deal the rows of `rows_for_members` to other keys, in the jobs that start from now on."""
+    # The operator reads its settings from this map when a task starts, so a change takes effect in
+    # the next job.
     factory = chunks._j_data_stream.getTransformation().getOperatorFactory()
     (settings,) = get_field_value(factory, "generatedClass").getReferences()
     settings.putAll({"keys": _longs(keys), "members": _longs(members)})
@@ -112,6 +117,8 @@ def chunks_of(
     """
     row_type = _arrow_row_type(table)
     try:
+        # Flink refuses to make a stream of new rows from a table with updates. This is how such a
+        # table is recognized.
         rows, updates = _translated(table_env, table), False
     except TableException as error:
         if _UPDATES not in str(error):
@@ -199,6 +206,8 @@ def table_of(
             ),
             table_env,
         )
+    # `fromChangelogStream` takes only Flink's external Row, so for RowData its operation is built
+    # here.
     catalogs = j_tenv.getCatalogManager()
     found = jvm.org.apache.flink.table.catalog.SchemaTranslator.createConsumingResult(
         catalogs.getDataTypeFactory(), rows.getType(), j_schema
@@ -226,7 +235,8 @@ def with_late_rows_counted(
     )
     settings = {"place": place, "precision": precision, "name": name}
     counted = _with_chunk_operator(rows, "LateRows", info, uid, settings)
-    # the watermark that has arrived so far
+    # SOURCE_WATERMARK() stands for the watermark that has arrived, so the counter changes no
+    # watermarks.
     schema = FlinkSchema.new_builder().watermark(column, "SOURCE_WATERMARK()").build()
     return Table(table_env._j_tenv.fromDataStream(counted, schema._j_schema), table_env)
 
@@ -241,7 +251,9 @@ def table_of_own(
     known = get_field_value(environment, "transformations")
     before = known.size()
     folder = None
-    if runs_elsewhere(table_env):  # the rows travel in the job
+    # On a cluster, the rows travel in the job. In a local job, the JVM reads them from files of
+    # this program.
+    if runs_elsewhere(table_env):
         # The rows go through a file, because py4j would take a second for 25 MB.
         with tempfile.NamedTemporaryFile(dir=program_folder()) as file:
             for chunk in chunks:
@@ -271,6 +283,7 @@ def table_of_own(
 
 def _folder_of_own() -> str:
     """Folder for the rows of a table. The folders of tables that Java has collected are removed."""
+    # One call of the JVM returns all names, since calls are slow.
     used = set(get_gateway().jvm.String.join("\0", _owners().values()).split("\0"))
     for path in glob.glob(os.path.join(glob.escape(program_folder()), "rows_*")):
         if path not in used:
@@ -300,6 +313,7 @@ def keyed(stream: DataStream, value_type: object) -> KeyedStream:
     and back.
     """
     selector = get_gateway().jvm.org.apache.flink.streaming.api.functions.python.KeyByKeySelector()
+    # PyFlink's keys are rows with one field.
     key_type = Types.ROW([Types.LONG()]).get_java_type_info()
     return KeyedStream(stream._j_data_stream.keyBy(selector, key_type), value_type, stream)
 
@@ -420,6 +434,7 @@ def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: b
         table._j_table.getResolvedSchema(),
         jvm.org.apache.flink.table.types.inference,
     )
+    # The planner adds its check of NOT NULL only for columns that are NOT NULL.
     nullable = to_jarray(inference.TypeTransformation, [inference.TypeTransformations.toNullable()])
     row_type = jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(
         schema.toSourceRowDataType(), nullable
@@ -436,6 +451,7 @@ def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: b
         found.getPhysicalDataType().get(),
     )
     (rows,) = j_tenv.getPlanner().translate(jvm.java.util.Collections.singletonList(operation))
+    # The last operator converts RowData to RowData, so its input is taken.
     (rows,) = rows.getInputs()
     environment = j_tenv.execEnv()
     environment.addOperator(rows)
@@ -459,7 +475,8 @@ def _arrow_row_type(table: Table) -> Any:
     utils = get_gateway().jvm.org.apache.flink.table.runtime.arrow.ArrowUtils
     row_type = _row_type(table)
     try:
-        # all at once: there may be thousands, and calls of the JVM are slow
+        # All columns are tried at once, because there may be thousands, and calls of the JVM are
+        # slow.
         utils.toArrowSchema(row_type)
     except Py4JJavaError:
         for column in row_type.getFields():

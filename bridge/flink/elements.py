@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 # PyFlink and Beam copy each element six times on its way, so a row of 300 MB is sent in pieces.
 PIECE_BYTES = 4 << 20
-_INSERT = 0  # PyFlink's kind of a new row
+# This is PyFlink's number for the kind of a new row.
+_INSERT = 0
 
 
 class Element(enum.IntEnum):
@@ -122,8 +123,11 @@ def pieces(batch: pa.RecordBatch, kinds: bytes | None = None) -> Iterator[Intern
     """
     give_large_blocks_back(batch.num_rows, batch.nbytes)
     parts = write_parts(batch, PIECE_BYTES)
-    # The batch may have a hundred megabytes, and this generator waits at each piece.
+    # The batch may have a hundred megabytes, and would stay in memory while this generator is
+    # suspended at each piece.
     del batch
+    # The last part is a CHUNK, and only the end of the parts shows which one it is, so one part is
+    # held back.
     last = next(parts)
     for part in parts:
         yield element(Element.PIECE, None, last)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 _TIME = struct.Struct(">q")
-# Flink's watermarks before the first row and after the last one
+# These are Flink's watermarks before the first row and after the last one.
 FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1
 _LATE = "akdl-late-rows"
 
@@ -75,11 +75,14 @@ class Watermarks:
         found = self._combined()
         if found is None:
             return
+        # The new time is compared with the latest one that waits, because it takes effect after it.
         latest = self._held[-1].event_time if self._held else self._sent
         if latest.is_idle and not found.is_idle:
             # Wake at once, also the output: watermarks of other members overtake the rows of one
             # that counts as idle.
             self._sent = EventTime(self._sent.time, True)
+            # Position 0 lets the first of these leave with the next call. The ones that wait lose
+            # their idleness but keep their times.
             held = [_Held(0, self._sent), *self._held]
             self._held = deque(_Held(at, EventTime(each.time)) for at, each in held)
         found = EventTime(max(found.time, latest.time), found.is_idle)

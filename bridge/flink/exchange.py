@@ -43,13 +43,15 @@ from bridge.settings import GroupSettings
 from bridge.workarounds.beam_workers import close_with_worker
 from bridge.workarounds.pyflink_defects import keys_in_turn
 
-END_OF_INPUT = 2**63 - 1  # the watermark that follows the last row of a bounded input
+# Flink's watermark after the last row of a bounded input has this time.
+END_OF_INPUT = 2**63 - 1
 # Output of one call at the end of input. The JVM keeps the output of a call in memory until the
 # call returns.
 SLICE_BYTES = 4 << 20
-# of each subtask, see `keys_of_subtasks`; the first one is the key of its elements
+# Each subtask has several keys, see `keys_of_subtasks`. The first one is the key of its elements.
 Keys = Sequence[Sequence[int]]
-LOOK_MS = 500  # between looks at a process in a streaming job while no rows arrive
+# A streaming job looks at its process this often while no rows arrive.
+LOOK_MS = 500
 
 
 class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
@@ -74,12 +76,14 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._settings = settings
         self._group = group
         self._keys = keys
-        # of a job that may have had other keys, each of which takes a millisecond
+        # A savepoint may be of a job with other keys. A visit of each takes a millisecond, so other
+        # jobs visit their own key alone.
         self._from_savepoint = from_savepoint
         self._is_streaming = is_streaming
         # A subclass has its own interval, because it returns a stream's rows at these timers.
         self._look_ms = LOOK_MS
-        self._keeps_rows = False  # in Flink's state, for a restart
+        # A subclass keeps unfinished rows in Flink's state, for a restart.
+        self._keeps_rows = False
         self._files = files  # if not None, the chunks of input 0 are parts of files
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -101,13 +105,15 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._addresses: dict[int, Address] = {}
         self._has_timers = False
         self._ended = False
-        self._saved = b""  # state of the script
+        # This is the state that the script has saved, which a restart gives to the next process.
+        self._saved = b""
         # The output that is left at the end of input.
         self._last_output: Iterator[InternalRow] | None = None
         self._beats = runtime_context.get_map_state(
             MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG())
         )
-        self._rows = 0  # handed to this process; parts of files count as one
+        # So many rows were handed to this process. A part of files counts as one row.
+        self._rows = 0
         self._parts: list[bytes] = []
         self._rows_ever = runtime_context.get_state(ValueStateDescriptor("akdl_rows", Types.LONG()))
         source = f"{self._settings.operator}: {self._settings.main_script}"
@@ -128,8 +134,10 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         )
 
     def close(self) -> None:
-        if hasattr(self, "_member"):  # missing where it could not be started
+        # There is no member if it could not be started.
+        if hasattr(self, "_member"):
             self._member.stop()
+        # `open` may have failed before it had set the attempt.
         if hasattr(self, "_attempt"):
             release(self._group, self._index, self._attempt)
 
@@ -156,6 +164,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 " other workers. Use its numWorkers and numPSs, or a savepoint"
             )
         if not self._has_timers:
+            # Timers need a key, so they are registered with the first element and not in `open`.
             self._has_timers = True
             if ctx.timer_service().current_watermark() == END_OF_INPUT:
                 raise BridgeError(
@@ -196,6 +205,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             )
         self._check_complete()
         self._rows += rows
+        # A restart from a checkpoint finds this number, and `_check_complete` refuses to go on
+        # without these rows.
         self._rows_ever.update(self._rows)
         if self._files is not None and not extra_input:
             # The share can be computed only from the parts of all files, so they wait for the end.
@@ -238,7 +249,10 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
 
     def _complete_cluster(self) -> None:
         self._member.set_cluster(
-            [address for _, address in sorted(self._addresses.items())], self._saved
+            # Addresses arrive in any order, and the cluster lists them by the numbers of the
+            # members.
+            [address for _, address in sorted(self._addresses.items())],
+            self._saved,
         )
 
     def _end_input(self) -> Iterator[WrittenRows]:
@@ -275,6 +289,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             for batch in files.batches_of(part):
                 give_large_blocks_back(batch.num_rows, batch.nbytes)
                 if len(settings.script_schema.columns) > batch.num_columns:
+                    # Rows of tables get this column in the graph, see `_chunks` in script_graph.py.
                     weights = pa.array(np.ones(batch.num_rows, np.float32))
                     batch = pa.record_batch(
                         [*batch.columns, weights], names=settings.script_schema.names
@@ -292,6 +307,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         """
         size = 0
         for piece in chunks:
+            # The third field of an element is its content.
             size += len(piece[2])
             yield piece
             if size >= SLICE_BYTES:
@@ -341,9 +357,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         )
 
     def _is_own(self, ctx: KeyedCoProcessFunction.OnTimerContext) -> bool:
-        """Tell the timers of this job from the timers of a savepoint, which return with the keys of
-        its job.
-        """
+        """Return False for the timers of a savepoint, which return with the keys of its own job."""
         is_own = bool(ctx.get_current_key() == self._key)
         if not is_own and not self._from_savepoint:
             raise BridgeError(

@@ -92,6 +92,7 @@ def table_of_files(
         # Timers, with which ReadWatched reads, and state belong to a key, so each of its subtasks
         # has one.
         keys = keys_of_subtasks(parallelism)
+        # One subtask lists the files, so each of them is found once.
         watch = WatchFiles(files, addresses, scan_s, list(map(min, keys)))
         paths = keyed(_ticks(table_env, scan_s), Types.LONG()).process(watch, output_type=_PATH)
         paths.name(f"{files.where}, list").uid(uid("list")).set_parallelism(1)
@@ -105,6 +106,7 @@ def table_of_files(
     schema = event_time(watermark if is_streaming(table_env) else None)
     table = table_of(table_env, rows, columns, schema, uid=uid("rows"))
     source = (
+        # Members compute their shares from exact numbers of rows, which formats with groups have.
         SourceFiles(files, addresses) if members_read and FORMATS[files.format].has_groups else None
     )
     return with_origin(table, Origin(rows, [name for name, _ in columns], source))
@@ -117,6 +119,8 @@ def parts_of_files(
     uid: Callable[[str], str],
 ) -> DataStream:
     """Elements whose content is Arrow of parts, see `parts_from`."""
+    # An element is a bundle of several functions, which costs 5 ms, so it stands for about 8 MB of
+    # rows.
     numbers, numbered = _numbers_of(table_env, files, addresses, uid, 8)
     parts = (
         numbers.process(SendParts(files, numbered), output_type=ELEMENT)
@@ -139,6 +143,7 @@ def parts_for_members(
     tick = DataStream(table_env._j_tenv.execEnv().fromSequence(0, 0)).set_parallelism(1)
     starts = tick.process(SendStarts(members), output_type=KEY_AND_ELEMENT)
     starts.name(f"{source.table.where}, starts").uid(uid("starts")).set_parallelism(1)
+    # These elements go to every member, so each has the groups of up to 64 numbers.
     numbers, numbered = _numbers_of(table_env, *source, uid, 64)
     parts = numbers.process(SendParts(source.table, numbered, fed), output_type=KEY_AND_ELEMENT)
     return sent_at_once(parts.name(f"{source.table.where}, parts").uid(uid("parts"))).union(
@@ -160,6 +165,7 @@ def _numbers_of(
     """
     ship_own_packages(table_env)
     found = list_files(files.where, addresses)
+    # If there is no file, the listing raises an error, so there is a first one.
     first = next(found)
     numbered = NumberedFiles(
         itertools.chain([first], found), FileParts(files).bytes_per_part(first, PART_BYTES)
@@ -253,6 +259,7 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
             ListStateDescriptor("akdl_files", Types.PRIMITIVE_ARRAY(Types.BYTE()))
         )
         self._known: set[bytes] | None = None
+        # Files are dealt in turn, so each subtask of the reader gets about as many as any other.
         self._turns = itertools.cycle(self._keys)
         self._due = 0.0
 
@@ -274,9 +281,12 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
         yield from (Row(key, "") for key in self._keys)
         if new:
             self._state.add(b"".join(new))
+        # The time counts from the end of a listing, which may take longer than the interval.
         self._due = time.monotonic() + self._scan_s
 
     def _is_new(self, path: str, new: list[bytes]) -> bool:
+        # Names of files on Linux are bytes, which need not be UTF-8. Python has surrogates for the
+        # others.
         digest = hashlib.blake2b(
             path.encode("utf-8", "surrogateescape"), digest_size=_DIGEST_BYTES
         ).digest()
@@ -334,6 +344,8 @@ class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
         if done < len(parts):
             for batch in self._parts.batches_of(parts[done][0]):
                 yield from pieces(batch)
+        # The rows of a part leave in the same call in which its number is stored, so a checkpoint
+        # has both or neither.
         if done + 1 < len(parts):
             self._waiting.put(path, done + 1)
         else:
@@ -360,6 +372,7 @@ class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
 def _ticks(table_env: StreamTableEnvironment, scan_s: float) -> DataStream:
     """Rows of the same key at least as often as files are listed."""
     ship_own_packages(table_env)
+    # The tables stay in the environment, so each needs a name of its own.
     name = f"akdl_ticks_{next(_numbers)}"
     options = (
         "'connector' = 'datagen', 'scan.parallelism' = '1', 'rows-per-second' ="

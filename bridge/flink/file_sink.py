@@ -102,6 +102,8 @@ def write_files(
         .name(sink.operator)
         .uid(uid("files"))
     )
+    # With the same parallelism Flink chains the two, so that rows and marks of checkpoints stay in
+    # one task.
     written.set_parallelism(chunks._j_data_stream.getParallelism())
     published = keyed(written, KEYED_ELEMENT).process(_Publish(sink), output_type=ELEMENT)
     published.name(f"{sink.operator}: publish").uid(uid("publish")).set_parallelism(
@@ -169,6 +171,8 @@ class _Write(ProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
         with refused_at(f"{self._sink.operator}: filePath", OSError):
+            # An error of the system may name only a temporary file, so the operator and the
+            # parameter are added.
             yield from self._take(*value)
 
     def _take(self, kind: Element, _: object, content: bytes) -> Iterator[Row]:
@@ -178,6 +182,7 @@ class _Write(ProcessFunction):  # type: ignore[misc]
             self._files.write(batch if self._columns is None else selected(batch, self._columns))
         elif kind == Element.END:
             files = json.dumps(self._files.end()).encode()
+            # All subtasks send to the same key, because one function publishes the files of all.
             yield Row(0, Row(Element.END.value, self._subtask, self._subtasks, files))
         else:
             act = {

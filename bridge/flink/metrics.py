@@ -43,6 +43,7 @@ def millionths(value: float) -> int:
     """A number in millionths, within the range of a gauge; 0 for one that is not finite."""
     if not abs(value) < float("inf"):
         return 0
+    # A gauge is a long of Java, and a metric may be larger in millionths.
     return max(-_LARGEST, min(_LARGEST, round(value * 1e6)))
 
 

@@ -30,8 +30,10 @@ class Pending:
         # It has (number of the first row, rows, bytes) of each chunk in the state.
         self._held: deque[tuple[int, int, int]] = deque()
         self.bytes = 0  # of all chunks in the state
-        self.arrived = self.done = 0  # rows over all restarts: arrived, and finished
-        self._base = 0  # rows that were finished when the script started
+        # Both count rows over all restarts.
+        self.arrived = self.done = 0
+        # So many rows were finished when the script started, from which on it counts its own.
+        self._base = 0
 
     @property
     def rows(self) -> int:
@@ -48,7 +50,10 @@ class Pending:
         self.bytes = sum(size for _, _, size in self._held)
         self.arrived = found[-1][0] + found[-1][1] if found else self.done
         return [
-            read_batch(bytes(arrow)).slice(max(0, self.done - first)) for first, _, arrow in found
+            # A chunk stays in the state until all of its rows are finished, so the first one may
+            # begin with finished rows.
+            read_batch(bytes(arrow)).slice(max(0, self.done - first))
+            for first, _, arrow in found
         ]
 
     def take(self) -> list[pa.RecordBatch]:

@@ -121,6 +121,7 @@ def run_script(
             settings, group, all_keys, is_streaming(table_env), table_of_files, from_savepoint
         )
     starts = keyed(sent_at_once(starts_of(table_env, chunks, group)), KEYED_ELEMENT)
+    # PyFlink's keyed streams take only keyed functions, and Announce has no state.
     announced = DataStream(starts._j_data_stream).process(
         Announce(group, keys, settings.host_network, settings.tmp_dirs), output_type=KEY_AND_ELEMENT
     )
@@ -173,6 +174,7 @@ def _resize(
     settings = replace(settings, num_workers=workers)
     keys = [each[0] for each in keys_of_subtasks(settings.size)]
     for number, rows in enumerate(inputs):
+        # Extra inputs go to member 0 alone.
         deal_to(rows, keys[:1] if number else [keys[each] for each in settings.fed], keys)
     for stream in members:
         stream.set_parallelism(settings.size)
@@ -203,6 +205,9 @@ def _chunks(
         table = table.add_columns(lit(1.0).cast(DataTypes.FLOAT()).alias(column.name))
     where = f"{settings.operator}: the input"
     fed = [keys[index] for index in settings.fed]
+    # Rows of a bounded input are dealt one by one, so that shares differ by one row at most. Rows
+    # of a stream leave after milliseconds, and would make a small chunk for each worker, so whole
+    # chunks are dealt.
     gathering = Gathering(by_row=True)
     if settings.kind == "stream":
         gathering = Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)

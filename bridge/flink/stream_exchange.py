@@ -34,9 +34,11 @@ from bridge.settings import DRAIN, FAIL, RESTART, UNCOMMITTED, GroupSettings
 
 logger = logging.getLogger(__name__)
 
-WARNING_S = 60.0  # between warnings of one process
+# A process repeats a warning after this time.
+WARNING_S = 60.0
 
-# With names, as PyFlink asks the JVM for missing names, and Python workers cannot reach one.
+# The fields have names, because PyFlink asks the JVM for missing ones, and Python workers cannot
+# reach it.
 _CHUNK = Types.ROW_NAMED(["rows", "arrow"], [Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 
 
@@ -67,7 +69,7 @@ class StreamExchange(Exchange):
         self._warns_next = 0.0
         self._holds_since = time.monotonic()
         self._watermarks: Watermarks | None = None
-        # rows that the script has finished: in all, and until its latest start
+        # The script has finished so many rows in all, and so many before its latest start.
         self._done = self._done_before = 0
         if self._settings.carries_event_time:
             ended = MapStateDescriptor("akdl_ended", Types.INT(), Types.INT())
@@ -108,7 +110,9 @@ class StreamExchange(Exchange):
     def _finish(self) -> Iterator[WrittenRows]:
         yield from self._member.end_input()
         self._drop_done()
-        while self._has_to_restart():  # before the group learns of an end of this member
+        # The other members would take the end of this member for the end of its work, so it
+        # restarts before it reports one.
+        while self._has_to_restart():
             yield from self._restart()
             yield from self._member.end_input()
             self._drop_done()
@@ -163,7 +167,8 @@ class StreamExchange(Exchange):
         # An ended subtask does not run in a job that continues from a checkpoint, and would hold
         # event time back indefinitely, because it sends no watermark again.
         if watermark == LAST_TIME:
-            # also for subtasks of a later job
+            # A later job may have another parallelism, and each of its subtasks reads the state of
+            # its own keys.
             for _ in self._all_keys() if self._keeps_rows else self._each_key():
                 self._ended_inputs.put(subtask, of)
         self._watermarks.add(subtask, of, watermark, self._arrived)
@@ -216,6 +221,8 @@ class StreamExchange(Exchange):
         """Remove finished rows from the state, and act on a script that has returned early."""
         self._drop_done()
         if self._member.has_returned and self._settings.on_return == DRAIN:
+            # A script that has returned finishes no more rows, so event time would wait for them
+            # indefinitely.
             self._done = self._arrived
             yield from self._pass_time()
         if self._member.has_returned and self._settings.on_return == FAIL:
