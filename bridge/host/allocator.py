@@ -20,7 +20,7 @@ def give_large_blocks_back(rows: int = 1, size: int = 0) -> None:
     """Let free blocks of 2 MB and more return to the system, or of 256 KB where rows are large.
 
     glibc would keep up to 32 MB. The setting belongs to the process, so one call is enough, and
-    further ones cost a look at a cache.
+    further ones only ask a cache.
 
     Args:
         rows: Number of rows in a batch.
@@ -29,8 +29,9 @@ def give_large_blocks_back(rows: int = 1, size: int = 0) -> None:
     _map_from(_SMALL if size > rows * LARGE_ROW_BYTES else _USUAL)
 
 
-# The cache keeps a process that has had large rows at the smaller limit.
+# Because of the cache, a process that has had large rows stays at the smaller limit.
 @functools.cache
 def _map_from(size: int) -> None:
+    # Other libraries of C, such as musl or that of macOS, have no mallopt.
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, size)

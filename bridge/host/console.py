@@ -50,6 +50,8 @@ class LogFile(RotatingFileHandler):
 
     def __init__(self, path: str, most_bytes: int = 100 << 20, most_files: int = 10) -> None:
         self._is_open = True
+        # The file is created with its first line, so a process that prints nothing leaves no file.
+        # Of `most_files`, one is the file in use, and the others are its backups.
         super().__init__(
             path, "a", most_bytes, most_files - 1, "utf-8", delay=True, errors="backslashreplace"
         )
@@ -70,6 +72,8 @@ class LogFile(RotatingFileHandler):
             self.baseFilename,
             sys.exc_info()[1],
         )
+        # After the first error nothing is written any more, so a full disk costs one warning and
+        # not one for each line.
         self.close()
 
     def _open(self) -> TextIOWrapper:

@@ -28,9 +28,12 @@ logger = logging.getLogger(__name__)
 
 # Without persistence mode, the driver starts up for each query, which takes seconds per GPU.
 QUERY_S = 30.0
+# The guard is held for the tries of all locks, which take milliseconds, so after this time its
+# holder is probably suspended.
 _GUARD_S = 10.0
 _POLL_S = 0.05
-_NAME = re.compile(r"[\w./:-]+")  # an index, GPU-<uuid>, MIG-<uuid>, MIG-GPU-<uuid>/1/0
+# A name is an index, GPU-<uuid>, MIG-<uuid> or MIG-GPU-<uuid>/1/0.
+_NAME = re.compile(r"[\w./:-]+")
 
 
 def inventory(environment: Mapping[str, str]) -> list[str] | None:
@@ -55,6 +58,8 @@ def inventory(environment: Mapping[str, str]) -> list[str] | None:
         known = _ask(program)
     if visible is None:
         return list(dict.fromkeys(known.values()))
+    # A GPU that is named twice is one GPU, for which a process could otherwise wait that holds it
+    # itself.
     found = list(dict.fromkeys(_visible(known, _names(visible))))
     if known and visible and not found:
         logger.warning(
@@ -137,6 +142,8 @@ def lease(
     place = _lock_folder(folder)
     deadline, warned = time.monotonic() + wait_s, False
     while True:
+        # The guard is released between two tries, so that other processes can lease and show GPUs
+        # meanwhile.
         with _guard(place):
             leased = _try(1 if count is None else count, inventory, place, name)
             if leased is not None:
@@ -189,7 +196,8 @@ def _visible(known: Mapping[str, str], names: Sequence[str]) -> Iterator[str]:
         elif name.startswith("GPU-"):
             yield from (device for device in known.values() if device.startswith(name))
         elif name.startswith("MIG-") and known:
-            yield name  # a part of a GPU, which nvidia-smi does not list
+            # nvidia-smi does not list parts of a GPU, so the name is taken as it is given.
+            yield name
 
 
 def _ask(program: str) -> dict[str, str]:
@@ -200,7 +208,8 @@ def _ask(program: str) -> dict[str, str]:
             command, check=True, capture_output=True, text=True, timeout=QUERY_S
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stdout", None) or ""  # nvidia-smi prints its errors to stdout
+        # nvidia-smi prints its errors to stdout.
+        said = getattr(error, "stdout", None) or ""
         logger.warning("nvidia-smi failed, so GPUs are not used: %s %s", error, str(said).strip())
         return {}
     pairs = [_names(line) for line in answer.splitlines() if line.count(",") == 1]
@@ -271,7 +280,8 @@ def _try(count: int, inventory: Sequence[str], folder: str, name: str) -> Lease 
 def _holders(inventory: Sequence[str], folder: str) -> dict[str, str]:
     """Find holders by trying each lock, for which the caller holds the guard.
 
-    A process that looked without it could make another one fail that leases at this moment.
+    Without the guard, a lock that is held here for a moment could make the lease of another process
+    fail.
     """
     taken = {}
     for device in inventory:

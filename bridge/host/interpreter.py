@@ -30,11 +30,16 @@ from bridge.settings import PythonArchive
 
 logger = logging.getLogger(__name__)
 
-_LOOK_S = 120.0  # for an interpreter to report its versions; TensorFlow is not imported
-_UNPACK_S = 600.0  # for conda-unpack
+# An interpreter gets this time to report its versions, for which it does not import TensorFlow.
+_LOOK_S = 120.0
+# conda-unpack gets this time, because it rewrites the paths in the files of an environment.
+_UNPACK_S = 600.0
 _SHOWN_LINES = 5
-_KEPT_LINES = 1000  # of the output of a program
-_COMPLETE = ".akdl-complete"  # in the folder, once it is complete
+# So many last lines of a program's output are kept for errors.
+_KEPT_LINES = 1000
+# This file appears once the folder is complete, so an environment that was unpacked in part is
+# never used.
+_COMPLETE = ".akdl-complete"
 _PACK = (
     "pack it with conda-pack, or install the packages into a relocatable Python (such as one from"
     " uv); a venv cannot be packed, since it only links to a Python elsewhere"
@@ -78,7 +83,7 @@ def open_interpreter(operator: str, python: str | PythonArchive | None) -> Inter
         with refused_at(f"{operator}: pythonEnv {python.origin}", ConfigurationError):
             return _open_archive(python)
     chosen = python or sys.executable
-    # The driver did not see this folder, which may exist only on this host.
+    # The driver did not look into this folder, because it may exist only on this host.
     if os.path.isdir(chosen):
         chosen = interpreter_in(chosen) or os.path.join(chosen, "bin", "python")
     if not os.access(chosen, os.X_OK):
@@ -118,6 +123,8 @@ def _open_archive(archive: PythonArchive) -> Interpreter:
             with locked(unpacking):
                 if not os.path.exists(complete):
                     _unpack(archive, folder)
+                    # The remover waits for the lock of the folder, which this process holds, so it
+                    # can be started now.
                     with open(complete, "wb"):
                         remove_when_unlocked(folder)
                 remove(unpacking)
@@ -176,6 +183,7 @@ def first_lines(python: str) -> str:
     """
     root, found = os.path.dirname(os.path.dirname(python)), []
     paths = glob.glob(os.path.join(glob.escape(root), "lib", "python3*", "site-packages", "*.pth"))
+    # The file that was installed last is the likeliest cause of a new problem.
     for path in sorted(paths, key=os.path.getmtime, reverse=True):
         with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
             found += [
@@ -217,6 +225,7 @@ def _run(command: list[str], timeout_s: float) -> tuple[int, str]:
             )
         except OSError as error:
             raise ConfigurationError(_cannot_run(command[0], error)) from None
+        # A stack calls them in the reverse order, so the child has ended when its folder goes.
         closing.callback(child.stop, 0.0)
         if not child.wait(timeout_s):
             place = child.place_of_abort() + first_lines(command[0])

@@ -12,7 +12,8 @@ import re
 # A script may print endlessly without an end of line, and Beam keeps up to 10,000 lines that Flink
 # has not taken, so the length of a line is a bound of memory.
 LINE_CHARACTERS = 1 << 13
-EVERY_S = 5.0  # between the shown versions of a line that is overwritten
+# This is the time between two shown versions of a line that is overwritten.
+EVERY_S = 5.0
 
 _MOVES = re.compile(r"(\n|\r\n|\r|\x08+)")
 
@@ -28,8 +29,10 @@ class Lines:
         # A read may end in the middle of a character, so the decoder has to keep its bytes.
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._line = ""
-        self._place = 0  # of the next character
-        self._is_overwritten = False  # since the line was last shown
+        # The next character is written at this place of the line.
+        self._place = 0
+        # This is true once the line has been overwritten since it was last shown.
+        self._is_overwritten = False
         self._shown_at = now
 
     def feed(self, printed: bytes, now: float) -> list[str]:
@@ -37,7 +40,7 @@ class Lines:
         `LINE_CHARACTERS`.
         """
         text = self._decode(printed)
-        # Most scripts print no bars, and their output is split without a look at each move.
+        # Most scripts print no progress bars, and their output is split in one step.
         if not self._is_overwritten and "\r" not in text and "\x08" not in text:
             *lines, rest = (self._line + text).split("\n")
             self._shown_at = now if lines else self._shown_at
@@ -57,6 +60,7 @@ class Lines:
         if not part:
             return
         if part in ("\n", "\r\n"):
+            # A shorter version of a progress bar covers the end of a longer one with spaces.
             lines.append(self._line.rstrip(" ") if self._is_overwritten else self._line)
             self._line, self._place, self._is_overwritten, self._shown_at = "", 0, False, now
         elif part[0] in "\r\x08":

@@ -46,7 +46,9 @@ _LAST_LINES_S = 10.0
 # that our processes remove from their environment.
 _MARK = "_AKDL_CHILD"
 _FRAMES = 3  # of a place
-_LOOKS = 10  # for processes that have left the group, and may fork meanwhile
+# Processes that have left the group may fork while they are killed, so they are listed again and
+# again, but not endlessly.
+_LOOKS = 10
 
 _MEANINGS = {
     signal.SIGKILL: "often because the host or the container has too little memory",
@@ -234,7 +236,7 @@ class ChildProcess:
 
     def _signal_group(self, number: int) -> None:
         if not self._exited.is_set():
-            # macOS answers with PermissionError where a group has only zombies.
+            # macOS raises PermissionError if a group has only zombies.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
@@ -246,6 +248,8 @@ def _kill_escaped(mark: str) -> None:
     looks again until nothing is found.
     """
     for _ in range(_LOOKS):
+        # A daemon has lost its parent, so it is not among the descendants of the child, and all
+        # processes of the host are asked.
         found = (_marked(pid, mark) for pid in psutil.pids())
         escaped = [process for process in found if process is not None]
         if not escaped:

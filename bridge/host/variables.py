@@ -80,20 +80,25 @@ def variables(
     # This one would be of another cluster. Ours is set when the group is complete.
     passed.pop("TF_CONFIG", None)
     return {
-        "TF_CPP_MIN_LOG_LEVEL": "1",  # without the lines about instruction sets
+        # TensorFlow would print lines about instruction sets at its start.
+        "TF_CPP_MIN_LOG_LEVEL": "1",
         **MEMORY,
         **passed,
         "PATH": os.path.dirname(python) + os.pathsep + passed.get("PATH", os.defpath),
         "PYTHONPATH": folder.library,
-        # files that TensorFlow and scripts leave there are removed with the folder
+        # Files that TensorFlow and scripts leave there are removed with the folder.
         "TMPDIR": folder.temporary,
+        # A process that is killed would lose the lines in Python's buffer, which often have the
+        # reason.
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
-        # a crash shows the place in Python; so does SIGABRT, before any code of ours runs
+        # With this, a crash shows its place in Python. So does SIGABRT, even before any code of
+        # ours runs.
         "PYTHONFAULTHANDLER": "1",
-        # with it, a script that forks can hang in gRPC's own handlers
+        # With gRPC's support of forks, a script that forks can hang in gRPC's own handlers.
         "GRPC_ENABLE_FORK_SUPPORT": "0",
-        # our reservation of the port stays open while TensorFlow binds it
+        # Our socket that reserves the port stays open while TensorFlow binds the port, which needs
+        # SO_REUSEPORT in both.
         "TF_GRPC_REUSE_PORT": "true",
         **(
             {}
