@@ -55,6 +55,8 @@ class ProcessFolder:
         """Close a writing end of the pipe. Safe to call twice, and after `release`."""
         with _lock:
             held = _held.get(self._group, [])
+            # A number that is not in the list may already belong to another file, so it must not be
+            # closed.
             if pipe not in held:
                 return
             held.remove(pipe)
@@ -151,6 +153,8 @@ def release(groups: Collection[str]) -> None:
     """
     with _lock:
         pipes = [pipe for group in groups for pipe in _held.pop(group, [])]
+    # These processes see the end of their pipes now. One that is stopped cannot, so it is killed
+    # below.
     for pipe in pipes:
         os.close(pipe)
     for group in groups:
@@ -185,6 +189,8 @@ def process_of(folder: str) -> psutil.Process | None:
         with open(os.path.join(folder, _PROCESS_FILE), encoding="ascii") as file:
             pid, started = file.read().split()
         process = psutil.Process(int(pid))
+        # The system gives numbers of ended processes to others, so the time of the start has to be
+        # equal too.
         return process if repr(process.create_time()) == started else None
     except (OSError, ValueError, psutil.Error):
         return None

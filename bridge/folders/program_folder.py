@@ -50,6 +50,8 @@ def named_by_content(path: str, kind: str) -> tuple[str, str]:
     if path.startswith(program_folder() + os.sep):
         os.replace(path, named)
     elif not os.path.lexists(named) or os.path.realpath(named) != os.path.realpath(path):
+        # The link is made under another name, because a rename replaces an earlier link in one
+        # step.
         link = f"{named}.new"
         os.symlink(os.path.abspath(path), link)
         os.replace(link, named)

@@ -36,6 +36,8 @@ def remove_when_unlocked(folder: str) -> None:
     /, so that it keeps no other folder in use.
     """
     command = [sys.executable, "-I", "-S", "-c", _WAIT, folder, f"{folder}/{LOCK}"]
+    # A session of its own keeps it out of the group of this process, which may be killed as a
+    # whole.
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

@@ -49,6 +49,7 @@ def _found(place: str, has: Callable[[str], bool]) -> dict[str, str]:
         found = next(
             (path for path in (f"{package}/__init__.py", f"{package}.py") if has(path)), None
         )
+        # A folder with our own package has this module of it too, and hides nothing.
         if found is not None and not has(own):
             result[package] = os.path.join(place, found)
     return result

@@ -51,6 +51,8 @@ def path_on_host(path: str) -> str:
     """Path on this host of a shipped file; the same path where the job runs in the driver."""
     name = os.path.basename(path)
     for entry in sys.path:
+        # Flink changes the folder of a shipped file but not its name, so the entry is found by its
+        # name.
         if os.path.basename(entry) == name and os.path.isfile(entry):
             return entry
     return path

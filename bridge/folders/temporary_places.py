@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Mapping
 
 IO_TMP_DIRS = "io.tmp.dirs"  # Flink's setting
-_LONGEST_SOCKET = 100  # bytes; Linux has 107, macOS 103
+# A path of a unix socket has at most 107 bytes on Linux and 103 on macOS.
+_LONGEST_SOCKET = 100
 
 
 def places(environment: Mapping[str, str], configured: str = "") -> list[str]:
@@ -22,7 +23,8 @@ def places(environment: Mapping[str, str], configured: str = "") -> list[str]:
         or _of_cluster(environment.get("FLINK_CONF_DIR", ""))
         or environment.get("LOCAL_DIRS", "")
     )
-    found = [path.strip() for path in re.split("[,:]", text)]  # as Flink splits it
+    # Flink separates these folders by commas and colons.
+    found = [path.strip() for path in re.split("[,:]", text)]
     usable = [
         path
         for path in found

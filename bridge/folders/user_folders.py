@@ -56,6 +56,7 @@ def user_place(name: str, base: str = "") -> str:
     """
     path = os.path.join(base or tempfile.gettempdir(), name)
     with contextlib.suppress(OSError):
+        # A path that does not exist yet raises OSError, and is free to take.
         if not is_private_folder(path):
             # Hosts may share a home, and these folders belong to one host.
             own = cache_folder(f"{name}_{socket.gethostname()}")

@@ -21,8 +21,10 @@ from bridge.folders.remover import remove_when_unlocked
 from bridge.folders.shipped import path_on_host
 from bridge.settings import UserFile
 
-PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
-STACKS_FILE = "stacks.txt"  # in `.akdl`, for faulthandler
+# This folder is inside the work folder. The rest of the work folder belongs to the script.
+PRIVATE_FOLDER = ".akdl"
+# faulthandler writes into this file in `.akdl`.
+STACKS_FILE = "stacks.txt"
 
 
 class WorkFolder:
@@ -49,6 +51,8 @@ class WorkFolder:
             if path is None:
                 owned = OwnedFolder("akdl-", place)
                 self.path, self.fds = owned.path, (owned.fd,)
+                # The remover starts before the folder has files, so it also removes a folder that
+                # is never completed.
                 remove_when_unlocked(self.path)
             self.private = os.path.join(self.path, PRIVATE_FOLDER)
             self._fill()
