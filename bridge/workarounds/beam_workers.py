@@ -120,7 +120,8 @@ def end_workers(timeout_s: float = 30.0) -> None:
     with _lock:
         running = list(_closing)
     for harness in running:
-        harness._control_channel.close()  # as if the connection to Flink were lost
+        # This looks to the worker as if the connection to Flink were lost.
+        harness._control_channel.close()
     deadline = time.monotonic() + timeout_s
     while _is_at_work() and time.monotonic() < deadline:
         time.sleep(_LOOK_S)
@@ -258,7 +259,8 @@ def _end_logs_without_their_lock() -> None:
 
     def close(handler: FnApiLogRecordHandler) -> None:
         handler._alive = False
-        with suppress(Full):  # whose reader has ended before
+        # The queue stays full if its reader has ended before.
+        with suppress(Full):
             handler._log_entry_queue.put(handler._FINISHED, timeout=_LOG_END_S)
             handler._reader.join()
         logging.Handler.close(handler)

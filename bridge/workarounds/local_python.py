@@ -44,7 +44,7 @@ def python_of_local_jobs() -> str:
 def _program() -> str:
     from akdl.process.preflight import RUN_MODULE
 
-    # not where this file runs as a program
+    # A copy of this file runs as a program without our packages, so they are imported only here.
     from bridge.folders.program_folder import program_folder
 
     folder = pathlib.Path(tempfile.mkdtemp(dir=program_folder()))
@@ -102,7 +102,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--semi_persist_dir", default="/tmp")
     given = parser.parse_known_args(arguments)[0]
     params = {**os.environ, "SEMI_PERSISTENT_DIRECTORY": given.semi_persist_dir}
-    options = [("grpc.enable_http_proxy", 0)]  # the driver is on this host
+    # The driver is on this host, so no proxy may get the call.
+    options = [("grpc.enable_http_proxy", 0)]
     with grpc.insecure_channel(os.environ[_ADDRESS], options=options) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_CALL)
         failed = call(start_worker_request(given.id, given.provision_endpoint, params))

@@ -5,11 +5,9 @@ fixes to ask for.
 
 - PyFlink's pool of workers runs what a caller names: here it listens on a unix socket.
 - Beam's servers in the JVM send files and rows, and accept workers: here they ask for a token,
-  TokenCalls.java. On a cluster,
-its operator has to close them to other hosts.
+  TokenCalls.java. On a cluster, its operator has to close them to other hosts.
 - The mini cluster's REST endpoint runs code: here it is on loopback, with a keystore without a key,
-  so that no client can
-connect.
+  so that no client can connect.
 """
 
 from __future__ import annotations
@@ -194,7 +192,7 @@ def _ask_for_token() -> None:
 def _rest_for_nobody() -> dict[str, str]:
     """Settings of a REST endpoint to which no client can connect, as its keystore holds no key."""
     path = os.path.join(program_folder(), "no_key.jks")
-    # Java's format JKS: magic number, version, number of entries
+    # Java's format JKS begins with a magic number, its version and the number of entries.
     empty = bytes.fromhex("feedfeed 00000002 00000000")
     with open(path, "wb") as keystore:
         keystore.write(

@@ -69,7 +69,8 @@ def _jvm_argument() -> Iterator[None]:
     # Flink removes neither its libraries, 70 MB, nor the files of jobs when its JVM is killed with
     # the program.
     temporary = tempfile.mkdtemp(prefix="java-", dir=program_folder())
-    if not re.search(r"\s", temporary):  # PyFlink splits the arguments
+    # PyFlink splits the arguments at blanks.
+    if not re.search(r"\s", temporary):
         arguments.append(f"-Djava.io.tmpdir={temporary}")
     os.environ["JVM_ARGS"] = " ".join([*arguments, before or ""]).strip()
     try:
@@ -176,7 +177,8 @@ def keys_in_turn(runtime_context: RuntimeContext, keys: Iterable[int]) -> Iterat
     for key in keys:
         backend.set_current_key(Row(key))
         yield key
-    # at the end of each bundle, all states in it are visited
+    # PyFlink visits all cached states at the end of each bundle, so the states of the other keys
+    # leave the cache.
     backend._internal_state_cache.evict_all()
 
 
@@ -186,7 +188,8 @@ def column_names(table: Table) -> list[str]:
     from pyflink.java_gateway import get_gateway
 
     names = table._j_table.getResolvedSchema().getColumnNames()
-    separator = "\0"  # does not occur in names
+    # This character does not occur in names.
+    separator = "\0"
     return (
         list(get_gateway().jvm.String.join(separator, names).split(separator))
         if names.size()
@@ -259,7 +262,8 @@ class _Connections(threading.local):
 
     def __init__(self) -> None:
         self._free = _ClosedInTheEnd()
-        self._can_plan = False  # of the free connection
+        # This is about the free connection.
+        self._can_plan = False
         self._is_preparing = False
 
     def __len__(self) -> int:
@@ -334,7 +338,8 @@ def _prepare_planning() -> None:
         values = to_jarray(jvm.Object, [value for _, value in argument])
         return _planner.loadClass(name).getMethod(method, types).invoke(None, values)
 
-    with suppress(Exception):  # with another Flink, threads stay unprepared
+    # Another version of Flink may have other classes. Threads stay unprepared then.
+    with suppress(Exception):
         provider = invoke(
             "org.apache.flink.table.planner.plan.metadata.FlinkDefaultRelMetadataProvider",
             "INSTANCE",
