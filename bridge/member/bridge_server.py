@@ -73,6 +73,7 @@ class BridgeServer:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
+        # gRPC cannot interrupt the thread of a call, so the calls that wait were woken first.
         self._server.stop(grace=None).wait()
 
     def _listen(self, socket_path: str) -> str:
@@ -158,10 +159,12 @@ class BridgeServer:
         with self._changed:
             self._session.report(progress)
             self._changed.notify_all()
+            # The answer carries the wishes, because only the process can begin a call.
             return self._wishes()
 
     def _wait_for_shares(self, request: Empty, context: grpc.ServicerContext) -> Shares:
         with self._changed:
+            # This travels to the other members, whose processes then write their files.
             self._session.wants_shares = True
             self._wait(context, lambda: self._shares() is not None)
             return self._shares() or Shares()

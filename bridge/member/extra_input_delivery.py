@@ -52,15 +52,20 @@ class ExtraInputs:
         self._name = f"akdl-extra-{process.group}-{session.attempt}"
         self._is_used = bool(settings.extra_schemas) and settings.size > 1
         path = os.path.join(process.private_folder, "extra-inputs")
-        self.chunk_log = ChunkLog(path) if self._is_used and index == 0 else None  # for other hosts
-        # all chunks that this member has to fetch have been passed to the session
+        # The log is for members of other hosts. Whether there are any shows with the addresses.
+        self.chunk_log = ChunkLog(path) if self._is_used and index == 0 else None
+        # True once all chunks that this member has to fetch have been passed to the session.
         self.is_complete = True
         self.error: TaskError | None = None
-        self._folder = ""  # for the files that the members of this host share
-        self._makes_for_others = False  # true for the member whose process writes these files
-        self._lock = -1  # descriptor of the folder's lock, which keeps the folder from removal
+        # The members of this host share the files in this folder.
+        self._folder = ""
+        # True for the member whose process writes these files.
+        self._makes_for_others = False
+        # Descriptor of the folder's lock, which keeps the folder from removal.
+        self._lock = -1
         self._from = ""  # member 0, as messages name it
-        self._taken = 0  # chunks; a broken connection resumes behind them
+        # Number of chunks that have arrived. A broken connection resumes behind them.
+        self._taken = 0
         self._tally = Tally()
         self._stopped = threading.Event()
         self._call: Any = None
@@ -135,6 +140,8 @@ class ExtraInputs:
 
     def stop(self) -> None:
         """End the thread that fetches, and release the folder; its last user removes it."""
+        # The thread waits for a chunk, which the cancellation ends, or for room, for which it is
+        # woken.
         self._stopped.set()
         with self._changed:
             if self._call is not None:
@@ -146,6 +153,7 @@ class ExtraInputs:
             self.chunk_log.close()
         with self._changed:
             lock, self._lock = self._lock, -1
+        # The lock is released before the removal, because it would count as a user of the folder.
         if lock >= 0:
             os.close(lock)
         if self._folder:
@@ -181,12 +189,15 @@ class ExtraInputs:
         with self._changed:
             if self._stopped.is_set():
                 return True
+            # Under the lock, `stop` either finds this call and cancels it, or has set `_stopped`
+            # before.
             self._call = take(self._taken)
         try:
             for chunk in self._call:
                 if not self._pass_on(chunk):
                     return True
         except grpc.RpcError as error:
+            # A refusal, as of another attempt, would be the same at the next try.
             if error.code() not in _LOST:
                 raise
         return False
@@ -203,11 +214,14 @@ class ExtraInputs:
             raise ValueError(
                 f"expected a chunk of extra input 1 to {inputs}, got one of input {chunk.input}"
             )
-        columns = chunk.columns  # read once, because protobuf copies it with each access
+        # The field is read once, because protobuf copies it with each access.
+        columns = chunk.columns
         with self._changed:
             self._changed.wait_for(
                 lambda: self._stopped.is_set() or self._session.has_room(len(columns))
             )
+            # A script that has returned takes no more chunks, and then the member does not wait for
+            # them.
             if self._stopped.is_set() or self._session.outcome is not None:
                 return False
             self._session.offer(chunk.rows, columns, chunk.input)

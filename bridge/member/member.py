@@ -42,7 +42,8 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 1.0
 LAST_OUTPUT_S = 2.0
-_REASON_CHARACTERS = 1000  # of a failure, in the reports to other members
+# Characters of a failure in the reports to other members.
+_REASON_CHARACTERS = 1000
 
 
 class Member:
@@ -91,6 +92,7 @@ class Member:
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S
         self._heartbeat_sent: float | None = None
         self.group, self.label = group, self._process.label
+        # A job that ends during the start stops its members by the registry.
         registry.add(self)
         try:
             self._process.start(self._session, self._shares, self._wishes, self.observer.note_line)
@@ -104,9 +106,13 @@ class Member:
         )
         cluster = self._extra.settle(addresses, config)
         cluster.state = state
+        # The times are read without the lock: all processes below the script's are looked at, and
+        # no row could pass meanwhile.
         own_s, _ = self._process.child.cpu_times
         with self._changed:
             self._session.join(cluster)
+            # The wait for the addresses is not a standstill, and the processor time so far, as of
+            # imports, does not mean that the script spins.
             self.observer.progress = ProgressWatch(time.monotonic(), own_s)
             self._changed.notify_all()
         self._membership.join(addresses, self._extra.chunk_log)
@@ -121,6 +127,8 @@ class Member:
             yield from self._send(batch, extra_input)
             return
         with self._changed:
+            # `Tail` may hold some of these rows back, but shares are compared by all that have
+            # arrived.
             self._session.rows_arrived += batch.num_rows
         for passed in self._tail.push(batch):
             yield from self._send(passed)
@@ -143,6 +151,8 @@ class Member:
         with self._changed:
             self._session.has_all_rows = True
         self._extra.end()
+        # The rows that make shares equal come first: `_deliver_extra_inputs` ends the session's
+        # input, after which it takes no row.
         yield from self._even_out()
         yield from self._deliver_extra_inputs()
         yield from self._await_outcome()
@@ -150,6 +160,7 @@ class Member:
     def finish(self) -> Iterator[WrittenRows]:
         """Do as `end_input`, and return when the process and its group have ended."""
         yield from self.end_input()
+        # The next process imports TensorFlow while this one ends.
         self._process.prepare_next()
         self._end_process()
         self._membership.is_waiting = True
@@ -161,6 +172,8 @@ class Member:
 
         A function that waits in this member notices it within a second, and raises a TaskError.
         """
+        # This lock is apart from `_changed`, because a process may take seconds to end, and its
+        # threads need `_changed` for that. A second caller waits here until all of it is done.
         with self._stop_lock:
             if self._stopped:
                 return
@@ -224,6 +237,7 @@ class Member:
         with self._changed:
             group = membership.group()
             sizes, own = group.share_sizes, self._session.rows_arrived
+            # "drop" adds no rows, so it needs no sample.
             giver = group.giver if settings.equal_steps in (PAD, REPEAT) else None
         membership.exchange_sample(giver, self._tail.sample)
         yield from self._until(lambda: membership.has_sample or self._has_outcome)
@@ -256,9 +270,13 @@ class Member:
             sizes = self._membership.group().share_sizes if self._index == 0 else []
         report_end(self._process.name, self._session, self._settings, self._decides, sizes)
         self.observer.log_report(is_last=True)
+        # A process without an outcome serves others until it is stopped, so it would not end in
+        # this time.
         self._process.stop(self._settings.stop_timeout_s if self._has_outcome else 0.0)
         if self._has_outcome:
-            self._check()  # the process may have written rows after its outcome, which were refused
+            # The process may have written rows after its outcome. They were refused, and its exit
+            # status shows it.
+            self._check()
         with self._changed:
             self._session.end()
 
@@ -269,7 +287,8 @@ class Member:
         done = False
         while not done:
             with self._changed:
-                # It is read before the rows are taken, which are then the last before an outcome.
+                # The condition is evaluated before the rows are taken. If it is an outcome, these
+                # rows are the last ones.
                 done = condition()
                 taken = self._take_rows(wait=not done)
             self._check()
@@ -279,9 +298,12 @@ class Member:
         """Take what the script wrote, with the lock held; without rows, wait for a change first if
         `wait` is set.
         """
-        # gRPC's threads wait for new input, and for room that there will be for output
+        # gRPC's threads wait for new input, and for room for output, which there is once the rows
+        # are taken.
         self._changed.notify_all()
         if wait and not self._session.has_rows:
+            # The wait ends at the next heartbeat at the latest, since `_check` has to run although
+            # nothing changes.
             self._changed.wait(HEARTBEAT_S)
         return self._session.take_rows()
 
@@ -296,6 +318,8 @@ class Member:
             is_early = settings.kind == "stream" and self._session.cluster is None
             return is_early or self._session.has_room(len(columns))
 
+        # The chunk is kept before this member's script has room, because other hosts have a speed
+        # of their own.
         self._extra.keep(batch.num_rows, columns, extra_input)
         yield from self._until(has_room)
         with self._changed:
@@ -345,18 +369,22 @@ class Member:
         if self._stopped:
             raise TaskError(f"{self._process.name}: stopped because its job has ended")
         is_due = time.monotonic() >= self._heartbeat_due
+        # After the regular end of a process its exit is not a failure.
         error = None if self._session.stage == Stage.ENDED else self._failed_process()
         # Faults of a group take seconds to show, so they are not looked for with each chunk.
         if error is None and is_due:
             error = self._failed_group()
         if error is not None:
+            # In a local run the next attempt prints this error, because a program does not see why
+            # Flink restarts a stream.
             registry.note_failure(self.group, self._session.attempt, str(error))
             self.stop()
             raise error
         if is_due:
             self._look_for_progress()
             self.observer.log_report()
-            self._heartbeat_sent = time.monotonic()  # the registry reads it if this call hangs
+            # The registry reads this time, because the call below may hang when a job has ended.
+            self._heartbeat_sent = time.monotonic()
             self._alive()
             self._heartbeat_sent = None
             self._heartbeat_due = time.monotonic() + HEARTBEAT_S
@@ -366,7 +394,9 @@ class Member:
         after a while.
         """
         session, child = self._session, self._process.child
-        # read first: a process reports its outcome before it exits, never after
+        # The status is read before the outcome, because a process reports its outcome before it
+        # exits. In the other order, a process that does both in between would seem to have died
+        # without one.
         status = child.exit_status
         failure = session.failure
         if failure is None and (status is None or (self._has_outcome and status != REFUSED_ROWS)):
@@ -375,7 +405,8 @@ class Member:
             with self._changed:
                 if self._membership.group().can_do_without(self._index):
                     return None
-        child.wait(LAST_OUTPUT_S)  # the output is complete once the process has exited
+        # The output is complete once the process has exited, and its last lines are in the error.
+        child.wait(LAST_OUTPUT_S)
         if failure is not None:
             what = describe_failure(failure)
         else:
@@ -388,6 +419,7 @@ class Member:
         if self._settings.size == 1 or not comes_from_a_peer(failure, child.last_lines):
             return self._process.error(what, trace)
         self._echo_since = self._echo_since or time.monotonic()
+        # Once all other scripts have returned, no other member can report the cause.
         if len(returned) < self._settings.size - 1 and time.monotonic() - self._echo_since < ECHO_S:
             return None
         members = self._members()
@@ -419,6 +451,7 @@ class Member:
         if fault is None:
             return None
         trace = failure.traceback if failure is not None else ""
+        # This may take two seconds, and `place_of_abort` as well, so both are without the lock.
         stacks = self._process.stacks() if fault.is_standstill else ""
         what = fault.what
         if not situation.is_connected:
@@ -426,11 +459,13 @@ class Member:
         return self._process.error(what, trace, self._members(), stacks)
 
     def _look_for_progress(self) -> None:
+        # As in `set_cluster`, the times are read without the lock.
         own_s, children_s = self._process.child.cpu_times
         with self._changed:
             session, progress = self._session, self._session.progress
             moved = progress.rows_read + session.rows_out + progress.report.number
-            waits = session.awaits_flink or session.hello is None  # startTimeout limits the start
+            # Before the process connects, startTimeout limits the wait and not stallTimeout.
+            waits = session.awaits_flink or session.hello is None
             self.observer.progress.look(
                 time.monotonic(), moved, progress.worked_s + children_s, own_s, waits
             )
@@ -438,6 +473,7 @@ class Member:
     def _members(self) -> str:
         if self._settings.size == 1:
             return ""
+        # The progress of other members does not arrive without a request.
         self._membership.ask_all()
         with self._changed:
             return f"--- the group ---\n{self._membership.group().describe()}"

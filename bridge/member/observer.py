@@ -36,15 +36,19 @@ if TYPE_CHECKING:
     # Model processes use `ProgressWatch`, and the module would load Apache Beam for them.
     from bridge.member.script_process import ScriptProcess
 
-# of one processor; a TensorFlow process that waits for others uses about a tenth of this
+# A process that uses more than this share of one processor works or spins. A TensorFlow process
+# that waits for others uses about a tenth of it.
 BUSY = 0.05
-# counted between two looks, which are a second apart: the host may have been suspended for an hour
+# Between two looks at most these seconds count as without progress. Looks are a second apart, but
+# the host may have been suspended for an hour.
 MOST_IDLE_S = 5.0
 REPORT_EVERY_S = 5.0
-REPORT_PREFIX = "akdl-report "  # sets reports apart from the output of the script in the log file
+# The log file has the output of the script too, so reports need a mark.
+REPORT_PREFIX = "akdl-report "
 _KEPT_LINES = 500
 _KEPT_CHARACTERS = 64_000
-_RESOURCES_S = 5.0  # measuring processor time and memory takes system calls for each child process
+# To measure processor time and memory takes system calls for each child process.
+_RESOURCES_S = 5.0
 _TASK_WRITE_S = 0.25
 
 
@@ -57,8 +61,10 @@ class ProgressWatch:
     """
 
     def __init__(self, now: float, cpu_s: float = 0.0) -> None:
-        self.idle_s = 0.0  # without progress and without a wait for Flink, up to the last look
-        self.is_spinning = False  # it used the processor in this time
+        # Seconds without progress and without a wait for Flink, up to the last look.
+        self.idle_s = 0.0
+        # True if the process itself used the processor in this time.
+        self.is_spinning = False
         self._looked, self._cpu_s = now, cpu_s
         self._moved = 0
         self._worked_s = 0.0
@@ -112,6 +118,8 @@ class Observer:
         self._clock = Clock(now)
         self._used: tuple[float, int] = (0.0, 0)
         self._resources_due = now
+        # The lines have a lock of their own, so the thread that reads the output does not wait for
+        # the session.
         self._lock = threading.Lock()
         self._printed = 0
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -203,13 +211,14 @@ class Observer:
                 spinning=self.progress.is_spinning,
                 calling=session.is_calling,
                 stack=session.progress.stack,
-                # a batch starts again
+                # A batch that fails reads all rows again, so only rows of a stream are done.
                 rows_done=session.rows_done if self._settings.kind == "stream" else 0,
             )
 
     def _write(self, now: float) -> None:
         """Write the status with its latest lines only: the file is replaced every second."""
         status = self.status
+        # The lines are added up from the newest one back, and the older ones are left out.
         left_out, size = len(status.lines), 0
         while left_out and size + len(status.lines[left_out - 1]) < _KEPT_CHARACTERS:
             left_out -= 1

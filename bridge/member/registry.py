@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ABANDONED_S = 10.0  # longer than a pause of a JVM that collects garbage under load
+# A JVM that collects garbage under load may pause for several seconds, but not for so long.
+ABANDONED_S = 10.0
 LOOK_S = 0.5
 
 # Statuses of stopped members and of predictors' tasks, by group and label.
@@ -35,9 +36,12 @@ _last: dict[tuple[str, str], MemberStatus] = {}
 # Running members with the Beam worker of each. The reference is weak, because a worker that has
 # ended is recognized by its absence too.
 _members: dict[Member, weakref.ref[SdkHarness] | None] = {}
-_failures: dict[str, tuple[int, str]] = {}  # attempt and error of the last failure, by group
-_seen: set[str] = set()  # groups that have had a job or a member in this process
-_jobs: Counter[str] = Counter()  # running jobs of this program, by group
+# Attempt and error of the last failure of each group, until the next attempt prints it.
+_failures: dict[str, tuple[int, str]] = {}
+# Groups that have had a job or a member in this process.
+_seen: set[str] = set()
+# Number of running jobs of this program by group: jobs of one operator that run at once share it.
+_jobs: Counter[str] = Counter()
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
 
@@ -80,6 +84,7 @@ def take_failure(group: str, attempt: int) -> str | None:
     process.
     """
     with _lock:
+        # A group without a failure gets `attempt` itself as the default, which is not before it.
         return _failures.pop(group)[1] if _failures.get(group, (attempt,))[0] < attempt else None
 
 
@@ -145,6 +150,8 @@ def _stop_abandoned() -> None:
         time.sleep(LOOK_S)
         for member in _snapshot():
             member.observer.look()
+            # The function of such a member waits for Flink or its script, and nothing else would
+            # end it.
             if has_ended(_members.get(member)):
                 logger.warning(
                     "%s: stopped, because its Python worker has lost the connection to Flink",

@@ -37,8 +37,10 @@ from bridge.workarounds.beam_workers import is_worker_process
 
 logger = logging.getLogger(__name__)
 
-_PRINTED_CHARACTERS = 20_000  # in an error
-_LOG_FILES = 10  # Flink's default
+# Characters of output in an error.
+_PRINTED_CHARACTERS = 20_000
+# Flink keeps as many of its own log files by default.
+_LOG_FILES = 10
 
 
 class ScriptProcess:
@@ -95,6 +97,7 @@ class ScriptProcess:
         self._server = BridgeServer(
             session, self.changed, shares, wishes, task, token, self._folder.private
         )
+        # The process gets the address among its variables, so the server listens before it starts.
         self._server.start()
         sent = own_variables(self._folder, self._server.address, token, self._attempt)
         if self._spare is None:
@@ -239,8 +242,10 @@ def launch(
         # of a local job is spared, as its user may suspend it with Ctrl-Z.
         if is_worker_process():
             environment["AKDL_STOPPED_S"] = str(STOPPED_S)
+        # All processes have the same Python, so one of them says that it is not TensorFlow 1.
         if index == 0 and means_tensorflow_1(settings.operator):
             environment[TF1_OPERATOR] = settings.operator
+        # A parameter server computes nothing, so it leases no GPU.
         wanted = settings.gpus_per_worker if index < settings.num_workers else 0
         # After a restart the previous process may still be ending.
         gpus = lease_for(
@@ -267,6 +272,7 @@ def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile
     folder = log_folder()
     if not os.path.isdir(folder):
         return None
+    # Flink's start scripts export this number, by which Flink rolls its own logs.
     flinks = os.environ.get("MAX_LOG_FILE_NUMBER", "")
     files = most_files or (int(flinks) if flinks.isdigit() and int(flinks) else _LOG_FILES)
     return LogFile(os.path.join(folder, f"akdl-{name}.log"), most_bytes, files)

@@ -77,26 +77,33 @@ class Session:
         self._queue_bytes = queue_bytes
         self._name = name
         self.stage = Stage.STARTING
-        self.stage_reached = Stage.STARTING  # the last one before FAILED
-        self.reason = ""  # one line on why it has FAILED
-        self.wants_shares = False  # the script has requested the files of all workers
+        # The last stage before FAILED, by which statuses show how far the member came.
+        self.stage_reached = Stage.STARTING
+        # One line on why the member has FAILED.
+        self.reason = ""
+        # True once the script has requested the files of all workers.
+        self.wants_shares = False
         self.hello: wire.Hello | None = None
         self.cluster: wire.Cluster | None = None
         self.outcome: wire.Outcome | None = None
         self.progress = wire.Progress()
-        self.rows_arrived = 0  # from Flink; some may be held back to make shares equal
-        self.has_all_rows = False  # Flink has sent the last row
+        # Rows from Flink. Some of them may be held back, to make shares equal.
+        self.rows_arrived = 0
+        # True once Flink has sent the last row.
+        self.has_all_rows = False
         self.rows_in = 0
         self.rows_discarded = 0
         self.rows_out = 0
-        self.rows_cut = 0  # of the input, up to the last cut whose output was taken
+        # Rows of the input up to the last cut whose output was taken.
+        self.rows_cut = 0
         self._commits = commits
-        self._is_loose = False  # it is not known which rows the script has finished
+        # True if the script reads in a way that does not show which rows it has finished.
+        self._is_loose = False
         self._tally = Tally()
         self._input: deque[_Waiting] = deque()
         self._input_bytes = 0
         self._is_refused = False
-        # the last row has been offered, including rows that make shares equal
+        # True once the last row has been offered, with the rows that make shares equal.
         self.has_ended_input = False
         self.has_sent_end = False
         self._output = WrittenQueue() if output is None else output
@@ -182,10 +189,13 @@ class Session:
                 f"expected the {outcome.success.rows_written} rows that the script wrote, got"
                 f" {self.rows_out}"
             )
+        # The last report may be older than the outcome, which has the final number.
         self.progress.rows_read = max(self.progress.rows_read, outcome.success.rows_read)
         self.outcome = outcome
         if outcome.HasField("success"):
+            # A script that has returned makes no further cut, for which its last rows would wait.
             self._output.release()
+        # Rows of extra inputs are the same in all members, so they are not counted as dropped.
         self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.extra_input)
         self._input.clear()
         self._input_bytes, self._is_refused = 0, False
@@ -209,6 +219,7 @@ class Session:
         """Return True when a chunk of this size may be offered. A single chunk always may, however
         large it is.
         """
+        # After the outcome a chunk is dropped at once, so it needs no room.
         has_room = (
             self.outcome is not None
             or not self._input

@@ -40,7 +40,8 @@ logger = logging.getLogger(__name__)
 
 IDLE_S = 60.0
 _LOOK_S = 5.0
-_LEAST_MEMORY = 2 << 30  # bytes that are available; a waiting process has about 300 MB
+# With fewer bytes available, no process waits, because a waiting one has about 300 MB.
+_LEAST_MEMORY = 2 << 30
 
 
 class SpareProcess:
@@ -92,8 +93,10 @@ class SpareProcess:
         self, sent: Mapping[str, str], on_line: Callable[[str], None], on_exit: Callable[[], None]
     ) -> ChildProcess:
         """Let it run the script in its work folder; `sent` are the script's own variables."""
+        # The script starts with the message below, so its first line reaches `on_line` already.
         self.child.pass_on(on_line, on_exit)
         with os.fdopen(self._pipe, "wb") as pipe:
+            # The process reads up to the end of the pipe, which is closed behind this.
             pipe.write(json.dumps(dict(sent)).encode())
         return self.child
 
@@ -120,6 +123,7 @@ def take(settings: GroupSettings) -> SpareProcess | None:
     """Take the process that waits, with the user's files in its work folder; None where the script
     needs a new one.
     """
+    # The process is taken before it is examined, so that `_keep` cannot end it meanwhile.
     spare = _released() if _may_take(settings) else None
     if spare is None:
         return None
@@ -139,7 +143,8 @@ def _may_take(settings: GroupSettings) -> bool:
         os.environ.get("AKDL_SPARE") == "0"
         or settings.size > 1
         or settings.gpus_per_worker
-        or settings.keep_failed_rows  # has a hash seed of its own
+        # A script whose rows may be replayed has a hash seed of its own from its start.
+        or settings.keep_failed_rows
         or isinstance(settings.python, PythonArchive)
         or means_tensorflow_1(settings.operator)
         or is_worker_process()

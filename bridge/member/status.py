@@ -26,8 +26,9 @@ STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = (
     "exporting",
     "ended",
 )
-PHASES = (STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED)  # a member never goes back
-# of time
+# The phases are in the order of a member's life, in which it never goes back.
+PHASES = (STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED)
+# These are the uses of time. Each second of a member has one of them.
 WORK, READ, DATA, PEERS, START, EXPORT, LOST = USES = (
     "work",
     "read",
@@ -75,6 +76,8 @@ class Clock:
         """Count the time since the last look as that of the current use; a member never goes back
         to an earlier phase.
         """
+        # The Flink function and the registry's thread both look, so a time may be earlier than the
+        # last one.
         passed, self._looked = max(now - self._looked, 0.0), max(now, self._looked)
         self.phase = max(self.phase, phase, key=PHASES.index)
         self.time_s[use] = self.time_s.get(use, 0.0) + passed
@@ -118,6 +121,7 @@ class StatusFile:
         is_last = status.phase == ENDED
         # The disk may be full. A job does not fail for a status, so it goes on without the file.
         with contextlib.suppress(OSError):
+            # The driver may read the file at any moment, so it is replaced as a whole.
             with WholeFile(self._path + (LAST_SUFFIX if is_last else SUFFIX), private) as file:
                 file.write(status.SerializeToString())
             if is_last:

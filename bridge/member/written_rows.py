@@ -71,9 +71,11 @@ class WrittenQueue:
         if output.cut or not is_held:
             self.release()
         if output.cut:
+            # The rows before the cut have been released above, so they leave before it.
             cut = WrittenRows(wire.Output())
             cut.cut, cut.state = output.cut, output.state
             self._ready.append(cut)
+            # A state goes to Flink as rows do, so it takes room in the same way.
             self.ready_bytes += len(output.state)
         if not output.rows.rows:
             return
@@ -81,6 +83,7 @@ class WrittenQueue:
             self._ready.append(WrittenRows(output))
             self.ready_bytes += self._ready[-1].size
             return
+        # From here on all rows that wait go to disk, until the next cut.
         if self._held_bytes > MOST_HELD_BYTES and self._file is None:
             self._file = _SpillFile(self._folder)
         self._held.append(WrittenRows(output, self._file))
@@ -110,10 +113,12 @@ class _SpillFile:
 
     def __init__(self, folder: str) -> None:
         fd, path = tempfile.mkstemp(prefix="akdl-output-", dir=folder or None)
+        # Without a buffer, `pread` finds what was written just before.
         self._file = open(fd, "r+b", buffering=0)
         os.unlink(path)
 
     def __del__(self) -> None:
+        # `mkstemp` may have failed before there was a file.
         if hasattr(self, "_file"):
             self._file.close()
 
