@@ -27,6 +27,7 @@ from akdl.keras.steps.objects import (
     set_learning_rate,
 )
 from akdl.keras.steps.workers import Group
+from akdl.keras.task_configs import is_checkpoint
 from akdl.user_code.config_file import Config
 
 Logs = Dict[str, float]
@@ -366,9 +367,9 @@ def make_callbacks(specs: Sequence[Any], user: Any) -> list[Callback]:
     made: list[Callback] = []
     for spec in specs:
         name, args = name_and_args(spec)
-        plain = name.replace("_", "").lower()
-        if plain == "checkpoint":
+        if is_checkpoint(spec):
             continue
+        plain = name.replace("_", "").lower()
         # Its files have no position in the data, so a training could not resume from them.
         if plain == "modelcheckpoint":
             raise ObjectError(
@@ -388,9 +389,10 @@ def checkpoint_settings(specs: Sequence[Any]) -> CheckpointSettings | None:
     """Return the arguments of the callback `checkpoint`; None without this callback."""
     for spec in specs:
         name, args = name_and_args(spec)
-        if name == "checkpoint":
+        if is_checkpoint(spec):
             settings: CheckpointSettings = _with(name, CheckpointSettings, args)
-            if min(settings.every_epochs, settings.keep, settings.every_steps or 1) < 1:
+            steps = 1 if settings.every_steps is None else settings.every_steps
+            if min(settings.every_epochs, settings.keep, steps) < 1:
                 raise ObjectError(
                     "callbacks: every_epochs, every_steps and keep of checkpoint: expected 1 or"
                     " more"

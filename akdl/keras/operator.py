@@ -16,7 +16,7 @@ import os
 from types import ModuleType
 from typing import Any, Mapping, Sequence
 
-from akdl.keras.task_configs import PREDICT, TASKS, TRAIN, placeholders_in
+from akdl.keras.task_configs import PREDICT, TASKS, TRAIN, is_checkpoint, placeholders_in
 from akdl.runner.user_params import plain
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.model_archive import write_model
@@ -117,12 +117,10 @@ def _with_checkpoints(callbacks: Sequence[object], path: str) -> list[Any]:
     """
     found, others = [], []
     for spec in callbacks:
-        if spec == "checkpoint":
-            continue
-        if isinstance(spec, Mapping) and spec.get("name") == "checkpoint":
-            found.append({"name": "checkpoint", "args": {"path": path, **(spec.get("args") or {})}})
-        else:
+        if not is_checkpoint(spec):
             others.append(spec)
+        elif isinstance(spec, Mapping):
+            found.append({"name": "checkpoint", "args": {"path": path, **(spec.get("args") or {})}})
     return [*others, *(found or [{"name": "checkpoint", "args": {"path": path}}])]
 
 

@@ -147,9 +147,13 @@ def _predict(config: Config, user: UserModule, group: Group, own: bool) -> Itera
     spare: Part | None = None
     for parts in source.steps(source.dataset()):
         if spare is None:
+            first = next((part for part in parts if part is not None), None)
+            # With fewer rows than workers, this worker may have no row to fill its replicas with.
+            if first is None:
+                continue
             # The first part is tried on each model in a plain call, whose error names the user's
             # line.
-            spare = without_rows(next(part for part in parts if part is not None))
+            spare = without_rows(first)
             for one, model in zip(named, models):
                 call_on_sample(
                     group, model, _read_by(model, spare), f"model {one['name']} on {source.where()}"

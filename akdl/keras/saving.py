@@ -235,9 +235,11 @@ def _map_with_path(function: Any, structure: Any, path: Any) -> Any:
     if isinstance(structure, dict):
         return {key: _map_with_path(function, one, (*path, key)) for key, one in structure.items()}
     if isinstance(structure, (list, tuple)):
-        return type(structure)(
+        made = [
             _map_with_path(function, one, (*path, number)) for number, one in enumerate(structure)
-        )
+        ]
+        # A named tuple takes its fields as arguments of their own.
+        return type(structure)(*made) if hasattr(structure, "_fields") else type(structure)(made)
     return function(path, structure)
 
 

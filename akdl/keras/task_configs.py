@@ -111,12 +111,16 @@ def check(task: str, config: Any) -> list[str]:
     return list(_misfits(config, _definitions()[task], "")) or list(_broken_rules(task, config))
 
 
+def is_checkpoint(callback: object) -> bool:
+    """Recognize the callback `checkpoint`, a name or an object with one, in any spelling."""
+    name = callback["name"] if isinstance(callback, Mapping) else callback
+    return str(name).replace("_", "").lower() == "checkpoint"
+
+
 def _broken_rules(task: str, config: Config) -> Iterator[str]:
     if task == TRAIN:
-        names = [
-            one if isinstance(one, str) else one["name"] for one in config.get("callbacks", [])
-        ]
-        places = [index for index, name in enumerate(names) if name == "checkpoint"]
+        callbacks = config.get("callbacks", [])
+        places = [index for index, one in enumerate(callbacks) if is_checkpoint(one)]
         yield from (
             f"callbacks[{index}]: expected one checkpoint callback, got another: remove it"
             for index in places[1:]

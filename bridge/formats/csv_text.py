@@ -138,15 +138,17 @@ class CsvReader(UngroupedReader):
             # not part of the first name.
             line, data = 0, text.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
             if data and (form.names is None or form.ignore_first_line):
-                head, _, data = data.partition(end)
+                # Rows may end in \r\n or \r too, for pyarrow and for Python's module csv.
+                ends = re.compile(rb"\r\n?|\n" if end == b"\n" else re.escape(end))
+                head, stop, data = _parted(ends, data)
                 # Blank lines may precede the names, and a name in quotes may have an end of line in
                 # it, which leaves an odd number of quotes.
                 while data and (not head.strip() or head.count(quote) % 2):
-                    more, _, data = data.partition(end)
-                    head += end + more
+                    more, next_stop, data = _parted(ends, data)
+                    head, stop = head + stop + more, next_stop
                 # A name that is not UTF-8 is an error here, before it is compared with others.
                 head.decode()
-                line += head.count(end) + 1
+                line += len(ends.findall(head)) + 1
                 self._check_header(
                     [cell for _, row in self._rows(0, head, True)[0] for cell in row]
                 )
@@ -174,7 +176,8 @@ class CsvReader(UngroupedReader):
                     )
                 if whole:
                     yield line, whole, rows
-                line += whole.count(end)
+                # Where no line ends in \n, the lines of the file end in \r.
+                line += whole.count(end) or whole.count(b"\r") * (end == b"\n")
                 data, following = rest + following, text.read(_BLOCK_BYTES)
 
     def _check_header(self, cells: list[str]) -> None:
@@ -316,6 +319,14 @@ class CsvReader(UngroupedReader):
         if self._form.names is not None:
             hint += "; setLenient(True) accepts rows of any length"
         return RowError(f"line {line}: expected {expected} cells, got {len(row)}{hint}")
+
+
+def _parted(ends: re.Pattern[bytes], text: bytes) -> tuple[bytes, bytes, bytes]:
+    """Split a text at its first end of line, as `bytes.partition` does."""
+    found = ends.search(text)
+    if found is None:
+        return text, b"", b""
+    return text[: found.start()], found.group(), text[found.end() :]
 
 
 def _array(cells: Sequence[str]) -> pa.Array:

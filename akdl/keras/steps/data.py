@@ -123,12 +123,11 @@ class DatasetSource:
         """
         count = self.local_replicas
         if self._batched:
-            # The function's batches are for one replica, so a step takes `count` of them.
-            parts: Iterator[Any] = iter(
-                self._own_batches(dataset).skip(skip * count).prefetch(AUTOTUNE)
-            )
-            # A dataset may contain batches without rows, which are not steps.
-            parts = (part for part in map(self._part, parts) if part is not None)
+            # The function's batches are for one replica, so a step takes `count` of them. A dataset
+            # may contain batches without rows: they are not steps, so they are not skipped as such.
+            batches = map(self._part, self._own_batches(dataset).prefetch(AUTOTUNE))
+            with_rows = (part for part in batches if part is not None)
+            parts = itertools.islice(with_rows, skip * count, None)
             while True:
                 step = list(itertools.islice(parts, count))
                 if not step:

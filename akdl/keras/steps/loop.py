@@ -286,7 +286,10 @@ class Evaluation:
         self._metrics.reset()
         loss, rows, spare = 0.0, 0, None
         for parts in source.steps(dataset):
-            spare = spare or next(part for part in parts if part is not None)
+            spare = spare or next((part for part in parts if part is not None), None)
+            # With fewer rows than workers, this worker may have no row to fill its replicas with.
+            if spare is None:
+                continue
             # All replicas run at once, so a replica without rows gets a row that nothing counts.
             outputs = self._predict([part or without_rows(spare) for part in parts])
             for part, output in zip(parts, outputs):

@@ -309,10 +309,12 @@ def _accuracy(label: Any, output: Any) -> Any:
 
 def learning_rate(optimizer: Any) -> float | None:
     """Read an optimizer's rate; None for a schedule, which has no number to read or assign."""
-    rate = getattr(optimizer, "_learning_rate", None)
-    if rate is None or not hasattr(rate, "assign"):
-        return None
-    return float(rate.numpy())
+    # Optimizers of Keras before TensorFlow 2.11, which are "legacy" since, have the property alone.
+    name = "_learning_rate" if hasattr(optimizer, "_learning_rate") else "learning_rate"
+    rate = getattr(optimizer, name, None)
+    if isinstance(rate, (int, float)):
+        return float(rate)
+    return float(rate.numpy()) if rate is not None and hasattr(rate, "assign") else None
 
 
 def set_learning_rate(optimizer: Any, rate: float) -> None:
@@ -322,4 +324,4 @@ def set_learning_rate(optimizer: Any, rate: float) -> None:
             "callbacks: the optimizer's learning_rate is a schedule, which no callback can set:"
             " make it a number"
         )
-    optimizer.learning_rate.assign(rate)
+    optimizer.learning_rate = rate

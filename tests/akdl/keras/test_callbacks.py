@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from akdl.tf_version import LAST_WITH_ESTIMATOR, tf_version
 from tests.akdl.keras.support import user_module
 
 pytestmark = [
@@ -231,5 +232,30 @@ def test_keras_callbacks_checkpoint_settings() -> None:
         3,
         True,
     )
-    with pytest.raises(ValueError, match="expected 1 or more"):
-        checkpoint_settings([{"name": "checkpoint", "args": {"path": "p", "keep": 0}}])
+    spelled = {"name": "Check_Point", "args": {"path": "p", "keep": 2}}
+    assert checkpoint_settings([spelled]) == ("p", 1, None, 2, True)
+    for wrong in ("keep", "every_steps"):
+        with pytest.raises(ValueError, match="expected 1 or more"):
+            checkpoint_settings([{"name": "checkpoint", "args": {"path": "p", wrong: 0}}])
+
+
+def test_learning_rate_of_an_optimizer_from_before_tensorflow_2_11_can_be_set() -> None:
+    import tensorflow as tf
+
+    from akdl.keras.steps.objects import learning_rate, set_learning_rate
+
+    legacy = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
+    if tf_version()[:2] > LAST_WITH_ESTIMATOR:
+        pytest.skip("Keras 3 has no such optimizers")
+    optimizer = legacy.SGD(0.5)
+    set_learning_rate(optimizer, 0.25)
+    assert learning_rate(optimizer) == 0.25
+    weight = tf.Variable(1.0)
+    optimizer.apply_gradients([(tf.constant(1.0), weight)])
+    assert weight.numpy() == 0.75
+    set_learning_rate(optimizer, 0.5)
+    assert learning_rate(optimizer) == 0.5
+    with pytest.raises(ValueError, match="is a schedule"):
+        set_learning_rate(
+            legacy.SGD(tf.keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5)), 1.0
+        )

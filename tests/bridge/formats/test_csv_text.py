@@ -84,6 +84,17 @@ def test_files_without_rows(folder: pathlib.Path) -> None:
         assert rows(folder, text, "a INT, b INT", ignore_first_line=first) == []
 
 
+@pytest.mark.fault(
+    "data", "A CSV file whose lines end in \\r alone, with names in the first, keeps its rows"
+)
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_first_line_ends_as_the_other_lines_do(end: str, folder: pathlib.Path) -> None:
+    types, text = "a INT, b INT", end.join(["a,b", "1,2", "3,4", ""])
+    assert rows(folder, text, types, ignore_first_line=True) == [(1, 2), (3, 4)]
+    with pytest.raises(RowError, match="line 3, column 'b': expected INT, got 'x'"):
+        rows(folder, text.replace("4", "x"), types, ignore_first_line=True)
+
+
 def test_another_row_delimiter_and_a_first_line(folder: pathlib.Path) -> None:
     assert rows(folder, "id;1;2;", "a INT", row_delimiter=";", ignore_first_line=True) == [
         (1,),

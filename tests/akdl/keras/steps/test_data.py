@@ -105,6 +105,24 @@ def test_function_batches_a_step_that_was_made() -> None:
     assert rows_of(lambda batch_size: numbers(5).batch(batch_size), group(), 2, skip=2) == [[[4]]]
 
 
+def test_function_batches_without_rows_are_no_steps_where_a_training_resumes() -> None:
+    import tensorflow as tf
+
+    def make(batch_size: int) -> Any:
+        batches = numbers(4).batch(1)
+        # An empty batch follows each row.
+        return batches.flat_map(
+            lambda features, label: tf.data.Dataset.from_tensors((features, label)).concatenate(
+                tf.data.Dataset.from_tensors(
+                    tf.nest.map_structure(lambda one: one[:0], (features, label))
+                )
+            )
+        )
+
+    assert rows_of(make, group(), 1) == [[[0]], [[1]], [[2]], [[3]]]
+    assert rows_of(make, group(), 1, skip=2) == [[[2]], [[3]]]
+
+
 def test_function_batches_exact_steps_must_be_possible() -> None:
     with pytest.raises(
         ValueError, match="batch_size 8 cannot be divided among 3 replicas: set 6 or 9"
