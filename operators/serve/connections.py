@@ -16,7 +16,10 @@ import time
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+# A client gets this many seconds to send the header of a request, because uvicorn would wait for it
+# without a limit.
 _HEADER_S = 10
+# Each line of code logs at most once in this many seconds, see `SparseLog`.
 _LOG_S = 10
 # h11 takes about 25 us for each piece of a body, and a read has at most 256 KB, so tiny chunks
 # would stop the event loop.
@@ -24,7 +27,9 @@ _MOST_PIECES = 1000
 # Each connection takes a file descriptor, and the model has files too, so connections get half of
 # them at most.
 _MOST = min(512, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-# asyncio accepts so many connections at once, before any of them counts.
+# asyncio accepts up to this many connections in one turn of its loop, before the first of them
+# reaches `connection_made` and counts. So the number of connections can exceed `_MOST` by this much
+# for a moment.
 BACKLOG = 128
 
 
@@ -36,6 +41,8 @@ class _Requests(h11.Connection):
     _pieces = 0
 
     def receive_data(self, data: bytes) -> None:
+        # The count begins again with each read, since only many pieces in one read occupy the event
+        # loop: `next_event` is then called for all of them in a row.
         self._pieces = 0
         super().receive_data(data)
 
@@ -66,6 +73,8 @@ class Connection(H11Protocol):
         others have a request.
         """
         super().connection_made(transport)
+        # uvicorn's protocol has made a plain parser in its constructor. No byte has been read yet,
+        # so it can still be replaced.
         self.conn = _Requests(h11.SERVER)
         self._watch()
         if len(self.connections) > _MOST:
@@ -83,10 +92,14 @@ class Connection(H11Protocol):
         application sends nothing then.
         """
         if self.cycle:
+            # The application may still be reading this request. uvicorn drops what an application
+            # sends to a cycle that is disconnected, so its answer cannot follow the status 400.
             self.cycle.disconnected = True
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:
+            # h11 allows no second answer once one has begun, so only closing the connection is
+            # left.
             self.drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -119,13 +132,15 @@ class Connection(H11Protocol):
         if self._timer:
             self._timer.cancel()
         self.waits_since = self.loop.time()
+        # Before the first request a connection has no cycle, so the short time for a header
+        # applies.
         self._timer = self.loop.call_later(
             self.limit_s if self.cycle else _HEADER_S, self._look, self.cycle
         )
 
     def _look(self, last: RequestResponseCycle | None) -> None:
-        """Drop a client that still has the same request: it sends no other, or does not take the
-        answer.
+        """Drop a client whose request is still `last`: it has sent no other request since, or does
+        not take the answer.
         """
         if self.cycle is last:
             self.drop()

@@ -31,7 +31,8 @@ _NAME = "ML_PREDICT"
 def settings_of(line: bytes) -> tuple[PredictionSettings, Schema]:
     """Read the settings, and the columns of the result, with that of errors among them."""
     given = json.loads(line)
-    # ROW<...> NOT NULL
+    # Flink writes the columns as `ROW<...> NOT NULL`, of which only the part between the outermost
+    # brackets is a schema.
     inputs, outputs = (
         given[name].partition("<")[2].rpartition(">")[0] for name in ("inputs", "outputs")
     )
@@ -70,13 +71,16 @@ def serve(given: BinaryIO, answers: BinaryIO) -> None:
     process = model_process(settings)
     try:
         with pa.ipc.open_stream(given) as batches, pa.ipc.new_stream(answers, schema) as predicted:
+            # The JVM waits for this empty batch, which shows that the model is loaded, before it
+            # sends rows.
             predicted.write_batch(pa.RecordBatch.from_pylist([], schema))
             answers.flush()
             for batch in batches:
                 prediction = process.predict(to_columns(batch, settings.input_schema, _NAME))
                 try:
                     whole = with_outputs(batch, prediction, decoder, settings)
-                # a query may have several models, and its user does not see batches
+                # A query may have several models, and its user does not see batches. So the error
+                # also names the model and shows the inputs of the row.
                 except RowError as error:
                     cells = [
                         short(row)
@@ -106,8 +110,8 @@ def main() -> int:
     try:
         serve(sys.stdin.buffer, answers)
     except Exception as error:
-        # Flink gives errors of Python functions this form, so the JVM's text is translated as they
-        # are.
+        # This is the form in which Flink reports errors of Python functions, so the JVM's text of
+        # this error is translated like the text of any other Python function.
         known = f"bridge.exceptions.{type(error).__name__}: {error}"
         with errors:
             errors.write(

@@ -23,7 +23,10 @@ Predict = Callable[[Mapping[str, Values], int], tuple[dict[str, Values], list[Ba
 # This is the largest batch. A small request waits for one batch of a large one at most, so a larger
 # number would delay it.
 _MOST_ROWS = 256
-_MOST_WAITING = 8192  # rows that the next batches hold
+# Further requests are refused when the next batches of all waiting requests have this many rows. Of
+# a large request only the next `_MOST_ROWS` count, because it lets the others go first after each
+# of its batches.
+_MOST_WAITING = 8192
 
 
 @dataclass(eq=False)
@@ -47,6 +50,8 @@ class _WaitingRows:
 
     def end(self, outcome: Mapping[str, Values] | BaseException) -> None:
         """Report the outcome, unless the request has one or was given up."""
+        # Setting the result of a cancelled future would raise. `set_running_or_notify_cancel`
+        # returns False for one, and from then on the event loop can no longer cancel it.
         if self.result.done() or not self.result.set_running_or_notify_cancel():
             return
         if isinstance(outcome, BaseException):
@@ -108,6 +113,9 @@ class RequestBatches:
 
     def rows_waiting(self) -> int:
         """Rows of no batch yet."""
+        # The event loop calls this without the lock. `list` copies the queue in one step of the
+        # interpreter, whereas a loop over the queue itself would fail when the other thread changes
+        # it meanwhile.
         return sum(each.rows - each.start for each in list(self._waiting) if not each.result.done())
 
     def busy_s(self) -> float:
@@ -127,6 +135,8 @@ class RequestBatches:
                     each = self._waiting.popleft()
                     if not each.result.done():
                         batch.append(each)
+                        # A request without rows cannot share a call with others, so it counts as a
+                        # full batch.
                         rows += len(each.next) if self._has_rows else _MOST_ROWS
             if batch:
                 self._attempt(batch, self._predict_rows if self._has_rows else self._predict_one)
@@ -143,6 +153,9 @@ class RequestBatches:
                 for each in batch:
                     self._attempt([each], predict)
             elif (
+                # The error may mean that some output is not one value per row, so the request is
+                # tried once more as one row with all values. Each access to a method makes another
+                # object, so the methods are compared by value.
                 isinstance(error, ServingError)
                 and self._predict_values
                 and predict != self._predict_one
@@ -181,6 +194,8 @@ class RequestBatches:
                 )
             else:
                 with self._changed:
+                    # The rest goes to the end of the queue, so that a large request takes turns
+                    # with small ones.
                     self._waiting.append(each)
 
     def _predict_one(self, batch: list[_WaitingRows]) -> None:

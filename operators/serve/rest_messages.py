@@ -1,4 +1,7 @@
-"""Paths, requests and answers of TensorFlow Serving's REST API. Pure."""
+"""Paths, requests and answers of TensorFlow Serving's REST API. Pure.
+
+The texts of errors are those that TensorFlow Serving has for the same mistakes of its clients.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,14 @@ _PATH = re.compile(
     r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?(/metadata|:predict|:classify|:regress)?",
     re.IGNORECASE,
 )
+# TensorFlow names these dtypes differently from numpy. Its name of any other dtype is numpy's in
+# capitals.
 _DT = {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
+# `json` writes cells of these types as they are, so a list of them is not copied cell by cell.
 _PLAIN = {str, int, float, bool, type(None)}
-_BLOCK = 1 << 15  # values that are converted without a pause for other threads
+# Values are converted in blocks of this size, because the interpreter's lock is held during a
+# conversion and no other thread runs until it ends.
+_BLOCK = 1 << 15
 _MANY_INPUTS = "multiple input tensors required as per tensorinfo_map"
 
 
@@ -46,6 +54,8 @@ class Target(NamedTuple):
         """Test if the inputs and outputs have a value for each row, as far as their shapes are
         known.
         """
+        # An input without dimensions is a single value, so the model has no rows. An output has
+        # rows if the size of its first dimension is open, or fixed to that of an input.
         sizes = {each.shape[:1] for each in self.signature.inputs if each.shape is not None}
         return () not in sizes and all(
             each.shape is None or each.shape[:1] in {(-1,), *sizes}
@@ -62,6 +72,7 @@ class Target(NamedTuple):
         name, version, label, action = found.groups()
         if label:
             raise RefusedRequest(f"Unrecognized servable version label: {label}")
+        # Versions are numbers, so leading zeros make no difference.
         if name != self.name or (version or self.version).lstrip("0") != self.version.lstrip("0"):
             wanted = f"Specific({name}, {version})" if version else f"Latest({name})"
             versions = f"version {version}" if version else "any versions"
@@ -179,6 +190,7 @@ def written(value: object) -> str:
     if not isinstance(value, list) or size_of(value) <= _BLOCK:
         return json.dumps(value, default=str)
     step = _BLOCK // size_of(value[0])
+    # A single element is larger than a block here, so the elements are cut themselves.
     if step == 0:
         return f"[{', '.join(map(written, value))}]"
     return f"[{', '.join(json.dumps(value[start : start + step], default=str)[1:-1] for start in range(0, len(value), step))}]"  # noqa: E501
@@ -200,12 +212,15 @@ def _parsed(body: bytes) -> dict[str, object]:
 
 def _decoded(pairs: list[tuple[str, object]]) -> object:
     found = dict(pairs)
+    # `json` alone would silently take the last of the two values.
     if len(found) < len(pairs):
         raise ValueError(f"an object has a key twice: {_shown([key for key, _ in pairs])}")
     text = found.get("b64")
     if len(found) > 1 or not isinstance(text, str):
         return found
-    text = "".join(text.split())  # as in TensorFlow Serving, with line ends and without padding
+    # TensorFlow Serving accepts base64 with line ends and without padding, which `b64decode`
+    # refuses when it validates.
+    text = "".join(text.split())
     return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
 
 
@@ -268,6 +283,9 @@ def _plain(cells: Array, is_binary: bool) -> Array:
     """Cells as JSON has them; a float32 has as few digits as it needs."""
     if isinstance(cells, (np.ndarray, np.generic)):
         if cells.dtype.kind == "f" and cells.dtype.itemsize < 8:
+            # As a double, the float32 0.1 is 0.10000000149011612. The text of a float32 has only
+            # the digits that distinguish it from its neighbours, so the way through text removes
+            # the others.
             parts = np.array_split(cells.ravel(), cells.size // _BLOCK + 1)
             cells = np.concatenate([part.astype(str).astype(float) for part in parts]).reshape(
                 cells.shape
@@ -283,6 +301,8 @@ def _plain(cells: Array, is_binary: bool) -> Array:
     if not isinstance(cells, bytes):
         return cells
     with suppress(UnicodeDecodeError):
+        # As in TensorFlow Serving, outputs whose names end in _bytes are always base64. Other bytes
+        # are text as long as they are UTF-8.
         if not is_binary:
             return cells.decode()
     return {"b64": base64.b64encode(cells).decode()}

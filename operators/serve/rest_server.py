@@ -48,8 +48,10 @@ _Result = TypeVar("_Result")
 
 logger = logging.getLogger(__name__)
 
-_TOKEN = "AKDL_SERVE_TOKEN"  # the variable that may hold the token
-_END_S = 10  # for requests under way at the end
+# The environment variable of this name may hold the token.
+_TOKEN = "AKDL_SERVE_TOKEN"
+# Requests under way get this many seconds when the server ends.
+_END_S = 10
 # Requests and answers up to this size, in bytes or values, are read and written within a
 # millisecond, for which a thread does not pay.
 _SMALL = 1 << 15
@@ -133,13 +135,16 @@ def _serve(given: argparse.Namespace) -> None:
         raise ConfigurationError(
             f"--host {given.host}: other hosts can reach it, which needs {_TOKEN} or --token-file"
         )
-    # else asyncio delays answers
+    # asyncio sets TCP_NODELAY only on sockets whose protocol is given as IPPROTO_TCP. Without that
+    # option the kernel may hold back small answers.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # A port in use is reported before the model is loaded, which takes seconds. Connections are
         # accepted only after `listen`, so a probe does not take the server for ready.
         listening.bind(address)
         served = _load(given)
+        # uvicorn makes the connections, so their limit is an attribute of the class. It is longer
+        # than the timeout of a request, so that the client still receives the status 504.
         Connection.limit_s = given.timeout + _END_S
         config = uvicorn.Config(
             RestApplication(served, token, given.timeout, given.max_mb),
@@ -196,6 +201,7 @@ def _load(given: argparse.Namespace) -> _Served:
         return _Served(
             Target(name, "1", found, {key: found}), predictor._map_columns, None, predictor.close
         )
+    # TensorFlow Serving reads each version of a model from a folder that is named by its number.
     versions = (
         [each for each in os.listdir(path) if each.isascii() and each.isdigit()]
         if os.path.isdir(path)
@@ -209,6 +215,7 @@ def _load(given: argparse.Namespace) -> _Served:
         if isinstance(model, SavedModel)
         else {key: model.signature}
     )
+    # A model outside of numbered folders is version 1.
     target = Target(name, str(int(latest or 1)), replace(model.signature, key=key), known)
     values = ServedModel(model, Serving(cells_hold_batches=True)).predict_collecting
     rows = ServedModel(model, Serving()).predict_collecting if target.has_rows else values
@@ -288,11 +295,14 @@ class RestApplication:
         except asyncio.TimeoutError:
             status, answer = 504, {"error": f"no answer within {self._timeout_s:g} s (--timeout)"}
         except (RefusedRequest, ServingError) as error:
+            # A ServingError has no status. In most cases the inputs do not fit the model, so it
+            # counts as a mistake of the client.
             status, answer = getattr(error, "status", 400), {"error": str(error)}
         except RecursionError:
             status, answer = 400, {"error": "the values are nested too deeply"}
         except ConnectionError:
-            return  # of a client that did not wait
+            # The client has closed the connection, so an answer would reach no one.
+            return
         except Exception as error:
             logger.exception("the model cannot predict")
             status, answer = 500, {"error": f"{type(error).__name__}: {error}"}
@@ -313,14 +323,16 @@ class RestApplication:
         self, action: str, headers: Mapping[bytes, bytes], receive: _Receive
     ) -> object:
         """Answer of an action, as JSON values or bytes."""
-        if action == "status":  # without a token, for probes
-            # Probes restart a server whose model hangs. The event loop answers all the same, so
-            # nothing else shows it.
+        if action == "status":
+            # This answer needs no token, because probes have no token. Probes restart a server
+            # whose model hangs: the event loop answers all the same, so nothing else would show it.
             if self._batches.busy_s() > self._timeout_s:
                 raise RefusedRequest(
                     f"the model has computed one batch for {self._batches.busy_s():.0f} s", 503
                 )
             return self._target.status()
+        # `compare_digest` takes the same time for every wrong token, so the time of an answer does
+        # not reveal how much of a token is right.
         if self._token and not hmac.compare_digest(
             headers.get(b"authorization", b""), b"Bearer " + self._token.encode()
         ):
@@ -334,6 +346,8 @@ class RestApplication:
             return generate_latest(self._registry)
         if action == "metadata":
             return self._target.metadata()
+        # `_receive` fills this list, so its bytes are subtracted again also if reading fails
+        # halfway.
         body: list[bytes] = []
         try:
             await self._receive(
@@ -351,7 +365,7 @@ class RestApplication:
             raise RefusedRequest(
                 f"Content-Encoding: expected gzip, got {encoding.decode('latin-1')!r}", 415
             )
-        # 31: with the header of gzip
+        # For zlib, 31 is the largest window, 15, plus 16 for the header of gzip.
         unpacker = zlib.decompressobj(31) if encoding == b"gzip" else None
         left, more = self._most_bytes, True
         while more:
@@ -361,6 +375,8 @@ class RestApplication:
             piece, more = message["body"], message["more_body"]
             if unpacker:
                 try:
+                    # One byte more than allowed shows that the body is too large, so the rest of it
+                    # is never unpacked: a small body may unpack to gigabytes.
                     piece = unpacker.decompress(piece, left + 1)
                 except zlib.error as error:
                     raise RefusedRequest(f"the body is not gzip: {error}") from None
@@ -386,6 +402,7 @@ class RestApplication:
     async def _predicted(self, body: bytes, receive: _Receive) -> bytes:
         """Predict, unless the client leaves before."""
         columns, rows = await self._aside(len(body), self._read, body)
+        # Once the body is read, `receive` returns only when the client disconnects.
         result, gone = (
             asyncio.wrap_future(self._batches.submit(columns)),
             asyncio.ensure_future(receive()),
@@ -396,6 +413,7 @@ class RestApplication:
                 raise ConnectionError
             results = result.result()
         finally:
+            # After a timeout, or without a client, this takes the rows out of the queue.
             result.cancel()
             gone.cancel()
         return await self._aside(
@@ -414,6 +432,8 @@ class RestApplication:
         """Read a body with few enough values, because each takes many times the memory and time of
         its bytes.
         """
+        # A value follows a comma or an opening bracket, so counting these signs bounds the number
+        # of values without parsing. Signs inside of texts count too.
         values, most = sum(map(body.count, (b",", b"[", b"{"))), self._most_bytes // _BYTES_OF_VALUE
         if values > most:
             raise RefusedRequest(
