@@ -1,6 +1,6 @@
 """Paths, requests and answers of TensorFlow Serving's REST API. Pure.
 
-The texts of errors are those that TensorFlow Serving has for the same mistakes of its clients.
+The texts of errors are TensorFlow Serving's for the same mistakes of a client.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ _ACCEPTED: dict[Kind, tuple[Callable[[pa.DataType], bool], ...]] = {
     Kind.TIMESTAMP: (lambda arrow: types.is_timestamp(arrow) and arrow.tz is None,),
     Kind.TIMESTAMP_LTZ: (types.is_timestamp,),
 }
-# by name, as pyarrow has them since 16
+# The keys are texts and not types, because pyarrow has types of views only since version 16, and
+# Flink 1.20 brings version 11.
 _VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 _MOST_PARTS = 64
 
@@ -76,6 +77,8 @@ def tables_of(reader: pa.RecordBatchReader, names: list[str], rows: int) -> Iter
         if waiting >= rows or len(parts) == _MOST_PARTS:
             yield pa.Table.from_batches(parts).select(names)
             parts, waiting = [], 0
+    # The rest may be empty. The schema is given because no batches have no schema, and callers get
+    # a table with the right columns even from an empty stream.
     yield pa.Table.from_batches(parts, reader.schema).select(names)
 
 
@@ -91,6 +94,8 @@ def accepted(kind: Kind, cells: pa.Array) -> pa.Array:
 
 def _plain(cells: pa.Array) -> pa.Array:
     """The same cells without a dictionary and without views, which pyarrow could not cast."""
+    # The labels of a dictionary may be views, so they are made plain before the dictionary is
+    # decoded.
     if types.is_dictionary(cells.type):
         return pa.DictionaryArray.from_arrays(
             cells.indices, _plain(cells.dictionary)
@@ -105,7 +110,8 @@ def _column_sql(where: str, name: str, arrow: pa.DataType) -> str:
     sql = (flink_type(arrow) or ("",))[0]
     try:
         return parse_type(sql).sql
-    except ValueError:  # MAP, ROW, ARRAY of ARRAY, or no type at all
+    # SQL has no such type: it may be a MAP, a ROW, an ARRAY of ARRAYs, or unknown to Flink.
+    except ValueError:
         if types.is_null(arrow):
             raise ConfigurationError(
                 f"{where}: column {name!r} has no rows or only null cells, and so no type: set"

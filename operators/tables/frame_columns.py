@@ -41,6 +41,8 @@ def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[An
     """
     check_repeated(where, [str(name) for name in frame.columns])
     labels: list[Any] = list(frame.columns)
+    # pandas numbers the columns of a DataFrame that is made from rows alone, so such names say
+    # nothing and the order decides.
     if labels == list(range(len(labels))):
         if len(frame.columns) != len(schema.columns):
             raise ConfigurationError(
@@ -87,6 +89,7 @@ def warn_of_losses(where: str, frame: pd.DataFrame) -> None:
     categories = [
         str(name)
         for name, cells in of_categories
+        # Categories that have no order and are all in use lose nothing, so they cause no warning.
         if cells.cat.ordered or cells.nunique() < len(cells.cat.categories)
     ]
     if categories:
@@ -124,6 +127,8 @@ def _arrow_type(where: str, cells: pd.Series[Any]) -> pa.DataType:
 
 def _cells(cells: pd.Series[Any]) -> pa.ChunkedArray | list[object]:
     """Column in Arrow, or as a list where Arrow might change the cells."""
+    # Arrow refuses columns of mixed types. They stay lists, whose cells are converted to the
+    # column's own type later.
     with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
         array = pa.Array.from_pandas(cells)
         if cells.dtype != object or array.type in _CERTAIN:

@@ -38,6 +38,8 @@ Cells = Any
 _Parts = tuple[NDArray[np.bool_], NDArray[np.int64], Cells]
 """Validity and lengths of the lists of a column, and the elements of all."""
 
+# This many rows are converted at a time, so the memory for Arrow's copy does not grow with the
+# table.
 ROWS_AT_ONCE = 1 << 16
 # Arrow's arrays of strings and bytes have offsets of 32 bits.
 _MOST_BYTES = (1 << 31) - 1
@@ -56,10 +58,13 @@ def record_batches(
 
     Errors number the rows from `before`.
     """
+    # An empty table still makes one batch, from which readers learn the columns.
     for start in range(0, rows or 1, ROWS_AT_ONCE):
         for batch in _batches(
             where, schema, columns, start, min(rows, start + ROWS_AT_ONCE), before
         ):
+            # `size` is the wanted number of bytes of a batch. Rows are taken to be of equal size,
+            # so a batch may be larger or smaller.
             step = max(1, batch.num_rows * size // max(1, batch.nbytes))
             for place in range(0, batch.num_rows or 1, step):
                 yield batch.slice(place, step)
@@ -124,7 +129,7 @@ def cells_to_arrow(column_type: ColumnType, arrow_type: pa.DataType, cells: Cell
 def _joined_chunks(cells: pa.ChunkedArray) -> pa.Array:
     try:
         return cells.chunk(0) if cells.num_chunks == 1 else cells.combine_chunks()
-    # The offsets of the joined array would overflow.
+    # The 32-bit offsets of the joined array would overflow, so the caller halves the rows.
     except pa.ArrowInvalid:
         raise _TooLargeError from None
 
@@ -141,6 +146,8 @@ def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa
     try:
         array = cells_to_arrow(element, arrow_type.value_type, elements)
     except UnfitError as bad:
+        # The position is that of an element among the elements of all lists. `offsets` leads back
+        # to the row, and of equal offsets, which empty lists have, the last one has the element.
         row = int(np.searchsorted(offsets, bad.position, side="right")) - 1
         raise UnfitError(row, f"an array with {bad.expected} in each element", bad.got) from None
     buffers = [
@@ -152,6 +159,8 @@ def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa
 
 def _parts_of_lists(cells: pa.Array) -> _Parts:
     valid = np.asarray(cells.is_valid())
+    # A column of nulls alone may have any type, for example Arrow's null type, which has no
+    # elements.
     if cells.null_count == len(cells):
         return valid, np.zeros(len(cells), np.int64), []
     if not (
@@ -178,7 +187,8 @@ def _parts_of_objects(cells: Sequence[object]) -> _Parts:
             continue
         if not isinstance(cell, (list, tuple, np.ndarray)):
             raise UnfitError(row, "a list or an array", short(cell))
-        # elements of a tensor, as in Alink's records
+        # A column has flat lists, so a tensor, as in Alink's records, gives its elements in row
+        # order.
         part = cell.ravel() if isinstance(cell, np.ndarray) else cell
         lengths[row] = len(part)
         parts.append(part)
@@ -190,6 +200,8 @@ def _joined(parts: list[Any]) -> Cells:
     import pandas as pd
 
     dtypes = {part.dtype if isinstance(part, np.ndarray) else None for part in parts}
+    # Arrays of one dtype are joined by numpy, which keeps NaN a number. Only elements of lists can
+    # be pandas' missing values, which stand for null.
     if len(dtypes) == 1 and next(iter(dtypes)) not in (None, np.dtype(object)):
         return np.concatenate(parts)
     return [
@@ -214,6 +226,8 @@ def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa
             pc.utf8_rpad(array, column_type.arguments[0]) if column_type.name == "CHAR" else array
         )
 
+    # numpy's own type for bytes cuts NUL at the end of each element, so such an array may have lost
+    # bytes before it came here.
     if kind is Kind.BYTES and not isinstance(cells, pa.Array) and are_cut(cells):
         raise UnfitError(0, UNCUT, repr(cells[0]))
     try:
@@ -221,6 +235,7 @@ def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa
     except _REFUSALS as error:
         place, cause = first_wrong(convert, cells, error, _REFUSALS)
         raise UnfitError(place, _expected(column_type), _shown(cells[place])) from cause
+    # pyarrow returns chunks where one array of strings would have more than 2 GB.
     if isinstance(array, pa.ChunkedArray):
         raise _TooLargeError
     return array
@@ -228,6 +243,8 @@ def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa
 
 def _as_list_or_array(kind: Kind, cells: Cells) -> list[Any] | pa.Array:
     if isinstance(cells, np.ndarray):
+        # Arrow takes numpy's own dtypes exactly, also NaT as null. An array of objects is treated
+        # like a list, because each of its cells may have another type.
         cells = cells.tolist() if cells.dtype == object else pa.array(cells)
     if not isinstance(cells, pa.Array):
         return cells
@@ -244,7 +261,8 @@ def _shown(cell: object) -> str:
         return short(cell)
     try:
         return short(cell.as_py())
-    except (ValueError, OverflowError):  # a time that Python does not have
+    # Python has no such time, for example one in a year after 9999.
+    except (ValueError, OverflowError):
         return f"{cell.cast(pa.int64()).as_py()} as {cell.type}"
 
 
@@ -258,6 +276,7 @@ def _natural(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> 
     kind = column_type.kind
     if not isinstance(cells, pa.Array):
         if kind is Kind.DECIMAL:
+            # Arrow makes decimals of Python's integers, but not of numpy's.
             cells = [int(cell) if isinstance(cell, np.integer) else cell for cell in cells]
         # Arrow truncates 1.5 in a list to an integer, though not in an array.
         has_floats = kind in INTEGERS and any(
@@ -276,12 +295,15 @@ def _natural(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> 
         _refuse(pc.invert(pc.or_(is_one, pc.equal(cells, 0))))
         return is_one
     elif kind in FLOATS:
-        # a FLOAT may lose digits of an integer, but Arrow does not cast such an integer
+        # A FLOAT may lose digits of an integer, but Arrow's cast to it refuses such an integer. The
+        # way through double allows it.
         cells = cells.cast(pa.float64())
     elif kind is Kind.DECIMAL:
-        # DuckDB's HUGEINT has 39 digits in an array of 38, for which Flink has no number
+        # DuckDB stores its HUGEINT, which has up to 39 digits, in an array of 38 digits. Flink has
+        # no number for these, so they are refused.
         cells.validate(full=True)
-    if column_type.name == "BINARY":  # zeros, like Flink's CAST
+    # Flink's CAST pads a BINARY with zeros to its length, so the same is done here.
+    if column_type.name == "BINARY":
         return pa.array(
             [cell and cell.ljust(arrow_type.byte_width, b"\0") for cell in cells.to_pylist()],
             arrow_type,
@@ -296,11 +318,15 @@ def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> p
     if kind is Kind.DATE:
         exact = cells.cast(pa.date32())
         if types.is_timestamp(cells.type):
-            _refuse(pc.not_equal(exact.cast(cells.type), cells))  # a time of day
+            # A DATE has no time of day, so a timestamp that does not survive the way to a date and
+            # back is refused.
+            _refuse(pc.not_equal(exact.cast(cells.type), cells))
     else:
         exact = cells.cast(
             pa.time32("ms") if kind is Kind.TIME else pa.timestamp("us", cells.type.tz)
         )
+    # `points_in_time` checks the precision of the type on plain numbers. Nulls become 0 for that,
+    # and `bits` remembers them.
     numbers = (
         exact.view(pa.int32() if kind in (Kind.DATE, Kind.TIME) else pa.int64())
         .fill_null(0)
@@ -316,10 +342,13 @@ def _points_of_objects(kind: Kind, cells: list[Any]) -> pa.Array:
     zones.
     """
     found = set(map(type, cells)) - {type(None)}
+    # A list of dates alone is the common case, which Arrow converts exactly.
     if found == {datetime.date} and kind is Kind.DATE:
         return pa.array(cells, pa.date32())
     if found - {_CLASSES[kind]}:
         cells = [None if cell is None else _point(kind, cell) for cell in cells]
+    # Arrow would convert the time to UTC and drop the zone, so the cell would silently be another
+    # local time.
     if kind is not Kind.TIMESTAMP_LTZ and any(cell.tzinfo for cell in cells if cell is not None):
         raise TypeError("it has a time zone")
     zone = "UTC" if kind is Kind.TIMESTAMP_LTZ else None
@@ -331,8 +360,11 @@ def _point(kind: Kind, cell: Any) -> Any:
         import pandas as pd
 
         cell = pd.Timestamp(cell)
+    # A Timestamp of pandas is a datetime with nanoseconds, which the microseconds of a datetime
+    # would drop.
     if not isinstance(cell, _CLASSES[kind]) or getattr(cell, "nanosecond", False):
         raise TypeError(type(cell))
+    # A datetime is a date too, so the exact type decides. A date among datetimes means midnight.
     return datetime.datetime.combine(cell, datetime.time()) if type(cell) is datetime.date else cell
 
 

@@ -39,8 +39,12 @@ def _batches(where: str, schema: Schema, data: _Data, size: int) -> Iterator[pa.
 
     if isinstance(data, pa.RecordBatchReader):
         check_names(where, schema.names, data.schema.names)
+        # `rows` counts the rows before a table, so that errors number rows from the beginning of
+        # the stream.
         rows = 0
         for table in tables_of(data, schema.names, ROWS_AT_ONCE):
+            # An empty rest after other rows needs no batch, but an empty stream does: Flink gets
+            # its columns from it.
             if table.num_rows or not rows:
                 yield from record_batches(where, schema, table.columns, table.num_rows, size, rows)
             rows += table.num_rows
@@ -49,6 +53,7 @@ def _batches(where: str, schema: Schema, data: _Data, size: int) -> Iterator[pa.
         columns = columns_of_frame(where, schema, data)
     else:
         _check_widths(where, schema, data)
+        # `zip` of no rows would give no columns.
         cells_of = zip(*data) if data else ([] for _ in schema)
         columns = [
             [None if cell is pd.NA or cell is pd.NaT else cell for cell in cells]

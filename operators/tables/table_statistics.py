@@ -13,8 +13,10 @@ from bridge.schema import quoted
 if TYPE_CHECKING:
     import pandas as pd
 
+# An INTERVAL begins with the letters of INT, but it is not a number.
 _NUMBER = re.compile("TINYINT|SMALLINT|INT(?!ERVAL)|BIGINT|FLOAT|DOUBLE|DECIMAL")
-# SQL of each statistic, over doubles: in Flink, the sum of a TINYINT column is a TINYINT.
+# The statistics of numbers are computed from doubles, because in Flink the sum of a TINYINT column
+# is a TINYINT, which soon overflows. `{0}` stands for the column.
 _OF_ALL = {"count": "COUNT(*)", "missing": "COUNT(*) - COUNT({0})"}
 _OF_NUMBERS = {
     "sum": "SUM({0})",
@@ -29,6 +31,8 @@ _OF_NUMBERS = {
 def aggregates(names: Sequence[str], types: Sequence[str], view: str) -> str:
     cells = []
     for place, (name, type_) in enumerate(zip(names, types)):
+        # The names of results have the column's place, because a column may have any characters in
+        # its name.
         cells += [f"{sql.format(quoted(name))} AS {key}_{place}" for key, sql in _OF_ALL.items()]
         number = f"CAST({quoted(name)} AS DOUBLE)"
         if _NUMBER.match(type_):
