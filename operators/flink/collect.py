@@ -36,7 +36,8 @@ def still_there(
     """
     if not any(kinds):
         return batches
-    # of equal rows: number of the batch, and of the row in it
+    # Place of each row, as the number of its batch and of the row in that batch, for all equal
+    # rows.
     places: dict[str, list[tuple[int, int]]] = {}
     for number, (batch, of_rows) in enumerate(zip(batches, kinds)):
         rows = zip(*(column.to_pylist() for column in batch.columns))
@@ -50,6 +51,7 @@ def still_there(
                 # A retraction takes back the earliest equal row, as the rows carry no key.
                 equal.pop(0)
     left: list[list[int]] = [[] for _ in batches]
+    # Sorting restores the order of arrival, which the grouping by equal rows has lost.
     for number, place in sorted(itertools.chain(*places.values())):
         left[number].append(place)
     # Batch by batch: Arrow cannot put more than 2 GB of text into one column of strings.
@@ -87,6 +89,8 @@ def _zone(zone: Any) -> str:
     import pytz
 
     name: str = zone.getId()
+    # Java's own form of an offset has no counterpart in the table of zones, and Arrow needs it
+    # without the GMT in front.
     return name if name in pytz.all_timezones_set else zone.normalized().getId().replace("Z", "UTC")
 
 
@@ -141,6 +145,8 @@ def _series(column: pa.ChunkedArray) -> Any:
     if pa.types.is_nested(column.type):
         inexact = any(map(_is_inexact_in_numpy, column.chunks))
     else:
+        # pandas has NaT and NaN for nulls of times and floats. For other types a null would turn
+        # numbers into floats.
         inexact = (
             column.null_count
             and not pa.types.is_timestamp(column.type)
@@ -151,7 +157,7 @@ def _series(column: pa.ChunkedArray) -> Any:
         and column.type.tz
         and pc.any(pc.less(column, pa.scalar(_SHOWN_IN_ZONES, column.type))).as_py()
     ):
-        # the same instants, which pandas can show
+        # These are the same instants, in the one zone in which pandas can show them.
         column = column.cast(pa.timestamp(column.type.unit, "UTC"))
     return (
         pd.Series(column.to_pylist(), dtype=object)

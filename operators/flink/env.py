@@ -38,19 +38,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# This is the number of key groups of all jobs, see `_with_table_env`.
 MAX_PARALLELISM = 128
 _CONNECT_S = 10.0
 
 _BUNDLE_MS = "python.fn-execution.bundle.time"
 
-# What jobs need of Flink; a user's own configuration wins.
+# Settings that jobs of this package need. A user's own configuration wins over them.
 _DEFAULTS = {
-    # For vectorized functions of the user's own, and for results in pandas.
+    # This applies to vectorized functions of the user, and to results in pandas.
     "python.fn-execution.arrow.batch.size": "8000",
     # Until a bundle ends, rows that wait for a slow Python worker take memory outside the JVM's
     # heap, without a bound.
     _BUNDLE_MS: "200",
-    # Else each row is copied between the steps of a task, which took a third of its time.
+    # Otherwise Flink copies each row between the steps of a task, which took a third of its time.
     "pipeline.object-reuse": "true",
 }
 # Without these, co-located subtasks land on different hosts in BATCH mode, or the job cannot be
@@ -59,8 +60,11 @@ _BATCH = {
     "jobmanager.scheduler": "Default",
     "execution.batch-shuffle-mode": "ALL_EXCHANGES_PIPELINED",
 }
-_PLUGINS = "akdl.plugins"  # jars that this program loads before it makes an environment
-# A caller learns after half a minute, not after two, that the cluster has died.
+# This is an entry of our own among Flink's entries. It names jars that this program loads before it
+# makes an environment.
+_PLUGINS = "akdl.plugins"
+# With these entries Flink's client gives up on a cluster that has died after half a minute instead
+# of two.
 _REMOTE = {"rest.retry.max-attempts": "5", "rest.retry.delay": "2000"}
 
 
@@ -213,6 +217,7 @@ def useCustomEnv(*environments: Any) -> MLEnv:
             "useCustomEnv: expected (stream_env, table_env), or (gateway, benv, btenv, senv,"
             f" stenv), got {len(environments)} values"
         )
+    # Of two values, the slice of the first pair is empty, so both kinds share the one pair.
     batch, stream = tuple(environments[-4:-2] or environments), tuple(environments[-2:])
     _current = MLEnv(lambda: batch, lambda: stream, where="environments of the caller")
     return _current
@@ -328,6 +333,7 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
         )
         entries[_PLUGINS] = ";".join(plugins)
     return {
+        # Flink reads `true`, while Python writes `True`.
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in entries.items()
     }, debug_mode
@@ -344,6 +350,8 @@ def _local(parallelism: int, config: dict[str, str]) -> Environments:
     network = f"{max(64, parallelism**2 // 8)}m"
     defaults = {
         "python.executable": python_of_local_jobs(),
+        # Flink's client starts this Python when it compiles a job. Without the entry it takes the
+        # `python` of PATH, which may be another one.
         "python.client.executable": sys.executable,
         "taskmanager.memory.network.min": network,
         "taskmanager.memory.network.max": network,
@@ -354,6 +362,8 @@ def _local(parallelism: int, config: dict[str, str]) -> Environments:
     env = StreamExecutionEnvironment.get_execution_environment(
         _configuration({**defaults, **config})
     )
+    # Each mini cluster would otherwise load Pekko with another class loader, and leave a jar of 24
+    # MB when the program is killed.
     share_rpc_system(env)
     return _with_table_env(env, parallelism, config)
 
@@ -454,6 +464,8 @@ def _with_table_env(
 
     if config.get(_PLUGINS) and not _is_submitted():
         file_systems = get_gateway().jvm.org.apache.flink.core.fs.FileSystem
+        # The JVM of this program has one table of file systems, and Flink fills it from plugins
+        # only in this call. A submitted program runs in a JVM that Flink has initialized already.
         file_systems.initialize(
             _configuration(config)._j_configuration, plugin_manager(config[_PLUGINS])
         )

@@ -37,9 +37,12 @@ logger = logging.getLogger(__name__)
 
 # Coordinates become parts of a path in the cache, so two dots in a row are refused.
 _COORDINATES = re.compile(r"(?!.*\.\.)\w[\w.-]*(:\w[\w.-]*){2,4}")
-_MODELS = "SqlModels"  # Java text, and its class
+# This is the name of a Java text in bridge/serving, and of the class in it.
+_MODELS = "SqlModels"
+# Flink finds factories by the entries of this file in a jar, as Java's ServiceLoader does.
 _SERVICES = "META-INF/services/org.apache.flink.table.factories.Factory"
-_CHECKSUM = ".sha256"  # ending of the file next to a jar of the cache
+# The checksum of a jar of the cache stands next to it, in a file with this ending.
+_CHECKSUM = ".sha256"
 # Flink loads its file systems from folders of plugins alone, never from the classpath of a job.
 _PLUGINS = "flink-s3-fs-"
 
@@ -124,6 +127,7 @@ def paths_of(jars: Sequence[str], repository: str | None = None) -> list[str]:
             paths.append(jar)
         else:
             paths += [_cached(each, repository) for each in _coordinates_of(jar)]
+    # Several names may need the same jar, for example Hadoop's.
     return list(dict.fromkeys(paths))
 
 
@@ -155,6 +159,8 @@ def _place(coordinate: str) -> str:
     from maven_artifact import Artifact
 
     if coordinate.startswith(f"{OWN}:"):
+        # The jar is compiled from a Java text of this package, so the hash of the text is part of
+        # the version: another release of akdl never takes the jar of this one.
         coordinate += (
             f"-{hashlib.sha256(java_text('bridge.serving', _MODELS).encode()).hexdigest()[:12]}"
         )
@@ -168,13 +174,15 @@ def _cached(coordinate: str, repository: str | None) -> str:
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         private_folder(folder, "jars")
         if not _is_whole(path):
-            with locked(folder):  # other programs wait, and then find it
+            # Other programs wait here, and then find the jar.
+            with locked(folder):
                 if not _is_whole(path):
                     os.makedirs(os.path.dirname(path), exist_ok=True)
                     if coordinate.startswith(f"{OWN}:"):
                         _compile(path)
                     else:
                         _fetch(coordinate, path, repository or _configured())
+                    # The checksum is written last, so a jar without it is not whole.
                     Path(path + _CHECKSUM).write_text(sha256_of(path), encoding="ascii")
     return path
 
@@ -205,6 +213,8 @@ def _fetch(coordinate: str, path: str, repository: str | None) -> None:
             checksum.decode("ascii", "replace").split()[:1],
             hashlib.sha1(jar).hexdigest(),
         )
+        # Some repositories write the name of the file behind the checksum, so only the first word
+        # counts.
         if expected != [digest]:
             raise FileError(f"its SHA-1 is {digest}, expected {expected}")
         with WholeFile(path) as file:
@@ -254,6 +264,7 @@ def _configured() -> str | None:
             ".//{*}mirror"
         ):
             of = {each.strip() for each in mirror.findtext("{*}mirrorOf", "").split(",")}
+            # Maven's mirrorOf is a list of repositories, in which ! excludes one.
             if of & {"central", "*", "external:*"} and "!central" not in of:
                 return mirror.findtext("{*}url")
     return None

@@ -15,7 +15,8 @@ from bridge.table_env import planning
 from bridge.workarounds.pyflink_defects import open_gateway, translate_java_errors
 from operators.errors.missing_jars import missing_jar
 
-OLDEST = 11  # Flink 2 needs it
+# Flink 2 needs at least this release of Java.
+OLDEST = 11
 
 
 @planning()

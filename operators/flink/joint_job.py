@@ -72,6 +72,8 @@ def run_jointly(
         inserted: Tables with the names of Flink tables for their rows.
         name: Name of the job in Flink's web UI.
     """
+    # Flink cannot restart a batch job that collects rows, so tables whose rows are not needed end
+    # in a sink that discards them.
     rest = [table for table, receiver in received if isinstance(receiver, Uncollected)]
     collected = [pair for pair in received if not isinstance(pair[1], Uncollected)]
     tables = [table for table, _ in collected]
@@ -132,7 +134,8 @@ def _shared_folder(table_env: StreamTableEnvironment) -> Iterator[str | None]:
     if runs_elsewhere(table_env):
         yield None
         return
-    # a cancelled task may write a file while it is removed
+    # A task that was cancelled may still write a file while the folder is removed, which the
+    # scratch folder tolerates.
     with scratch_folder("collected_") as folder:
         yield folder
 
@@ -180,7 +183,8 @@ def _job(
             thread.wait_for(lambda: client.getJobExecutionResult().get())
     except BaseException:
         if client is not None:
-            with suppress(Exception):  # it may have ended, as where it has failed
+            # The job may have ended already, for example because it failed.
+            with suppress(Exception):
                 client.cancel().get(
                     _CANCEL_S, get_gateway().jvm.java.util.concurrent.TimeUnit.SECONDS
                 )
@@ -204,6 +208,8 @@ def _started(
     from pyflink.util.java_utils import get_field_value
 
     j_tenv = table_env._j_tenv
+    # PyFlink calls this before its own jobs: it copies the jars of the configuration to the Java
+    # environment.
     table_env._before_execute()
     # PyFlink can collect one table or execute a set of inserts, but not both in one job. So the
     # transformations that planning adds to the environment are taken from it, and the job is made
@@ -212,6 +218,7 @@ def _started(
     before = known.size()
     try:
         chunks = collected()
+        # The collecting sink was added last, so it is the last transformation.
         sinks = [] if chunks is None else [known.get(known.size() - 1)]
         for table in uncollected:
             discarding = (

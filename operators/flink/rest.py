@@ -28,8 +28,10 @@ _ANSWER_S = 5.0
 # limit.
 _WHOLE_S = 60.0
 _PART_BYTES = 1 << 16
-_WITHOUT_SLOT = ("CREATED", "SCHEDULED")  # states of tasks
-JobDetails = dict[str, Any]  # the answer of the endpoint to /jobs/ID
+# Tasks in these states have no slot yet.
+_WITHOUT_SLOT = ("CREATED", "SCHEDULED")
+# This is the endpoint's answer to /jobs/ID.
+JobDetails = dict[str, Any]
 _ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
 
 
@@ -103,14 +105,17 @@ class Rest:
             session.trust_env = self._proxies
             session.headers.update(self._headers)
             session.auth = self._login
-            # requests takes an empty path for False, and checks no certificate.
+            # requests takes an empty path for False and would check no certificate, so an empty
+            # variable counts as unset. Without `trust_env` requests does not read the variable
+            # itself.
             verify = (
                 self._verify
                 if self._verify not in (True, "")
                 else os.environ.get("REQUESTS_CA_BUNDLE") or True
             )
             try:
-                # A redirect would be one to the page of a login.
+                # A redirect would lead to the login page of a gateway in front of Flink, and
+                # following it would hide that credentials are missing.
                 answer = session.request(
                     method,
                     self._url + path,
@@ -137,6 +142,7 @@ class Rest:
                 f" a header in {HEADERS}, such as 'Authorization:Bearer TOKEN', or a login in the"
                 " address"
             )
+        # Flink answers a request to cancel a job with 202.
         if answer.status_code not in (200, 202):
             raise RestError(f"{self.address}{path}: HTTP {answer.status_code}, {answer.reason}")
         return content
@@ -193,6 +199,7 @@ def _taken_apart(address: str) -> tuple[str, str, tuple[str, str] | None]:
         raise ConfigurationError(
             "the address of Flink's REST: expected HOST:PORT or https://HOST:PORT, got another text"
         )
+    # `hostname` has no brackets, which an IPv6 address needs in a URL.
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     place = host + (f":{port}" if port else "") + parts.path.rstrip("/")
     login = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
@@ -223,5 +230,6 @@ def _cause(error: BaseException) -> str:
         if not isinstance(reason, BaseException):
             break
         inner = reason
+    # urllib3 puts the object or the host in front of the reason.
     text = str(inner).rpartition(": ")[2] or "no answer"
     return f"{type(inner).__name__}: {text}"

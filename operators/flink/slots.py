@@ -23,6 +23,7 @@ WAIT_S = 5.0
 _POLL_S = 0.1
 _SCHEDULER = "jobmanager.scheduler"
 _SLOTS = "taskmanager.numberOfTaskSlots"
+# Programs choose the names of their jobs, which may be long, so errors show this many characters.
 _NAME_LENGTH = 60
 
 
@@ -88,8 +89,8 @@ def check_slots(
         try:
             _check_cluster(rest, need, wait_s, only_total)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            # Not our business here: a cluster that is really gone is reported by Flink when the job
-            # is sent.
+            # A check must not stop a job that could run. If the cluster is really gone, Flink
+            # reports that when the job is sent.
             logger.info(
                 "the slots of the Flink cluster at %s are not checked: %s: %s",
                 rest.address,
@@ -115,7 +116,8 @@ def check_scheduler(config: FlinkConfiguration, operator: str) -> None:
     found = config.get(_SCHEDULER, "") or config.get("scheduler-mode", "")
     rest = None if found else rest_of(config)
     if rest is not None:
-        with suppress(OSError, ValueError, KeyError, TypeError):  # as in `check_slots`
+        # As in `check_slots`, a cluster that does not answer is reported when the job is sent.
+        with suppress(OSError, ValueError, KeyError, TypeError):
             found = {entry["key"]: entry["value"] for entry in rest.get("/jobmanager/config")}.get(
                 _SCHEDULER, ""
             )
@@ -165,7 +167,7 @@ def _slots_of_mini_cluster(config: FlinkConfiguration) -> int | None:
 def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> None:
     deadline = time.monotonic() + wait_s
     # Most jobs find enough slots at once, so the cluster is asked only if they don't.
-    grows: bool | None = None  # not asked yet: most jobs find enough at once
+    grows: bool | None = None
     while True:
         overview = rest.get("/overview")
         total, free = int(overview["slots-total"]), int(overview["slots-available"])
