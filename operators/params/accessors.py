@@ -5,6 +5,8 @@ shows them to editors.
 from operators.params import catalog, data_catalog
 from operators.params.param import with_params
 
+# Each entry becomes a class: its name, the users of its parameters for the class's docstring, and
+# the parameters.
 _KINDS = {
     "ScriptParams": ("operators that run a script", catalog.SCRIPT),
     "StreamParams": ("operators that run a script on a stream", catalog.STREAM),
@@ -58,4 +60,6 @@ _KINDS = {
 ALL = tuple(
     with_params(name, f"Parameters of {users}.", params) for name, (users, params) in _KINDS.items()
 )
+# Operators import these classes by name, so the names have to be attributes of the module. mypy and
+# editors know them from `accessors.pyi`.
 globals().update((kind.__name__, kind) for kind in ALL)

@@ -69,6 +69,7 @@ SELECTED_COLS = Param(
     None,
     aliases=("selectedColNames",),
 )
+# None stands for the rest of the parallelism, see `counts` in operators/prepare/plan.py.
 NUM_WORKERS = Param(
     "numWorkers",
     "Number of processes that get rows; from the parallelism if unset.",
@@ -159,6 +160,8 @@ STREAM_SCHEMA_STR = Param(
     stream_schema_text,
     aliases=("schemaStr", "schema", "tableSchema"),
 )
+# The job takes the shortest wait, because Flink's interval of bundles belongs to the environment
+# and not to an operator.
 CHUNK_WAIT = Param(
     "chunkWait",
     "Most seconds that rows wait on their way to the script, and back, to travel together; the job"
@@ -284,6 +287,8 @@ EXACT_DOUBLES = Param(
     False,
 )
 
+# A parameter that differs in its words or its default alone is made from the other, so that type,
+# check and aliases cannot differ.
 MODEL_SCHEMA_STR = replace(
     OUTPUT_SCHEMA_STR, doc='Columns that show the outputs of the model: "name type, name type".'
 )
@@ -588,8 +593,13 @@ TRAIN = (
     MODEL_DIR,
     ELASTIC_WAIT,
 )
+# Only trainings change their number of workers and export a model. modelDir and elasticWait are the
+# last two parameters of TRAIN, which other scripts leave out.
 _SCRIPT = tuple(NUM_WORKERS if each is TRAIN_WORKERS else each for each in TRAIN[:-2])
+# The order is that of constructors in help and completion, so the schema stands after the
+# parameters that name the script.
 SCRIPT = (*_SCRIPT[:3], OUTPUT_SCHEMA_STR, *_SCRIPT[3:])
+# These need the end of the input or its files, and a stream may have neither.
 _OF_TABLES = (EQUAL_STEPS, WEIGHT_COL, SHUFFLE_PARTS, READ_ONCE)
 STREAM = (
     *_SCRIPT[:3],
@@ -699,6 +709,8 @@ PREDICT_STREAM = (*PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)
 TRAINER = (
     *TRAIN,
     INFER_SELECTED_COLS,
+    # A parameter of the same name, such as pythonEnv, is given once and used for both. A training
+    # makes one model, so there are no keys to choose by.
     *(each for each in PREDICT if each not in _KEYED and each.name not in {p.name for p in TRAIN}),
     *_OF_STREAMS,
     MODEL_SINK_PATH,

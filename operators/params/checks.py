@@ -23,6 +23,8 @@ from bridge.schema import Schema, split_watermark
 from operators.alink.java_times import zone_of
 from operators.params.function_script import FunctionScript, script_of
 
+# Processes get their own values of these variables: paths of akdl, folders, and the place of a
+# process in its group, for TensorFlow and for PyTorch.
 _OWN_VARIABLES = {
     "PATH",
     "PYTHONPATH",
@@ -37,6 +39,7 @@ _OWN_VARIABLES = {
 
 
 def text(value: str) -> str:
+    # A string is a sequence of strings too, so it would become a list of characters.
     if not isinstance(value, str):
         raise ValueError("a string")
     return value
@@ -169,6 +172,7 @@ def variables(value: Sequence[str]) -> list[str]:
     names = [each.partition("=")[0] for each in given]
     # The error does not show values, which may be secrets.
     wrong = [name for name in names if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)]
+    # A NUL would end the variable for the operating system, which refuses to start such a process.
     if wrong or any("\0" in each for each in given):
         raise ConfigurationError(
             f"expected {expected}; {', '.join(map(repr, wrong)) or 'a value'} is not valid"
@@ -221,7 +225,8 @@ def _number(expected: str, fits: Callable[[float], bool]) -> Callable[[float], f
     """Make a check for numbers with a range."""
 
     def convert(value: float) -> float:
-        with suppress(OverflowError):  # of an integer that has no float
+        # `float` raises this for an integer that is too large for it.
+        with suppress(OverflowError):
             if (
                 isinstance(value, numbers.Real)
                 and not isinstance(value, bool)
@@ -262,7 +267,8 @@ def read_time(text: str) -> datetime.datetime:
     """Parse a date and time as Alink and Flink write them, with any number of digits after the
     seconds.
     """
-    # Before Python 3.11 there had to be three or six.
+    # Before Python 3.11 `fromisoformat` reads exactly three or six digits after the seconds. So
+    # zeros fill the digits up to six.
     return datetime.datetime.fromisoformat(
         re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1)
     )
@@ -278,6 +284,7 @@ def time_text(value: str) -> str:
 
 def network(value: str) -> str:
     try:
+        # An address inside of the network names it too, so bits of the host may be set.
         return str(ipaddress.IPv4Network(text(value), strict=False))
     except ValueError:
         raise ValueError('an IPv4 network such as "10.1.0.0/16"') from None

@@ -63,6 +63,8 @@ def script_of(function: object, takes_config: bool = True) -> FunctionScript:
         raise ConfigurationError(
             f"expected a function defined with def, got a {type(function).__name__}"
         )
+    # A decorator's wrapper may come from a library. The source of the function below it contains
+    # the decorator's line, so the script decorates it again.
     name, inner = function.__name__, inspect.unwrap(function)
     if name == "<lambda>":
         raise ConfigurationError("a lambda cannot travel: write a function with def")
@@ -77,6 +79,8 @@ def script_of(function: object, takes_config: bool = True) -> FunctionScript:
         )
     try:
         if takes_config:
+            # The call is tried with a stand-in for the config, because a wrong signature would
+            # otherwise fail in the process, minutes later.
             inspect.signature(function).bind(None)
     except TypeError as error:
         raise ConfigurationError(
@@ -87,6 +91,7 @@ def script_of(function: object, takes_config: bool = True) -> FunctionScript:
     parts.add_function(inner)
     main = [] if name == "main" else [f"main = {name}"]
     lines = [
+        # Annotations are not evaluated in the script, so the names in them need not travel.
         "from __future__ import annotations",
         "",
         *parts.imports,
@@ -130,6 +135,7 @@ class _Parts:
             )
         source = self._source_of(function)
         for name in _outer_names(source):
+            # A name of the module wins over a builtin of the same name, as it does in Python.
             if name not in self._known and (name in self._globals or not hasattr(builtins, name)):
                 self._known.add(name)
                 self._add(name)
@@ -141,6 +147,8 @@ class _Parts:
             return  # an error of the script itself, or a name that it makes with `global`
         value = self._globals[name]
         if (
+            # Only definitions of the function's own module travel as source. Libraries are imported
+            # in the script.
             isinstance(value, (FunctionType, type))
             and value.__module__ == self._module
             and value.__name__ == name
@@ -148,6 +156,8 @@ class _Parts:
             self.add_function(inspect.unwrap(value) if isinstance(value, FunctionType) else value)
         elif _is_plain(value) and len(repr(value)) <= _LONGEST:
             self.values.append(f"{name} = {_literal(value)}")
+        # The module's own import statement comes first, because the object may have another name
+        # itself: `os.path` is the module `posixpath` on Linux.
         elif name in self._statements:
             self.imports.append(self._statements[name])
         elif isinstance(value, ModuleType):
@@ -169,11 +179,15 @@ class _Parts:
         module, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
         if not isinstance(module, str) or module == "__main__" or not isinstance(name, str):
             return False
+        # An instance may have a `__module__` and a `__name__` without being what the module has
+        # under that name.
         return getattr(sys.modules.get(module), name, None) is value
 
     def _source_of(self, thing: Any) -> str:
         try:
             source = textwrap.dedent(inspect.getsource(thing))
+            # The source may not parse alone. For example, `dedent` leaves the indentation of a
+            # function that contains a text whose lines begin at the left margin.
             ast.parse(source)
         except (OSError, TypeError, SyntaxError):
             what = "class" if isinstance(thing, type) else "function"
@@ -199,11 +213,13 @@ def _import_statements(module: dict[str, object]) -> dict[str, str]:
         except SyntaxError:
             continue
         for node in _outside_definitions(tree):
+            # A relative import has no meaning in a script, which belongs to no package.
             if isinstance(node, ast.Import) or (
                 isinstance(node, ast.ImportFrom) and not node.level
             ):
                 start = "import" if isinstance(node, ast.Import) else f"from {node.module} import"
                 for each in node.names:
+                    # `import a.b` binds `a`.
                     bound = each.asname or (
                         each.name.partition(".")[0] if isinstance(node, ast.Import) else each.name
                     )
@@ -222,6 +238,7 @@ def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
 
 def _outer_names(source: str) -> list[str]:
     """Global names in a definition, sorted; annotations are not evaluated."""
+    # The script has this import too, so names in annotations do not count as used.
     top = symtable.symtable(f"from __future__ import annotations\n{source}", "script", "exec")
     names = {
         symbol.get_name()

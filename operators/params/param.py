@@ -18,9 +18,12 @@ from operators.alink.missing_names import instead_of
 from operators.params.rendering import Description, Rendered, value_text
 
 _Value = TypeVar("_Value")
-# no parameter has a getter of this name: getSchemaStr gives the columns of all tables in one form
+# No parameter has a getter for this name, because `getSchemaStr` returns the columns of any table,
+# in the same form for all operators.
 OF_TABLES = "schemaStr"
-REQUIRED = object()  # default of a parameter that the user has to set; None is a value
+# This default marks a parameter that the user has to set. It is not None, because None is a valid
+# default.
+REQUIRED = object()
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ class WithParams(Rendered):
                 " exists already: set it before the operator is linked or its columns are asked"
                 " for, or make a new operator"
             )
+        # None sets a parameter back to its default.
         if value is None:
             self._values.pop(param.name, None)
             return
@@ -157,6 +161,8 @@ def fields_of(kind: type, values: Mapping[str, _Value]) -> dict[str, _Value]:
     """Values for the fields of a dataclass that have the names of parameters, such as saveEvery for
     save_every_s.
     """
+    # The field of a time has its unit in its name, such as `save_every_s`, and the parameter has
+    # not.
     names = {
         each.name: re.sub("_(.)", lambda found: found[1].upper(), each.name.removesuffix("_s"))
         for each in fields(kind)
@@ -178,6 +184,8 @@ def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
                 _setter(param, alias),
                 *([_getter(param, alias)] if alias != OF_TABLES else []),
             ):
+                # Otherwise help and tracebacks would show all methods as inner functions of
+                # `_setter` and `_getter`.
                 method.__qualname__ = f"{name}.{method.__name__}"
                 members[method.__name__] = method
     return type(name, (WithParams,), members)

@@ -14,8 +14,10 @@ from akdl.masking import masked_value
 from akdl.near_names import short
 from operators.alink.missing_names import WithHints
 
-_LONGEST = 60  # characters of a value
-_COLUMNS = 12  # columns in a line of text
+# Values are cut to this many characters.
+_LONGEST = 60
+# A text shows this many columns, because tables may have thousands.
+_COLUMNS = 12
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ def as_html(described: Description) -> str:
 def value_text(name: str, value: object) -> str:
     """Value of a parameter as text: short, and without secrets, see `akdl.masking`."""
     if name == "envVars" and isinstance(value, (list, tuple)):
+        # Values of variables may be secrets, so only names are shown.
         value = [each.partition("=")[0] if isinstance(each, str) else each for each in value]
+    # A JSON object is parsed, so that secrets inside of it are found by their keys.
     elif isinstance(value, str) and value.lstrip().startswith("{"):
         with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(value)

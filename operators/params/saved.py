@@ -44,6 +44,7 @@ HARMLESS = frozenset(
         "modelCacheBytes",
     }
 )
+# Alink's files may have any of the names of a parameter, so aliases are known too.
 KNOWN = {
     name: param
     for param in (*catalog.PREDICT_STREAM, *catalog.SAVED_MODEL_PREDICT_STREAM)
@@ -63,6 +64,8 @@ def saved_params(where: str, given: Mapping[str, object], trusted: bool) -> dict
                 f"{where}: the file sets the unknown parameter {short(name)}{near}"
             )
         own = KNOWN[name].name
+        # A file may write parameters that were not set, as null or as an empty value. These need no
+        # trust, so they are left out.
         if value is not None and (own in HARMLESS or value not in ("", [])):
             found[own] = value
     refused = sorted(found.keys() - HARMLESS)
