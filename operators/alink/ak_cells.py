@@ -28,10 +28,16 @@ _NUMBERS = {
     Kind.FLOAT: "f",
     Kind.DOUBLE: "d",
 }
-_SMALL = (None, 0, 1, 10)  # integers that the lengths 0 to 3 stand for
-MOST_DIGITS = 38  # of a Flink DECIMAL
-_MOST_NUMBER_BYTES = 64  # of a decimal; 38 digits take 16
-# Flink's flags for no subclass and a non-null field, and the length
+# Flink's serializer writes these integers as a length alone, which is their place in this tuple.
+# None stands for null.
+_SMALL = (None, 0, 1, 10)
+# A DECIMAL of Flink has at most this many digits.
+MOST_DIGITS = 38
+# Integers of more bytes are refused before they are read, because a damaged length could ask for
+# any number of them. The 38 digits of a DECIMAL take 16 bytes.
+_MOST_NUMBER_BYTES = 64
+# A vector begins with Flink's flags for an object without a subclass and for a field that is not
+# null. Its length follows.
 _DENSE_VECTOR = struct.Struct(">bbi")
 UNREADABLE = (struct.error, IndexError, ValueError, OverflowError)
 
@@ -41,6 +47,7 @@ def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
     akdl's earlier files.
     """
     if kind in _NUMBERS:
+        # The form is made once here, because the function below runs for each cell.
         form = struct.Struct(">" + _NUMBERS[kind])
         return lambda record, place: (form.unpack_from(record, place)[0], place + form.size)
     if kind is Kind.DECIMAL:
@@ -62,6 +69,8 @@ def read_dense_vector(record: Record, place: int) -> tuple[str | None, int]:
     if record[place] == 1:  # Flink's flag for null
         return None, place + 1
     flag, absent, length = _DENSE_VECTOR.unpack_from(record, place)
+    # A vector cannot have more numbers than the record has room for, so a damaged length is refused
+    # before memory is taken.
     if (flag, absent) != (2, 0) or not 0 <= length <= len(record) // 8:
         raise ValueError("the bytes are not a valid dense vector")
     numbers = struct.Struct(f">{length}d")
@@ -80,6 +89,8 @@ def cell_writer(kind: Kind, clock: JavaClock) -> Callable[[Any], bytes]:
         return _LONG.pack(clock.milliseconds(datetime.datetime.combine(_EPOCH, cell)))
 
     def write_timestamp(cell: datetime.datetime) -> bytes:
+        # The nanoseconds of java.sql.Timestamp contain its milliseconds too, so the part below a
+        # second is written twice.
         whole = cell.replace(microsecond=cell.microsecond // 1000 * 1000)
         return _TIMESTAMP.pack(clock.milliseconds(whole), cell.microsecond * 1000)
 
@@ -100,6 +111,7 @@ def digits_of(numbers: Iterable[decimal.Decimal]) -> tuple[int, int]:
     for number in numbers:
         if number:
             _, digits, exponent = number.as_tuple()
+            # Zeros at the end need no digits after the point: 1.500 needs one.
             zeros = next(place for place, digit in enumerate(reversed(digits)) if digit)
             before, after = (
                 max(before, len(digits) + int(exponent)),
@@ -108,12 +120,16 @@ def digits_of(numbers: Iterable[decimal.Decimal]) -> tuple[int, int]:
     return before, after
 
 
+# Java writes integers in big-endian order: 4 bytes, 8 bytes, and for a timestamp 8 bytes of
+# milliseconds and 4 of nanoseconds.
 _INT, _LONG, _TIMESTAMP = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">qi")
 
 
 def _timestamp(
     local: Callable[[int], datetime.datetime], milliseconds: int, nanoseconds: int
 ) -> datetime.datetime:
+    # The milliseconds stand in both numbers, see `write_timestamp`, so damage shows where they
+    # differ.
     if not 0 <= nanoseconds < 1_000_000_000 or nanoseconds // 1_000_000 != milliseconds % 1000:
         raise ValueError("the bytes are not a valid TIMESTAMP")
     if nanoseconds % 1000:
@@ -127,6 +143,8 @@ def write_string(cell: object) -> bytes:
     text = str(cell)
     if text.isascii():
         return varint(len(text) + 1) + text.encode("ascii")
+    # Java's strings consist of 16-bit units. They are made in this machine's byte order, because
+    # `array` reads them so, and lone surrogates pass as they do in Java.
     units = array("H", text.encode(f"utf-16-{sys.byteorder[0]}e", "surrogatepass"))
     return varint(len(units) + 1) + b"".join(map(varint, units))
 
@@ -165,6 +183,8 @@ def _read_decimal(record: Record, place: int) -> tuple[decimal.Decimal | None, i
 
 
 def _read_earlier_decimal(record: Record, place: int) -> tuple[decimal.Decimal | None, int]:
+    # Earlier versions of akdl wrote the small integers without a scale. Their lengths are 0 to 3 in
+    # big-endian order, so three zero bytes precede them.
     if any(record[place : place + 3]) or record[place + 3] >= 4:
         return _read_decimal(record, place)
     number, place = _read_whole(record, place)
@@ -177,5 +197,7 @@ def _write_decimal(cell: decimal.Decimal) -> bytes:
     scale = _INT.pack(-int(exponent))
     if number in (0, 1, 10):
         return _INT.pack(_SMALL.index(number)) + scale
+    # Java's BigInteger has one bit for the sign and no more bytes than needed. -128 needs one byte
+    # and 128 needs two, which the sum with a negative number's sign accounts for.
     octets = number.to_bytes((8 + (number + (number < 0)).bit_length()) // 8, "big", signed=True)
     return _INT.pack(len(octets) + 4) + octets + scale

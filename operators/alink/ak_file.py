@@ -30,18 +30,23 @@ _MOST_BYTES = 2**31 - 1
 # Rows are kept in memory, unlike the content of archives, so the limit is lower than the one for
 # them, see `Limits`.
 _FREE_BYTES = 256 << 20
-_CELL_BYTES = 40  # estimate for a Python object
+# This is an estimate of the memory for the Python object of a cell. It counts against the limit,
+# since small cells take more room in memory than in the file.
+_CELL_BYTES = 40
 
-# Alink's names of types, for its own readers.
-# Alink's own readers know types by these names.
+# Alink reads the types in a file by these names. TIMESTAMP_LTZ has no name among them.
 _NAMES: dict[Kind, str] = {
     **{kind: kind.value for kind in Kind if kind is not Kind.TIMESTAMP_LTZ},
     Kind.BYTES: "VARBINARY",
 }
-# files store no precision
+# Files do not store the precision of a type, so a column gets the largest one that its cells may
+# need.
 _LARGEST = {Kind.DECIMAL: "DECIMAL(38, 18)", Kind.TIME: "TIME(3)", Kind.TIMESTAMP: "TIMESTAMP(6)"}
 _DENSE_VECTOR = "DENSE_VECTOR"
+# Commas inside of brackets belong to a type, as in DECIMAL(38, 18), and separate no columns.
 _COMMA = re.compile(r",(?![^<(]*[>)])")
+# The schema of a file is one text without quotes, so names with these characters could not be read
+# again.
 _UNNAMEABLE = re.compile(r"[\s,()<>`]")
 _FAMILY = re.compile(r"(VECTOR|TENSOR|MTABLE)$")
 
@@ -88,12 +93,15 @@ class AkWriter:
         columns = ",".join(f"{column.name} {_NAMES[column.type.kind]}" for column in schema)
         meta = {"fileFormat": "binary", "schemaStr": columns, "numFiles": 1, "version": "v0.1"}
         self._zip.writestr(META, json.dumps(meta, separators=(",", ":")))
+        # The size is not known yet, and `zipfile` otherwise fails when it passes 2 GB.
         self._data = self._zip.open(_DATA, "w", force_zip64=True)
         self._data.write(MAGIC)
         self._rows = 0
 
     def write(self, row: Sequence[object]) -> None:
         """Write a row; one of more than 2 GB, or with a time that the zone skips, is refused."""
+        # The null bits of a row fill whole bytes from the most significant bit on, and the spare
+        # bits at the end are 0.
         mask = 0
         for cell in row:
             mask = mask << 1 | (cell is None)
@@ -115,6 +123,8 @@ class AkWriter:
                 f"an .ak file: row {self._rows} has {len(record)} bytes; at most {_MOST_BYTES} are"
                 " supported"
             )
+        # Three bytes hold the length of a record. The largest value of these bytes says that four
+        # more bytes with the length follow.
         short = len(record) < LONG
         length = (
             len(record).to_bytes(3, "big")
@@ -197,6 +207,7 @@ def _row(
     bits = kind_bits + len(readers)
     place = (bits + 7) // 8
     mask = int.from_bytes(record[:place], "big") >> (place * 8 - bits)
+    # The bits for the kind of a row are always 0 in these files.
     if mask >> len(readers):
         raise ConfigurationError(f"{where} is damaged")
     cells: list[Any] = []

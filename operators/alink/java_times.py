@@ -14,7 +14,8 @@ _DAY_S = 86_400
 _1900 = -2_208_988_800
 _FIRST_GREGORIAN_DAY = datetime.date(1582, 10, 15).toordinal()
 _CYCLE_S = 146_097 * _DAY_S  # 400 years, after which the calendar and the rules of zones repeat
-# about the year 9970, the end of the instants that Python converts between zones
+# From this second on, about in the year 9970, times are computed one cycle earlier, because Python
+# cannot convert the last instants of the year 9999 between zones.
 _FAR = 8000 * _CYCLE_S // 400
 # Every fourth year is a leap year in the Julian calendar, as 2004 is the fourth year from here on.
 _JULIAN_CYCLE, _JULIAN_CYCLE_DAYS = datetime.date(2001, 1, 1).toordinal(), 1461
@@ -70,6 +71,8 @@ class JavaClock:
         """
         for seconds in self._candidates(local):
             instant_ms = seconds * 1000 + local.microsecond // 1000
+            # A candidate counts only if it leads back to the same local time, which no candidate
+            # does for a time that the zone skips.
             if self.local(instant_ms) == local:
                 return instant_ms
         raise ValueError(f"{local} does not exist in {self._name}")
@@ -96,10 +99,13 @@ class JavaClock:
             + local.minute * 60
             + local.second
         )
+        # The margin of a day covers all offsets. Near 1900 both ways are tried.
         if seconds < _1900 - _DAY_S:
             return [seconds - self._standard_s]
         far = _CYCLE_S if seconds >= _FAR else 0
         near = _EPOCH + (seconds - far) * _SECOND
+        # The fold 1 comes first, because Java takes the later one of two instants with the same
+        # local time.
         folds = [
             int(near.replace(tzinfo=self._zone, fold=fold).timestamp()) + far for fold in (1, 0)
         ]
@@ -122,6 +128,8 @@ class JavaClock:
 
 def _julian_date(ordinal: int) -> datetime.date:
     cycles, days = divmod(ordinal + 1, _JULIAN_CYCLE_DAYS)  # the Julian 0001-01-01 is day -1
+    # The years 2001 to 2004 have the months and leap day of any four Julian years, so `datetime`
+    # finds the day in them.
     date = datetime.date.fromordinal(_JULIAN_CYCLE + days)
     return date.replace(year=date.year - 2000 + 4 * cycles)
 

@@ -16,7 +16,7 @@ _PRINTS = (
     " training"
 )
 _OF_STAGES = "stages and stream predictors have it, such as getTransformers()[0] of a PipelineModel"
-# By names of methods, and of parameters for their setters and getters.
+# The keys are names of methods, and names of parameters, which stand for their setters and getters.
 INSTEAD = {
     "lazyVizStatistics": "lazyPrintStatistics() prints the numbers",
     "lazyVizDive": "lazyCollectToDataframe(function) passes the rows to a chart library",
@@ -58,7 +58,8 @@ def instead_of(name: str) -> str:
     return f": {text}" if text else ""
 
 
-# By names of operators, without BatchOp and the like, where no method of the same name does it.
+# The keys are names of operators without BatchOp, StreamOp or LocalOp. Operators for which a method
+# of the same name exists are found without this table.
 _OPERATORS = {
     "VectorToTensor": "the method toTensor",
     "TypeConvert": "the method convertTypes",

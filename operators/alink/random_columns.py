@@ -46,7 +46,8 @@ def _distribution(part: str, name: str, arguments: str) -> Distribution:
     else:
         fits = len(numbers) == _ARGUMENTS.get(name)
     if name == "poisson" and fits:
-        fits = 0 < numbers[0] <= 100  # the table of probabilities grows with the mean
+        # The SQL has a case for each likely number, and their count grows with the mean.
+        fits = 0 < numbers[0] <= 100
     if not fits or not 0 <= nulls <= 1:
         raise _conf_error(
             part,
@@ -73,7 +74,9 @@ def expression(distribution: Distribution | None, draws: list[str]) -> str:
     name, numbers, nulls = distribution or ("uniform", [0.0, 1.0], 0.0)
     if name in {"uniform", "uniform_open"}:
         value = f"{_literal(numbers[0])} + {draw()} * {_literal(numbers[1] - numbers[0])}"
-    elif name == "gauss":  # Box and Muller
+    # This is the method of Box and Muller. A draw is less than 1, so 1 minus the draw is greater
+    # than 0 and has a logarithm.
+    elif name == "gauss":
         radius = f"SQRT({_literal(-2.0)} * LN({_literal(1.0)} - {draw()}))"
         value = (
             f"{_literal(numbers[0])} + {_literal(numbers[1])} * {radius} *"
@@ -98,16 +101,20 @@ def _choice(draw: str, weighted: list[tuple[float, float]]) -> str:
     for value, weight in weighted[:-1]:
         below += weight
         cases.append(f"WHEN {draw} < {_literal(below / total)} THEN {_literal(value)}")
+    # The last value needs no bound, so sums that rounding leaves below 1 do no harm.
     last = _literal(weighted[-1][0])
     return f"CASE {' '.join(cases)} ELSE {last} END" if cases else last
 
 
 def poisson(mean: float) -> list[float]:
     probabilities = [math.exp(-mean)]
+    # The rest of the probability, less than 1e-12, goes to the last number. The bound of 1000 ends
+    # the loop if rounding keeps the sum lower.
     while sum(probabilities) < 1 - 1e-12 and len(probabilities) < 1000:
         probabilities.append(probabilities[-1] * mean / len(probabilities))
     return probabilities
 
 
 def _literal(number: float) -> str:
+    # A literal such as 0.5 is a DECIMAL in Flink's SQL, whose arithmetic rounds to its digits.
     return f"CAST({number!r} AS DOUBLE)"

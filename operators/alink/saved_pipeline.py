@@ -40,6 +40,7 @@ def read_alink_pipeline(path: str, known: Collection[str]) -> list[AlinkStage]:
     rows = list(read_rows(path))
     try:
         (text,) = [row[1] for row in rows if row[0] == -1]
+        # Alink writes the list of nodes as a JSON text inside of a JSON object.
         nodes = json.loads(json.loads(text.split(_DELIMITER)[0])["stages"])
         stages = [
             each
@@ -75,6 +76,8 @@ def _stage(
     }
     if kind == SAVED_MODEL:
         return AlinkStage(kind, params, [])
+    # The first column of the file is the id of the node, so the columns of its model table are one
+    # further right.
     id_place, text_place = (place + 1 for place in node["schemaIndices"])
     return AlinkStage(
         kind, params, [(row[id_place], row[text_place]) for row in rows if row[0] == number]

@@ -13,11 +13,15 @@ from bridge.exceptions import ConfigurationError
 if TYPE_CHECKING:
     import pandas as pd
 
-_TENSOR = re.compile(r"\w+#[\d,]*#")  # type and shape before the elements of a tensor
-_SIZE = re.compile(r"\$(\d*)\$")  # before a sparse vector
+# The type and the shape stand before the elements of a tensor.
+_TENSOR = re.compile(r"\w+#[\d,]*#")
+# The size stands before the elements of a sparse vector, and may be empty.
+_SIZE = re.compile(r"\$(\d*)\$")
 _BETWEEN = re.compile(r"[\s,]+")
 
-_MOST_ELEMENTS = 10_000_000  # of a sparse vector whose size is only in the text
+# A short text can state any size of a sparse vector: $200000000$0:1 took 880 MB. So a larger size
+# has to come from the program.
+_MOST_ELEMENTS = 10_000_000
 
 _TYPES = {"FLOAT": "float32", "DOUBLE": "float64", "INT": "int32", "LONG": "int64"}
 
@@ -36,6 +40,7 @@ def read_numbers(
     """Parse a dense vector ("0.5 1.0"), a sparse one ("$4$0:0.5 2:1.0"), or the elements of a
     tensor ("FLOAT#2,1#0.5 1.0").
     """
+    # Whole numbers do not go through doubles, which would lose digits beyond 53 bits.
     number = float if dtype.startswith("float") else _whole_number
     body, own_size = _TENSOR.sub("", text.strip(), count=1), size
     sparse = _SIZE.match(body)
