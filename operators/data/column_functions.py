@@ -31,11 +31,15 @@ def udtf(f: Any = None, input_types: Any = None, result_types: Any = None, **opt
 
 def _callable(f: Any) -> Any:
     """Convert an object with `eval`, which Alink accepts, to a function for PyFlink."""
+    # None is how a decorator with arguments is called. PyFlink's own function classes have `open`
+    # next to `eval`, and PyFlink takes them whole.
     return f if f is None or callable(f) or hasattr(f, "open") else f.eval
 
 
 class _Delegating(type):
     def __getattr__(cls, name: str) -> Any:
+        # PyFlink is imported when a type is first asked for, so that importing operators stays
+        # fast.
         from pyflink.table import DataTypes
 
         return getattr(DataTypes, name)

@@ -45,6 +45,8 @@ class _Files(OfFormat, WithParams, SourceOperator):
         scan_s, schema, watermark = values.get("scanInterval"), None, None
         if values["schemaStr"] is not None:
             columns, watermark = split_watermark(values["schemaStr"])
+            # A cell of a file may be empty whatever the schema says, so NOT NULL is not kept: Flink
+            # turns null in such a column into -1 or an empty text.
             schema = Schema.parse(columns).all_nullable
         addresses = [place_of(each) for each in values["filePath"]]
         format_, selected, filter_ = (
@@ -70,13 +72,17 @@ class _CsvFiles(WithParams, SourceOperator):
         name, address = type(self).__name__, values["filePath"]
         columns, watermark = split_watermark(values["schemaStr"])
         schema = Schema.parse(columns).all_nullable
-        # A text has a local time, which is an instant in the zone of the session: SQL knows its
-        # rules.
+        # A text has a local time. SQL turns it into an instant with the rules of the session's time
+        # zone, so the file is first read with TIMESTAMP in place of TIMESTAMP_LTZ.
         local = Schema(tuple(replace(column, type=_local(column.type)) for column in schema))
         others = {"null_literals": tuple(values["nullLiteral"] or ()), "names": tuple(schema.names)}
         form = CsvForm(**{**fields_of(CsvForm, values), **others})
-        if address.startswith(("http://", "https://")):  # which the hosts of a job may not reach
+        # The hosts of a job may not reach such an address, so this program reads the file, and its
+        # rows travel with the job.
+        if address.startswith(("http://", "https://")):
             with fetched(name, "filePath", address) as path:
+                # All rows of such a file pass through this program's memory, so its size is
+                # limited.
                 with refused_at(f"{name}: {shown(address)}", LimitError):
                     TABLE.check(os.path.getsize(path))
                 files = describe(name, [path], "csv", schema=local, csv=form)
@@ -84,6 +90,8 @@ class _CsvFiles(WithParams, SourceOperator):
         else:
             addresses = [place_of(address)]
             files = describe(name, addresses, "csv", schema=local, csv=form)
+            # Without instants no cast is needed. The table then keeps its reference to the files,
+            # so that a script or predictor behind it can read them itself.
             if local == schema:
                 return table_of_files(table_env, files, addresses, watermark=watermark)
             table = table_of_files(table_env, files, addresses)
@@ -103,6 +111,7 @@ def _all_rows(files: FileTable, path: str) -> pa.RecordBatchReader:
     from bridge.files.reading import FileParts
 
     parts = FileParts(files)
+    # The batches are made as they are taken, so the file is never in memory as a whole.
     batches = (batch for part, _ in parts.parts_of(path) for batch in parts.batches_of(part))
     return pa.RecordBatchReader.from_batches(
         pa.schema([(column.name, column.arrow) for column in files.columns]), batches

@@ -117,8 +117,8 @@ class _FilesSinkOp(OfFormat, _SinkOp):
             raise ConfigurationError(
                 f"{name}: numFiles={subtasks} needs as many slots; the parallelism is {most}"
             )
-        # One file has one writer. A folder is written by all subtasks, and by each of them several
-        # files.
+        # One file has one writer. A folder is written by all subtasks, and each of them may write
+        # several files.
         is_single = not (
             address.endswith("/") or by or values["maxFileBytes"] or (subtasks or 1) > 1
         )
@@ -137,6 +137,8 @@ class _FilesSinkOp(OfFormat, _SinkOp):
             *csv,
         )
         check_target(sink, values["overwriteSink"])
+        # Files end at each checkpoint, because a restart has to continue behind it, and a single
+        # file cannot continue.
         if is_single and is_streaming(table_env) and has_checkpoints(table_env):
             raise ConfigurationError(f"{name}: {CHECKPOINT_ENDS_FILE}")
         # A path of this host means nothing on the hosts of a cluster, so the program itself writes
@@ -166,6 +168,8 @@ class _FilesSinkOp(OfFormat, _SinkOp):
         from bridge.flink.arrow_operators import arrow_types
         from operators.flink.collect import type_in_zone
 
+        # Flink's Arrow types of instants have no zone, so PyFlink's types are needed to recognize
+        # instants.
         columns = zip(arrow_types(op.getOutputTable()), columns_of(op.getOutputTable())[1])
         zoned = [
             field.with_type(type_in_zone(field.type, type_, "UTC")) for field, type_ in columns
@@ -187,6 +191,8 @@ class _CsvSinkOp(_FilesSinkOp, format="csv"):
                     " STRING, or convert an ARRAY with toVector"
                 )
         rows = _with_local_times(op, schema)
+        # `_with_local_times` appends columns that are not written, so only the columns of the
+        # schema count.
         types = pa.schema(list(arrow_types(rows.getOutputTable()))[: len(schema.columns)])
         instants = tuple(column.name for column in schema if column.type.kind is Kind.TIMESTAMP_LTZ)
         return rows, types, (CsvForm(**fields_of(CsvForm, values)), instants)
@@ -284,7 +290,10 @@ class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
     def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
         name = values["tableName"]
         known = op._table_env.list_tables()
+        # A name with a catalog or a database is left to Flink, because the list has only the tables
+        # of the current database.
         if "." not in name and name.strip("`") not in known:
+            # Views of akdl and of PyFlink have generated names, which mean nothing to a user.
             own = [each for each in known if not each.startswith(("akdl_", "UnnamedTable$"))]
             raise ConfigurationError(
                 f"TableSinkBatchOp: tableName: there is no table {name!r}; the environment has"
@@ -310,6 +319,7 @@ class _FileOfProgram(Receiver):
     def abandon(self) -> None:
         from bridge.files.publishing import abandon
 
+        # The property makes the files when it is first read, so it is read only if rows came.
         if "_files" in vars(self):
             self._files.close()
             abandon(self._sink)
@@ -319,6 +329,7 @@ class _FileOfProgram(Receiver):
         from bridge.files.writing import PartFiles
 
         files = PartFiles(self._sink, 0, 1)
+        # -1 stands for no checkpoint to continue from.
         files.start(-1)
         return files
 
@@ -339,10 +350,14 @@ class _AkFile(Receiver):
         whole.finish()
 
     def abandon(self) -> None:
+        # A job that failed before its first row has begun no file, and reading the property would
+        # begin one.
         if "_begun" in vars(self):
             whole, writer = self._begun
             with suppress(OSError):
-                writer.close()  # an open zip file would write its end when it is garbage-collected
+                # An open zip file would write its end when it is garbage-collected, after the file
+                # was removed.
+                writer.close()
             whole.abandon()
 
     @cached_property
@@ -361,6 +376,9 @@ def _with_local_times(op: Any, schema: Schema) -> Any:
     for column in schema:
         name = quoted(column.name)
         if column.type.kind is Kind.TIMESTAMP_LTZ:
+            # Where a zone sets its clocks back, two instants have one local time. The cast from the
+            # local time to an instant chooses one of them, so a row with the other instant differs
+            # after both casts.
             digits = column.type.arguments[0]
             local = f"CAST({name} AS TIMESTAMP({digits}))"
             twice.append(

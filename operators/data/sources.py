@@ -46,6 +46,8 @@ class _AkSource(AkSourceParams, SourceOperator):
                         " different columns: use one folder per table"
                     )
             zone = session_zone(values["timeZone"], table_env)
+            # The scale of a DECIMAL column follows from all of its cells, so all rows are read
+            # before the table is made.
             rows = [row for file in files for row in read_rows(file, zone)]
             schema = _with_digits(f"{type(self).__name__}: {path}", schema, rows)
         return memory_table(table_env, schema, rows, type(self).__name__)
@@ -115,6 +117,7 @@ class RandomTableSourceStreamOp(RandomStreamParams, SourceOperator, StreamOperat
         values = self._values_of_all()
         name, seconds, zones = type(self).__name__, values["timePerSample"], values["timeZones"]
         if seconds is None and zones is not None:
+            # Flink's generator has a constant rate, so rows come in the middle of the range.
             seconds = sum(zones) / 2
         return _random_table(
             table_env, name, values, values["maxRows"], 1, Fraction(seconds) if seconds else None
@@ -146,8 +149,8 @@ def _random_table(
     distributions = read_distributions(values["outputColConfs"] or "", names)
     draws: list[str] = []
     columns = [f"{expression(distributions.get(name), draws)} AS {quoted(name)}" for name in names]
-    # Flink's generator has integer rates: for slower or fractional ones, only every n-th row is
-    # kept.
+    # Flink's generator makes a whole number of rows per second. For a slower or fractional rate it
+    # makes more rows, of which every n-th one is kept.
     rate = (1 / seconds).limit_denominator(1000) if seconds else Fraction(1_000_000_000)
     per_second, every = max(rate.numerator, 1), rate.denominator
     if values["idCol"] is not None:
@@ -161,7 +164,7 @@ def _random_table(
         "fields.row_id.end": str(generated - 1),
     }
     if seconds:
-        # subtasks share the rate, and a subtask with rate 0 would wait indefinitely
+        # Subtasks share the rate, and a subtask with a rate of 0 would wait indefinitely.
         options["scan.parallelism"] = "1"
     types = FlinkSchema.new_builder().column("row_id", "BIGINT")
     for draw in draws:
@@ -171,5 +174,6 @@ def _random_table(
     for key, value in options.items():
         described.option(key, value)
     drawn = table_env.from_descriptor(described.build())
+    # For zero rows the generator still makes some, which this condition leaves out.
     kept = f"row_id < {rows * every}" + (f" AND MOD(row_id, {every}) = 0" if every > 1 else "")
     return table_env.sql_query(f"SELECT {', '.join(columns)} FROM {drawn} WHERE {kept}")
