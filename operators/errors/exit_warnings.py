@@ -59,7 +59,8 @@ def _warn_and_end() -> None:
 
     A program with an uncaught error has one message that matters, so nothing else is printed.
     """
-    if not hasattr(sys, "last_value"):  # an uncaught error is the only message that matters
+    # Python sets this attribute when it prints an uncaught error.
+    if not hasattr(sys, "last_value"):
         for text in exit_warnings():
             tell(text)
     end_workers()

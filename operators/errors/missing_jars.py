@@ -18,7 +18,9 @@ from bridge.exceptions import ConfigurationError
 
 CONNECTOR, FORMAT, CATALOG, PROVIDER = "connector", "format", "catalog", "model provider"
 
-OWN = "akdl"  # the provider of models for ML_PREDICT, which is compiled here
+# This is the provider of models for ML_PREDICT. Its jar is compiled on this machine and not
+# downloaded.
+OWN = "akdl"
 
 _FLINK = "org.apache.flink:flink-"
 _POSTGRESQL = "org.postgresql:postgresql:42.7.14"
@@ -30,7 +32,7 @@ _HADOOP = (
 
 
 def _format(name: str, *needed: str) -> dict[str, tuple[str, ...]]:
-    # formats share the version of Flink
+    # Formats are released with Flink and have its version.
     return {"1.20+": (f"{_FLINK}sql-{name}:{{flink}}", *needed)}
 
 
@@ -63,12 +65,14 @@ JARS: dict[str, dict[str, tuple[str, ...]]] = {
     "s3": {"1.20+": (f"{_FLINK}s3-fs-hadoop:{{flink}}",)},
     OWN: {"2.1+": (f"{OWN}:models:{{flink}}",)},
 }
-# names in Flink that are not the names of their jars
+# These are names in Flink that differ from the names of their jars.
 _NAMES = {"upsert-kafka": "kafka", "jdbc": "jdbc-postgresql"}
 # Factory classes that jars register as services. Most of their names contain the name of the format
 # or connector.
 _FACTORY = re.compile(r"(\w+?)(?:(?:File)?(Format)|(?:Dynamic)?Table(?:Source|Sink)?)Factory")
 _HIDDEN_NAMES = {
+    # The name of a class is cut before each capital letter, which gives these names in place of the
+    # names in SQL.
     "black-hole": "blackhole",
     "data-gen": "datagen",
     "file-system": "filesystem",
@@ -76,6 +80,7 @@ _HIDDEN_NAMES = {
     "registry-avro": "avro-confluent",
 }
 _SERVICES = "META-INF/services/org.apache.flink.table.factories.Factory"
+# These factories serve Flink's and PyFlink's own code, so errors and the doctor do not offer them.
 _NOT_FOR_USERS = ("legacy-csv", "python-arrow-source", "python-input-format")
 _UNKNOWN = re.compile(
     r"Could not find any (?:(?P<format>format )factory|factory) for identifier '(?P<name>[^'\n]+)'"
@@ -104,7 +109,9 @@ def missing_jar(text: str) -> ConfigurationError | None:
             " loads it into this program;\non each host of a cluster, copy what akdl jars s3 prints"
             " into a folder of its own in Flink's folder plugins."
         )
-    no_provider = _NO_PROVIDER.search(text)  # Flink has none of its own
+    # Flink has no provider of its own, so its text lists no names and differs from the one for
+    # connectors.
+    no_provider = _NO_PROVIDER.search(text)
     if no_provider is not None:
         return ConfigurationError(_message(PROVIDER, no_provider["name"], ()))
     match = _UNKNOWN.search(text)
@@ -118,6 +125,8 @@ def missing_jar(text: str) -> ConfigurationError | None:
         else next((kind for part, kind in kinds.items() if part in factory), CONNECTOR)
     )
     known = [each for each in (match["known"] or "").split() if each not in _NOT_FOR_USERS]
+    # Flink's text may have no list of formats, so the jars in its lib folder are searched for
+    # names.
     if not known and kind == FORMAT:
         known = [each for what, each in in_folder(lib_folder()) if what == FORMAT]
     return ConfigurationError(_message(kind, name, sorted(known)))
@@ -132,6 +141,7 @@ def coordinates(name: str) -> Sequence[str]:
     flink = _release(flink_version())
     found: Sequence[str] = ()
     for release, jars in JARS.get(_NAMES.get(name, name), {}).items():
+        # Entries are in the order of releases, so the last one that fits wins.
         if _release(release) == flink or (release.endswith("+") and _release(release) < flink):
             found = [each.format(flink=flink_version()) for each in jars]
     return found
@@ -158,6 +168,8 @@ def in_folder(folder: str) -> list[tuple[str, str]]:
     """Kinds and names of the connectors and formats in the jars of a folder."""
     found: set[tuple[str, str]] = set()
     for jar in glob.glob(os.path.join(glob.escape(folder), "*.jar")):
+        # Most jars have no factories, and a damaged one must not hide the error that is being
+        # explained.
         with suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(jar) as archive:
             for line in archive.read(_SERVICES).decode("utf-8", "replace").splitlines():
                 factory = _FACTORY.fullmatch(line.partition("#")[0].strip().rpartition(".")[2])

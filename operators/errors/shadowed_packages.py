@@ -38,4 +38,5 @@ def check_shadowing() -> None:
         )
 
 
-check_shadowing()  # on import, before anything of ours
+# The check runs on import, before anything else of akdl is imported.
+check_shadowing()

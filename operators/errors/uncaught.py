@@ -23,6 +23,7 @@ from operators.alink.missing_names import operator_instead
 
 # The last line of the progress display stands above an error, so 15 lines are visible at once.
 LINES = 14
+# Each of the user's last calls takes two lines, so a display has room for few.
 _CALLS = 2
 # These threads of Beam raise when the JVM closes their channels, which happens at the end of each
 # local job.
@@ -43,6 +44,8 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | N
     # raised.
     if type(error).__module__.startswith("py4j."):
         error = script_failure(str(error)) or error
+    # An interrupt in the user's own code keeps Python's display. For one inside of akdl, the user's
+    # last calls are enough, because the other frames only wait.
     if isinstance(error, KeyboardInterrupt) and any(
         each.filename.startswith(_ours()) for each in traceback.extract_tb(trace)
     ):
@@ -130,13 +133,14 @@ def _safely(error: BaseException, trace: TracebackType | None) -> list[str] | No
     """Lines of an error; None if they cannot be made, so that Python's own display appears."""
     try:
         return lines_of(error, trace)
-    except Exception:  # an error in the hook would hide the user's error
+    # An error here would hide the error of the user.
+    except Exception:
         return None
 
 
 def _write(lines: list[str]) -> None:
     """Print lines, unless stderr was closed or replaced, as at the end of a program."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         print_line(sys.stderr, "\n".join(lines))
 
 
