@@ -47,6 +47,8 @@ def odd_names(columns: Sequence[str]) -> dict[str, str]:
         elif same != name:
             found[name] = f"is the same name as {same!r} for TensorFlow"
         elif re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
+            # TensorFlow replaces these characters and saves the model under other names. It refuses
+            # all others.
             is_changed = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_./-]*", name)
             found[name] = (
                 "is changed by TensorFlow"

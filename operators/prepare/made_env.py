@@ -46,7 +46,11 @@ logger = logging.getLogger(__name__)
 # An environment with TensorFlow takes gigabytes, so old ones are removed when another one is made.
 # An environment in use stays nevertheless.
 _KEPT = 10
+# Names of the files of an environment: its requirements, the mark of a complete one, and its
+# archive for other hosts.
 _REQUIREMENTS, _COMPLETE, _PACKED = "requirements.txt", "complete", "env.tar.gz"
+# These parts of the base Python are not packed: tests, caches and tools that no script imports, and
+# its site-packages, whose place the packages of the environment take.
 _LEFT_OUT = re.compile(r"/(site-packages|test|config-[^/]*|__pycache__|ensurepip|idlelib|tkinter)$")
 # The folder of such a Python has other programs in it, so packing it would pack half of the system.
 _SYSTEM = ("/usr", "/usr/local", "/")
@@ -108,6 +112,7 @@ def packed_env(wanted: Wanted) -> str:
     """Archive of such an environment with its Python, made once."""
     folder = _made(wanted)
     archive = folder / _PACKED
+    # Two programs may want the same archive at once, so one of them packs it while the other waits.
     with locked(str(folder.parent)):
         if not archive.exists():
             _pack(folder, archive)
@@ -133,6 +138,7 @@ def _made(wanted: Wanted) -> Path:
         else wanted.python
     )
     lines = [*wanted.lines, *_own_side()]
+    # Wheels differ by platform and C library, and an updated base Python needs another environment.
     described = json.dumps(
         [
             sorted(lines),
@@ -145,10 +151,13 @@ def _made(wanted: Wanted) -> Path:
     folder = cache / hashlib.sha256(described.encode()).hexdigest()[:32]
     try:
         os.makedirs(cache, 0o700, exist_ok=True)
-        lock = hold(str(folder))  # shared with other programs that use it, until this one ends
+        # The lock is shared with other programs that use the environment, and is released when this
+        # program ends.
+        lock = hold(str(folder))
         try:
             if not _is_complete(folder):
-                with locked(str(cache)):  # other programs wait, and then find it
+                # Other programs wait here, and then find the environment complete.
+                with locked(str(cache)):
                     if not _is_complete(folder):
                         _make(folder, wanted, lines, python)
                         for number, other in enumerate(_environments(cache)):
@@ -158,6 +167,7 @@ def _made(wanted: Wanted) -> Path:
             # removed.
             os.utime(folder / _COMPLETE)
         except BaseException:
+            # The folder stays if another program has completed it meanwhile, or uses it.
             os.close(lock)
             if not _is_complete(folder):
                 remove_unused(str(folder))
@@ -200,15 +210,18 @@ def _make(folder: Path, wanted: Wanted, lines: list[str], python: str) -> None:
             _REQUIREMENTS,
         )
     except ConfigurationError as error:
-        # uv's words, which a test compares, as each Python that is tried costs up to 10 s where the
-        # index is slow.
+        # The text is uv's, and a test compares it. Each Python that is tried takes up to 10 s where
+        # the index is slow, so only Pythons that uv names are tried.
         others = re.findall(r"`cp3(\d+)m?`", str(error).partition("we only found wheels for")[2])
         if wanted.python or not others:
             raise
-        # the newest Python that the packages have
+        # This is the newest Python for which the packages have wheels, because uv lists them in
+        # ascending order.
         wanted = Wanted(wanted.lines, f"==3.{others[-1]}.*")
         _make(folder, wanted, lines, wanted.python)
         return
+    # The installed packages may not fit akdl, for example an old protobuf, so the new Python is
+    # asked before the environment counts as complete.
     status, output = look_into(str(_python_in(folder)))
     if status:
         reason = output.rpartition("cannot be used: ")[2].partition("; install")[0]
@@ -262,10 +275,14 @@ def _own_side() -> list[str]:
     """Requirements of akdl itself, because its `entry` module runs in the environment too."""
     try:
         declared = [Requirement(each) for each in importlib.metadata.requires("akdl") or ()]
-    except importlib.metadata.PackageNotFoundError:  # on a path only
+    # akdl is not installed but on the path, as in a checkout, so it has no metadata with
+    # requirements.
+    except importlib.metadata.PackageNotFoundError:
         declared = [Requirement(each) for each in (preflight.GRPCIO, "protobuf", "numpy")]
     lines = [str(each) for each in declared if "extra" not in str(each.marker)]
-    return [*lines, 'setuptools; python_version < "3.8"']  # for reading versions there
+    # Before Python 3.8, akdl reads the versions of packages with setuptools, since the standard
+    # library cannot.
+    return [*lines, 'setuptools; python_version < "3.8"']
 
 
 def _python_in(folder: Path) -> Path:
@@ -284,6 +301,8 @@ def _environments(cache: Path) -> list[Path]:
     """Folders of environments, the last used first."""
     used = {
         folder: (folder / _COMPLETE).stat().st_mtime if _is_complete(folder) else 0.0
+        # Names of environments have 32 characters, see `_made`. A folder that is being removed has
+        # a longer name.
         for folder in cache.glob("?" * 32)
     }
     return sorted(used, key=lambda folder: -used[folder])
@@ -305,6 +324,8 @@ def _pack(folder: Path, archive: Path) -> None:
         )
     with (
         WholeFile(str(archive)) as file,
+        # Links of the venv lead to other folders of this host, so their targets are packed. The
+        # lowest level of compression is the fastest.
         tarfile.open(mode="w:gz", fileobj=file, compresslevel=1, dereference=True) as packed,
     ):
         packed.add(python, "bin/python")

@@ -38,7 +38,8 @@ _MAKES_NAMES = {
 _TOGETHER = re.compile(
     rb"(?i)strategy|distribute|horovod|sync_optimizer|train_and_evaluate|TF_CONFIG|task_type|task_index|num_workers|\bcluster\b|akdl\.engine"
 )
-# Keras trains a DNN, but not in a group
+# A script with one of these imports needs an Estimator. `dnn` needs it only in a group, because
+# Keras trains a DNN alone but not in a group.
 _ESTIMATOR = re.compile(rb"(?m)^(?:from|import) akdl\.(estimator|models\.tf\.dnn)\b")
 _IN_STEP = re.compile(rb"\b(?:train_estimator|generate_run_config|train_and_evaluate)\b")
 # A script that contains one of these chooses by version or handles the missing Estimator, so it may
@@ -54,6 +55,7 @@ def check_main(operator: str, origin: str, source: bytes, size: int) -> bool:
     if names is None or MAIN in names or any(name.startswith("awf_") for name in names):
         found = None if _CHOOSES.search(source) else _ESTIMATOR.search(source)
         return found is not None and (size > 1 or found[1] == b"estimator")
+    # One name alone may be a coincidence, such as `model_fn` in a script that forgot its `main`.
     if len(names & set(ESTIMATOR_FUNCTIONS)) > 1:
         return True
     close = near(MAIN, names)
@@ -71,6 +73,8 @@ def estimator_in_step(source: bytes) -> bool:
 def check_group(operator: str, source: bytes, env_vars: Sequence[str]) -> None:
     """Refuse a group under TensorFlow's strategies where this program's Keras cannot train it."""
     environment = {**os.environ, **dict(each.split("=", 1) for each in env_vars if "=" in each)}
+    # The variables of the script count too, because TF_USE_LEGACY_KERAS decides which Keras it
+    # gets.
     if keras_3(installed("keras"), environment) and {"choose_strategy", "train_keras_model"} <= (
         names_of(source) or set()
     ):
@@ -115,7 +119,8 @@ def names_of(source: bytes) -> set[str] | None:
         getattr(node, "id", getattr(node, "attr", None)) in _MAKES_NAMES for node in nodes
     ):
         return None
-    # It takes bytes as well, with the encoding that they declare.
+    # `symtable` accepts bytes too, and honors the encoding that they declare. Only its stub asks
+    # for a text.
     symbols = symtable.symtable(source, "script", "exec").get_symbols()  # type: ignore[arg-type]
     names = {
         each.get_name()

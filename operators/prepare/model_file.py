@@ -44,8 +44,8 @@ def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -
             rows = list(rows)
             name = named_model(rows[0][1]) if len(rows) == 1 else None
             if name is not None:
-                # Another name than that of a file that only travels: a saved pipeline may hold an
-                # equal one.
+                # The name differs from that of a file that only travels with a job, because a saved
+                # pipeline may contain an equal file without an address.
                 path = named_by_content(get_model(name, model_dir, place), "placed")[0]
                 _placed[path] = PlacedModel(name, model_dir)
                 return path
@@ -86,7 +86,8 @@ def model_for_job(
     where = f"{operator}: {parameter}"
     with refused_at(where, FileError, ModelError):
         path = place_of(address)
-        # Hosts read the models that they need at an address of many.
+        # With many models at an address, hosts read only the ones that they need, so nothing is
+        # fetched here.
         if (is_remote(address) and not is_any) or (is_elsewhere and os.path.exists(path)):
             return packed_model(where, address, is_any)
     if not (is_any and os.path.exists(path)):
@@ -133,7 +134,7 @@ def _pack(model: str, place: str) -> str:
         shutil.make_archive(path[: -len(".zip")], "zip", model)
     else:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-            # PyTorch writes weights of ONNX to a second file
+            # PyTorch writes the weights of an ONNX model to a second file next to it.
             for each in filter(os.path.exists, (model, f"{model}.data")):
                 file.write(each, os.path.basename(each))
     return named_by_content(path, "model")[0]

@@ -132,10 +132,13 @@ def plan(
         "trains_apart": (
             kind == "train"
             and workers > 1
+            # The default number of workers follows from the parallelism, so a user may have several
+            # workers without having asked for them. The warning at the end is for this case.
             and values["numWorkers"] is None
             and trains_apart(files, main_script)
         ),
         "certificate": (
+            # A group of one process sends no messages to others.
             new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None
         ),
         "checkpoint_dir": _absolute(operator, "checkpointDir", values),
@@ -180,6 +183,8 @@ def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str |
     if address is None:
         return None
     with refused_at(f"{operator}: parameter {parameter!r}", FileError):
+        # TensorFlow and fsspec take brackets and stars in these addresses for patterns, so what is
+        # written would not be found again.
         if parameter == "checkpointDir" or (parameter == "modelDir" and is_remote(address)):
             refuse_pattern(address)
         return place_of(address)

@@ -43,6 +43,8 @@ def find_python(
     try:
         wanted = python_env if isinstance(python_env, Wanted) else wanted_by(python_env)
         if wanted is not None:
+            # An environment in the cache of this user exists on this host only, so other hosts get
+            # it as an archive.
             return _archive(packed_env(wanted)) if elsewhere else made_python(wanted)
         assert isinstance(python_env, str)
         if is_remote(python_env):

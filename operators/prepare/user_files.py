@@ -39,7 +39,8 @@ LARGE_BYTES = 1 << 20
 # In addition to Python's own: modules that our process or TensorFlow may import before the script
 # does.
 _NEEDED_MODULES = {"akdl", "google", "grpc", "keras", "numpy", "tensorflow", "tf_keras"}
-_HARMLESS_MODULES = {"test", "this"}  # of Python, which are never imported
+# Python has these modules too, but no program imports them.
+_HARMLESS_MODULES = {"test", "this"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ def read_files(
             _check_syntax(read, placed[read.path].origin)
         _check_names(placed, main.path)
         for path, source in placed.items():
-            # a function has no file of its own
+            # The script of a function is made by akdl, so there is no file of the user that errors
+            # could name.
             if source is not main or not isinstance(main_script, FunctionScript):
                 note_source_path(path, source.origin)
         return files, main.path
@@ -122,6 +124,8 @@ class _Loader:
                     str(path.relative_to(file.parent)),
                 )
         elif is_archive(file.name):
+            # The files are read later, when all have their places, so this folder stays until the
+            # loader's folder is removed.
             unpacked = tempfile.mkdtemp(dir=self._folder)
             with refused_at(f"{parameter}: the archive {shown(named)}", ArchiveError):
                 with file.open("rb") as stream:
@@ -143,6 +147,7 @@ class _Loader:
                 for source in sources
                 if named in (source.path, os.path.basename(source.path))
             ]
+            # A path that is given in full wins over files of that name in other folders.
             whole = [source for source in found if source.path == named] or found
             if not all(_equal(whole[0], source) for source in whole[1:]):
                 several = " and ".join(source.origin for source in whole)
@@ -165,6 +170,8 @@ class _Loader:
             shown(named),
             file,
             file.name,
+            # The parts become folders on the hosts. A colon comes from the port of an address and
+            # separates entries of Python's path, and .. would lead out of the folder.
             tuple(part.replace(":", "_") for part in above if part not in ("", "..")),
         )
 
@@ -255,7 +262,9 @@ def _check_syntax(file: UserFile, origin: str) -> None:
         return
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the script's own code, such as odd escapes
+            # Warnings about the script, for example for odd escapes, belong to the user's own run
+            # and not to this check.
+            warnings.simplefilter("ignore")
             ast.parse(file.content, origin)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
@@ -266,7 +275,8 @@ def _check_syntax(file: UserFile, origin: str) -> None:
 def _check_names(placed: dict[str, _Source], main: str) -> None:
     """Refuse a file that Python would import in place of a module that is needed."""
     home = os.path.dirname(main)
-    # the folder of a script in no package is searched
+    # Python searches the root of the files, and the folder of the main script unless that folder is
+    # a package.
     folders = {""} if f"{home}/__init__.py" in placed else {"", home}
     # The folder of the script is first on Python's path, so a file `random.py` in it would also
     # replace the module for TensorFlow, with an error far from its cause.
@@ -285,7 +295,8 @@ def _check_names(placed: dict[str, _Source], main: str) -> None:
 
 def _modules_of_python() -> frozenset[str]:
     """Names of the modules of Python itself."""
-    names: frozenset[str] | None = getattr(sys, "stdlib_module_names", None)  # new in Python 3.10
+    # `sys.stdlib_module_names` is new in Python 3.10.
+    names: frozenset[str] | None = getattr(sys, "stdlib_module_names", None)
     if names is None:
         library = pkgutil.iter_modules([sysconfig.get_path("stdlib")])
         names = frozenset([*sys.builtin_module_names, *(module.name for module in library)])
