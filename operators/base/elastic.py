@@ -30,6 +30,7 @@ from operators.flink.slots import check_slots, free_slots, rest_of
 
 logger = logging.getLogger(__name__)
 
+# A look asks the cluster for its slots and its job, so it is made only once a second.
 LOOK_S = 1.0
 # Flink forgets a TaskManager after `heartbeat.timeout`, 50 s by default. A job that failed because
 # of a lost host may end before that, so the check has to wait longer.
@@ -76,6 +77,7 @@ def _run_elastic(op: JobTable, job: Callable[[], _Result], group: str, elastic: 
         slots = free_slots(config)
         workers = elastic.workers_in(slots)
         elastic.resize(workers)
+        # The progress display counts the processes of this job.
         op._shown[group] = replace(op._shown[group], size=workers + elastic.servers)
         # Without REST there is no cluster whose TaskManagers could be lost or added, and a cluster
         # that makes slots on demand has always enough. One job with a fixed size is then all that
@@ -89,6 +91,7 @@ def _run_elastic(op: JobTable, job: Callable[[], _Result], group: str, elastic: 
             with watch, running(op):
                 return job()
         except Exception as error:
+            # The question may take minutes, so it runs in another thread, and Ctrl-C ends it.
             if not waited_for(watch.leads_to_another_job):
                 raise
             logger.info("%s: the job ended: %s", elastic.name, error)
@@ -144,15 +147,23 @@ class SlotWatch:
         free, total = int(overview["slots-available"]), int(overview["slots-total"])
         waits = self._waits()
         change = ""
+        # A job that has lost a TaskManager and was restarted by Flink waits for its slots.
         if waits and total < self._total:
             change = "fewer"
+        # None means that the job does not run yet. It may not have its slots then, and `free` would
+        # count them twice.
         elif waits is False and self._elastic.workers_in(free + self._slots) > self._workers:
             change = "more"
+        # A change that went away and came back has to last for the whole time again.
         if change != self._change:
             self._change, self._since, self._saved, self._has_saved = change, now, None, False
         if not change or now < self._since + self._elastic.wait_s:
             return
+        # A job that waits makes no progress and loses nothing. One that runs is cancelled only
+        # after a checkpoint, so that few steps are repeated.
         if change == "fewer" or self._is_saved():
+            # After a loss, `total - self._total` is negative: the number of slots that the cluster
+            # has lost since this job began.
             left = self._slots + (free if change == "more" else total - self._total)
             self._wanted = max(self._fewest, left)
             self._rest.cancel(self._job)
@@ -176,7 +187,8 @@ class SlotWatch:
                 f" {self._elastic.wait_s:g} s for its slots"
             )
             return self._wait_for(self._slots, self._elastic.wait_s)
-        except _UNREADABLE as error:  # the error of the job says more
+        # The job's own error is raised then, which says more than this one.
+        except _UNREADABLE as error:
             logger.info(
                 "the slots of the Flink cluster at %s are not known: %s", self._rest.address, error
             )
@@ -213,6 +225,7 @@ class SlotWatch:
         saved = found.get(LAST) or frozenset(
             each for each in found.items() if "tfevents" not in each[0]
         )
+        # A training that the user has asked to stop ends soon, so no other job follows it.
         if STOP in found or STOPPED in found or self._saved is None:
             self._saved = saved
             return False

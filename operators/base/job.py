@@ -122,12 +122,15 @@ def running(op: JobTable) -> Iterator[None]:
             with _shown(op):
                 yield
         except Exception as error:
+            # The Java exceptions behind the error fill pages, so the short error stands alone.
             raise readable(error) from None
         finally:
             # The processes end before the registry forgets them, since it could not find them
             # later.
             stop_groups(op._groups.keys())
             forget_groups(op._groups.keys() | op._models)
+            # `waitForJob` would otherwise show the end of this job again, as the progress of the
+            # next one.
             note_told(op._shown)
             release(op._models)
             # Without this line each local job leaves hooks and threads in the program, which a soak
@@ -146,6 +149,8 @@ def _shown(op: JobTable) -> AbstractContextManager[object]:
         return nullcontext()
     table_env = op._table_env
     rest = rest_of(table_env.get_config())
+    # The job runs on hosts whose REST endpoint is not known, for example where Flink started this
+    # program.
     if rest is None and runs_elsewhere(table_env):
         return nullcontext()
     return shown(op._shown, rest, shows_process_output())

@@ -255,6 +255,7 @@ class Operator(JobTable, Rendered, Generic[_Family]):
                     raise ConfigurationError(
                         f"{method}: expected a {self._family.__name__}, got a {type(op).__name__}"
                     )
+                # A view exists in one environment only.
                 if op._table_env is not table_env:
                     raise ConfigurationError(f"{method}: all inputs must belong to one environment")
                 views.append(f"akdl_view_{next(_numbers)}")
@@ -302,17 +303,22 @@ def reason_of(error: Exception) -> str:
     return str(readable(error)).split("\nWas expecting", 1)[0]
 
 
+# The pattern matches a text in single quotes, or a name in back-quotes. Group 1 is what precedes a
+# name that cannot be a regular expression: AS for an alias, and a dot for a field of a ROW.
 _IN_QUOTES = re.compile(r"'(?:[^']|'')*'|(\bAS\s+|\.)?`((?:[^`]|``)+)`(?!\s*\.)", re.IGNORECASE)
 
 
 def _expanded(clause: str, columns: Sequence[str]) -> str:
     """Replace Alink's regular expressions in back-quotes with the columns that match."""
 
-    # A match in single quotes is text, so its back-quotes enclose no names; the pattern
-    # matches strings too, so as to skip them.
+    # Back-quotes inside of single quotes are part of a text and enclose no names. The pattern
+    # matches whole texts, so that they are skipped.
     def columns_for(match: re.Match[str]) -> str:
         if match[2] is None or match[1] is not None or match[2].replace("``", "`") in columns:
-            return match[0]  # a string, an alias, a field of a ROW or a column
+            # This is a text, an alias, a field of a ROW, or the name of a column as it is.
+            return match[0]
+        # A name that is not a valid regular expression stays, and Flink reports that there is no
+        # such column.
         with suppress(re.error):
             return (
                 ", ".join(quoted(name) for name in columns if re.fullmatch(match[2], name))
@@ -349,6 +355,7 @@ def _quoting_hint(sql: str, reason: str, columns: Sequence[str]) -> str:
     meant = [
         name for name in odd if quoted(name) not in sql and words & set(re.findall(r"\w+", name))
     ]
+    # The parser stops at a keyword that is used as a name, and quotes it in this form.
     meant += [word for word in re.findall(r'Encountered "(\w+)"', reason)[:1] if word in words]
     return (
         f"; quote column names such as {', '.join(map(quoted, meant))} with back-quotes"

@@ -19,7 +19,9 @@ _Family = TypeVar("_Family", bound="Operator[Any]")
 class ShapingOperator(Operator[_Family]):
     """A table, and the tables that can be derived from it without a script."""
 
-    _named: ClassVar[dict[tuple[int, str], Operator[Any]]] = {}  # by environment and name
+    # `sqlQuery` finds the operators of its tables here, so that its job starts their processes. The
+    # keys are the environment's identity and the name.
+    _named: ClassVar[dict[tuple[int, str], Operator[Any]]] = {}
 
     def getSchemaStr(self) -> str:
         """Return the columns as "name type, name type", the format of sources: special names in
@@ -49,6 +51,7 @@ class ShapingOperator(Operator[_Family]):
         if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or not 0 <= ratio <= 1:
             raise ConfigurationError(f"sample: expected a ratio from 0 to 1, got {ratio!r}")
         refuse_replacement("sample", withReplacement)
+        # The literal is cast, because 0.1 alone would be a DECIMAL in Flink's SQL.
         return self.filter(f"RAND() < CAST({float(ratio)!r} AS DOUBLE)")
 
     def unionAll(self, *others: Any) -> _Family:
@@ -107,6 +110,7 @@ class ShapingOperator(Operator[_Family]):
                 f"udf: reservedCols and outputCol both name {outputCol!r}: rename outputCol, or"
                 " remove the column from reservedCols to replace it with the result"
             )
+        # A column that is replaced keeps its place.
         columns = [called.alias(name) if name == outputCol else col(name) for name in names]
         if outputCol not in names:
             columns.append(called.alias(outputCol))
@@ -238,6 +242,7 @@ def _called(method: str, func: Any, selected_cols: str | Sequence[str]) -> Any:
     from pyflink.table.expressions import col
     from pyflink.table.udf import UserDefinedFunctionWrapper
 
+    # A plain function has no declared result type, without which PyFlink cannot plan it.
     if not isinstance(func, UserDefinedFunctionWrapper):
         raise ConfigurationError(
             f"{method}: expected the result of {method}(...), got a {type(func).__name__}: declare"

@@ -59,7 +59,8 @@ class TableSource(Operator[Any]):
             )
         self._table = table
         know_planner(self._table_env)
-        fix_workers()  # the user may have created the environment
+        # The user may have created the environment without akdl, so it gets the workarounds here.
+        fix_workers()
         close_servers(self._table_env)
 
 
@@ -82,6 +83,7 @@ class MemorySource(SourceOperator):
 
         super().__init__()
         self._caller = name = caller or type(self).__name__
+        # A reader of batches has no length before it is read.
         self._rows = len(data) if isinstance(data, Sized) else None
         if isinstance(data, pd.DataFrame):
             warn_of_losses(name, data)
@@ -139,6 +141,8 @@ def _check_polars(where: str, schema: object) -> None:
     memory.
     """
     for name, type_ in schema.items() if isinstance(schema, Mapping) else ():
+        # Texts in the description of a type, such as the labels of an Enum, may contain these
+        # words, so they are removed first.
         if re.search(r"\b(Object|U?Int128)\b", re.sub("'[^']*'", "", str(type_))):
             raise ConfigurationError(
                 f"{where}: column {name!r} has the type {type_} of polars, which Arrow does not"
