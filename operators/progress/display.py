@@ -25,7 +25,9 @@ from operators.progress.status_sources import RestSource, StatusSource
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
-LATE_LOOK_S = 10.0  # from one look for late Python workers to the next
+# After `startTimeout`, this many seconds pass from one search for late Python workers to the next,
+# because each costs the cluster several requests.
+LATE_LOOK_S = 10.0
 
 
 @contextmanager
@@ -50,6 +52,8 @@ def shown(
     poller = StatusPoller(operators, source, renders, says and rest is not None, told)
     thread = threading.Thread(target=poller.run, name="akdl-shown", daemon=True)
     thread.start()
+    # The block is taken for failed until it has ended, so interrupts and all other exceptions count
+    # as failures.
     failed = True
     try:
         yield poller.seen
@@ -80,7 +84,8 @@ class StatusPoller:
         self._source = source
         self._renders = renders
         self._says = says
-        # Statuses cost requests to the cluster, so they are read only for someone.
+        # Reading statuses costs requests to the cluster, so it is done only if they are shown,
+        # printed or recorded.
         self._reads = (
             says or renders is not None or any(each.log_dir for each in operators.values())
         )
@@ -91,6 +96,8 @@ class StatusPoller:
         self._recorders: dict[str, Recorder] = {}
         self._old = set(told or ())
         self._waits_for_any = told is not None
+        # All operators of a job of akdl's own are known to run. With `told`, which of the noted
+        # operators are in the job shows only when one of them has a status.
         self.seen: set[str] = set() if told is not None else set(operators)
         for group in self.seen:
             self._record(group)
@@ -168,6 +175,7 @@ class StatusPoller:
             self._late_look_due = now + LATE_LOOK_S
             text = self._source.late_start(self._start_limit_s)
             if text:
+                # One warning is enough, because it names all places.
                 self._late_look_due = math.inf
                 warn(text)
 
@@ -185,9 +193,13 @@ class StatusPoller:
         ]
 
     def _say(self, member: MemberStatus) -> None:
+        # The lines of a new attempt are numbered from the beginning, so they are counted
+        # separately.
         key = (member.group, member.index, member.attempt)
         said = self._said.get(key, 0)
         name = f"{self._operators[member.group].name}, {member.label}"
+        # A status has the last lines only, and lines_before counts the ones in front of them. A
+        # member that prints fast may have dropped lines since the last look.
         if member.lines_before > said:
             say(
                 f"[{name}] ({member.lines_before - said:,} lines are left out here; they are in its"

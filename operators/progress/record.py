@@ -66,7 +66,8 @@ class Recorder:
         self._file: IO[str] | None = None
         try:
             self._path = self._local_path()
-            # By lines, because a full disk then fails in `_write`, not in a later flush.
+            # With a buffer of one line a full disk fails in `_write`, which handles it, and not in
+            # a later flush.
             self._file = open(self._path, "w", 1, encoding="utf-8")
         except (OSError, FileError) as error:
             self._give_up(error)
@@ -132,7 +133,7 @@ class Recorder:
 
     def _give_up(self, error: Exception) -> None:
         if self._file is not None:
-            # It may try to write what is left once more.
+            # Closing may try once more to write what is left, and fail again.
             with contextlib.suppress(OSError):
                 self._file.close()
         self._file = None
@@ -157,7 +158,8 @@ class Record:
     @property
     def last(self) -> list[MemberStatus]:
         """Return the last status of each member, without members that were lost before."""
-        # The last look may be incomplete, where the program was killed.
+        # A program that was killed may have written only some members at its last look, so the two
+        # last looks count.
         looks = sorted({seconds for found in self.samples.values() for seconds, _ in found})[-2:]
         return [found[-1][1] for found in self.samples.values() if found[-1][0] in looks]
 
@@ -198,7 +200,8 @@ def _parsed(number: int, line: object, message: _Line) -> _Line:
     try:
         if not isinstance(line, dict):
             raise ParseError(f"expected an object, got {line!r:.60}")
-        # a newer release may write more entries
+        # A newer release may write more entries, so unknown ones are ignored.
         return ParseDict(line, message, ignore_unknown_fields=True)
-    except (ParseError, OverflowError) as error:  # OverflowError: an integer of hundreds of digits
+    # protobuf raises an OverflowError for an integer of hundreds of digits.
+    except (ParseError, OverflowError) as error:
         raise ValueError(f"line {number}: {error}") from None

@@ -14,6 +14,8 @@ from bridge.host.console import print_line
 from operators.progress.state import Line
 
 SWITCH = "AKDL_PROGRESS"  # 0 shows nothing
+# A log has no line for a job that ends within this time, and later one line at most every `EVERY_S`
+# seconds.
 FIRST_S = 4.0
 EVERY_S = 10.0
 # A line that has not changed is printed again as a sign of life.
@@ -32,6 +34,7 @@ def renderer() -> Renderer | None:
     if os.environ.get(SWITCH, "1").lower() in ("0", "false", "off", "no"):
         return None
     ipython = sys.modules.get("IPython")
+    # IPython in a terminal has another shell class, and gets the bars of a terminal.
     if ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell":
         return NotebookRenderer()
     if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -107,7 +110,7 @@ class LogRenderer:
         self._stream = stream
         self._now = now
         self._due = now() + FIRST_S
-        # by the place of a line: the last one, and when
+        # By the place of a line, this is the line that was last written there, and when.
         self._written: dict[int, tuple[Line, float]] = {}
 
     def show(self, lines: Sequence[Line]) -> None:
@@ -123,6 +126,7 @@ class LogRenderer:
         if place not in self._written:
             return True
         before, written = self._written[place]
+        # The text of an idle line changes with each second, although nothing has happened.
         return now - written >= _AGAIN_S or not (
             line == before or (line.is_idle and before.is_idle)
         )

@@ -22,10 +22,12 @@ TOTAL_STEPS = "total_steps"
 # Speeds are measured over this window, because rows arrive in chunks and a shorter one would make
 # the numbers jump.
 _WINDOW_S = 5.0
+# A job that is older than its display by more than this many seconds was running before.
 _LATE_S = 1.0
 # A side that works for this share of the time limits the job, and a side that waits for it does
 # not.
 _BUSY = 0.5
+# A line has room for a few metrics, so the first ones in alphabetical order are shown.
 _MOST_METRICS = 4
 
 
@@ -116,6 +118,8 @@ class OperatorState:
         self._phase = self._found_phase()
         rows_in, rows_read, rows_out = self._rows()
         self._seen.append((now, rows_in, rows_read, rows_out, self._step()))
+        # The oldest sample that is kept lies just outside of the window, so the speed covers at
+        # least the whole window.
         while len(self._seen) > 2 and self._seen[1][0] < now - _WINDOW_S:
             self._seen.popleft()
 
@@ -125,6 +129,8 @@ class OperatorState:
         parts = [self._phase_text()]
         if rows_in or rows_out:
             parts.append(f"{rows_in:,} rows in, {rows_out:,} out")
+        # Rows out show what the operator achieves. Without any, as in a training, rows are counted
+        # as they come in, and later as the script reads them.
         speed = self._speed(3) or (self._speed(1) if self._phase == FEEDING else self._speed(2))
         if speed >= 1:
             parts.append(f"{speed:,.0f} rows/s")
@@ -157,7 +163,8 @@ class OperatorState:
         if not workers:
             return STARTING if self._members else WAITING
         first = min((each.phase for each in workers), key=PHASES.index)
-        if len(self._members) < self._shown.size:  # the others have not begun
+        # Some members have no status yet, because they have not begun.
+        if len(self._members) < self._shown.size:
             return min(first, STARTING, key=PHASES.index)
         return first
 
@@ -187,7 +194,7 @@ class OperatorState:
 
     def _phase_text(self) -> str:
         if self._phase == WAITING:
-            # a sign of life, as nothing else moves
+            # The seconds are a sign of life, because nothing else in the line changes.
             return f"{self.waits}, {self._looked - self._began:.0f} s"
         if self._phase == STARTING and self._shown.size > 1:
             here = sum(each.phase != STARTING for each in self._members.values())
@@ -227,7 +234,7 @@ class OperatorState:
         if total and step:
             speed = self._speed(4)
             return min(step / total, 1.0), max(total - step, 0) / speed if speed > 0 else None
-        # all rows are here: their number is known
+        # In this phase all rows have arrived, so their number is known.
         if self._phase == TRAINING and rows_in and rows_read < rows_in:
             speed = self._speed(2)
             return rows_read / rows_in, (rows_in - rows_read) / speed if speed > 0 else None

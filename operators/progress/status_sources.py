@@ -91,7 +91,8 @@ class RestSource(StatusSource):
             if known is None or known[0] != file or known[1].phase != ENDED:
                 try:
                     self._read[name] = file, MemberStatus.FromString(self._rest.content(file.path))
-                # its TaskManager may have gone, or the member has ended just now
+                # The TaskManager may have gone, or the member has ended just now and its file has
+                # another name. So the files are listed again soon.
                 except (OSError, DecodeError) as error:
                     logger.debug("cannot read %s: %s", file.path, error)
                     self._search_due = min(self._search_due, now + _SEARCH_S)
@@ -141,7 +142,8 @@ class RestSource(StatusSource):
             folder = f"/taskmanagers/{manager['id']}/logs"
             try:
                 files = self._rest.get(folder)["logs"]
-            # Flink lists a lost TaskManager until its heartbeats are missed
+            # Flink lists a lost TaskManager until its heartbeats are missed. Its files stay known
+            # meanwhile, so that its members do not seem to have ended.
             except OSError as error:
                 logger.debug("cannot list %s: %s", folder, error)
                 found.update(
@@ -155,9 +157,14 @@ class RestSource(StatusSource):
                 if suffix in (SUFFIX, LAST_SUFFIX) and name.startswith(self._prefixes):
                     path = f"{folder}/{urllib.parse.quote(each['name'])}"
                     file = _File(each.get("mtime", 0), suffix == LAST_SUFFIX, path)
+                    # TaskManagers of one host may share a folder and list the same file, and an
+                    # ended member has two files. The newest one counts.
                     found[name] = max(file, found.get(name, file))
+        # All files of the first search were there before a new job.
         if self._left is None:
             self._left = found.values()
+        # The times of files are compared with each other and not with the clock of this program,
+        # which may differ from the clocks of the hosts.
         last = max((file.written for file in found.values()), default=0)
         self._files = {
             name: file
@@ -168,8 +175,9 @@ class RestSource(StatusSource):
 
 
 class _File(NamedTuple):
-    """A file of statuses: when it was written, by the clock of its host in ms; if it is of an end;
-    its path of REST.
+    """A file of statuses: when it was written, in ms of its host's clock; whether it is the last
+    status of an ended member; its path in REST. The last status has a file of its own, because REST
+    returns the content that it has read before for some seconds.
     """
 
     written: int

@@ -40,9 +40,11 @@ class TimeSplit:
         self._before: dict[str, float] = {}  # of earlier attempts
         self._kept: dict[str, float] = {}  # until the last point that no attempt repeats
         self._rows_done = 0
-        # steps after that point, and the time until each
+        # These are steps after that point, each with the time until it was reached.
         self._marks: list[tuple[int, dict[str, float]]] = []
-        self._is_going_on = True  # a step of this attempt is known, or it is the first
+        # The first attempt repeats nothing. Of a later one, the first step shows how much it
+        # repeats.
+        self._is_going_on = True
 
     def look(self, now: float, status: MemberStatus, first_step: int, step: int) -> None:
         """Take a status of the member.
@@ -58,6 +60,7 @@ class TimeSplit:
         if step and not self._is_going_on:
             self._go_on(first_step)
         own = dict(status.time_s)
+        # A restart is only necessary after a failure, so the start of a later attempt is lost time.
         if not self._is_first:
             own[LOST] = own.pop(START, 0.0)
         self.time_s = added([self._before, own])
@@ -104,9 +107,12 @@ def percentages(time_s: Mapping[str, float]) -> dict[str, int]:
     """Return the shares of the uses that have one; they add up to 100. Empty without any time."""
     known = {use: max(time_s.get(use, 0.0), 0.0) for use in USES}
     total_s = _total(known)
-    if not 0.0 < total_s < math.inf:  # a damaged record
+    # A damaged record may have any numbers.
+    if not 0.0 < total_s < math.inf:
         return {}
     exact = {use: 100 * (seconds / total_s) for use, seconds in known.items()}
+    # The shares are rounded down, and the percents that are then missing go to the uses with the
+    # largest remainders.
     by_rest = sorted(USES, key=lambda use: int(exact[use]) - exact[use])
     missing = 100 - sum(map(int, exact.values()))
     whole = {use: int(exact[use]) + (use in by_rest[:missing]) for use in USES}

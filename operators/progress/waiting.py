@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 # A program may link operators in a loop, so the oldest are forgotten.
 _MOST = 1000
+# The operators of this program by group, each with the cluster that runs it, in the order in which
+# they were linked.
+_linked: dict[str, tuple[Shown, Rest | None]] = {}
 # Groups whose last job was shown already. Without this set the next job would show them again, with
 # the numbers of their end.
-_linked: dict[str, tuple[Shown, Rest | None]] = {}
 _told: set[str] = set()
 
 
@@ -60,6 +62,8 @@ def waitForJob(job: Job) -> None:
     with interrupts_later(), log_handlers_kept():
         try:
             with shown_if_seen(shows_process_output()):
+                # A TableResult belongs to a job that runs already, while a StatementSet is planned
+                # and started now.
                 run_and_wait((lambda: job) if name == "TableResult" else planning()(job.execute))
         except Exception as error:
             raise readable(error) from None
@@ -81,15 +85,18 @@ def run_and_wait(start: Callable[[], TableResult]) -> None:
         waited_for(result.wait)
         tell_late_rows(result)
     except BaseException as error:
-        if result is not None and not isinstance(error, Exception):  # Ctrl-C
-            with suppress(Exception):  # it may have ended just now
+        # Only an interrupt, such as Ctrl-C, leaves a job that still runs.
+        if result is not None and not isinstance(error, Exception):
+            # The job may have ended just now.
+            with suppress(Exception):
                 result.get_job_client().cancel().result()
         raise
 
 
 def tell_late_rows(result: TableResult) -> None:
     """Warn of rows that came after their watermark, which Flink drops silently."""
-    with suppress(Exception):  # the cluster may have forgotten the job; a report must not fail it
+    # The cluster may have forgotten the job, and a report must not fail it.
+    with suppress(Exception):
         for text in late_rows(
             result.get_job_client()
             .get_job_execution_result()
@@ -122,7 +129,8 @@ def shown_if_seen(says: bool = False) -> Iterator[None]:
         return
     # A program may use several clusters. The job that it waits for most probably runs where its
     # last operator was linked.
-    _, rest = _linked[next(reversed(_linked))]  # where the last one runs
+    _, rest = _linked[next(reversed(_linked))]
+    # Each operator has its own object for the same cluster, so their addresses are compared.
     place = repr(rest)
     operators = {group: each for group, (each, where) in _linked.items() if repr(where) == place}
     seen: set[str] = set()
