@@ -14,11 +14,19 @@ from bridge.member.status import DATA, EXPORT, LOST, PEERS, READ, START, WORK
 from operators.progress.record import Record
 from operators.progress.time_split import added, described
 
+# A use that takes this share of the time is the bottleneck, because all others together take less.
 _HALF = 0.5
+# Time lost to restarts is worth advice from this share on.
 _LOST = 0.2
+# Shorter times get no advice, because any run has them.
 _WORTH_S = 2.0
-_SHORT_STEP_S = 0.01  # a step costs some milliseconds, however few rows it has
-_UNEVEN = 1.5  # the largest share, as a multiple of the smallest
+# A step costs some milliseconds, however few rows it has, so shorter ones than this are mostly
+# fixed costs.
+_SHORT_STEP_S = 0.01
+# Shares differ if the largest one is at least this multiple of the smallest one.
+_UNEVEN = 1.5
+# Memory grows if the last value is above this multiple of the middle one, and above
+# `_MEMORY_BYTES`: a process with TensorFlow needs hundreds of MB without any fault.
 _GROWTH = 1.5
 _MEMORY_BYTES = 500 << 20
 
@@ -60,6 +68,8 @@ def _of_time(record: Record, workers: list[MemberStatus]) -> Iterator[Advice]:
         yield Advice(
             "The export took most of the time: export fewer signatures or a smaller model.", words
         )
+    # The uses below are shares of the time between start and export. If that time is short, they
+    # say nothing.
     if active_s < _WORTH_S:
         return
     by_waits = sorted(workers, key=_waited)
@@ -87,6 +97,8 @@ def _waited(status: MemberStatus) -> float:
 
 def _of_peers(slow: MemberStatus, fast: MemberStatus, words: str) -> Advice:
     """Advice for workers that wait for each other: one slow worker, or all of them in turn."""
+    # If also the member that waits least waits much, the members wait for each other in turn, and
+    # no single one is slow.
     if _waited(slow) >= _HALF * _waited(fast):
         return Advice(
             "Workers wait for each other: take larger batches, fewer workers, or a faster network.",
@@ -101,6 +113,7 @@ def _of_peers(slow: MemberStatus, fast: MemberStatus, words: str) -> Advice:
 
 
 def _of_work(record: Record, workers: list[MemberStatus], words: str) -> Advice:
+    # Workers in step make the same steps, so the samples of the member that is ahead show the pace.
     ahead = max(record.samples.values(), key=lambda samples: samples[-1][1].step)
     stepped = [
         (status.step, status.time_s[WORK], status.time_s[READ])
@@ -148,6 +161,8 @@ def _of_memory(record: Record) -> Iterator[Advice]:
         held = [
             (seconds, status.memory_bytes) for seconds, status in samples if status.memory_bytes
         ]
+        # Memory always grows at the start of a run, so its middle is compared with its end, for
+        # which a few samples are not enough.
         if len(held) < 4:
             continue
         (middle_s, middle), (last_s, last) = held[len(held) // 2], held[-1]

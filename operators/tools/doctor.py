@@ -51,6 +51,7 @@ _ENVIRONMENTS = {
     "TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators",
     "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators",
 }
+# Flink's folders in the temporary folder begin with these names.
 _FLINK_FOLDERS = (
     "blobStore-",
     "flink-dist-cache-",
@@ -61,6 +62,7 @@ _FLINK_FOLDERS = (
     "minicluster_",
 )
 _GRPCIO = re.compile(r"\bgrpcio ([\d.]+)")
+# A firewall may drop packets silently, so the connection to this host ends after this many seconds.
 _CONNECT_S = 5.0
 
 
@@ -137,6 +139,7 @@ def _with_password(address: str) -> str:
         if sys.stdin.isatty()
         else sys.stdin.readline().rstrip("\n")
     )
+    # The password becomes part of a URL, so all of its special characters are escaped.
     return address.replace(f"{user}@", f"{user}:{urllib.parse.quote(asked, safe='')}@", 1)
 
 
@@ -159,6 +162,8 @@ def python() -> Iterator[Finding]:
     yield Finding("Python", f"{version}, {sys.executable}", remedy)
     found = {name: preflight.installed(name) for name in _PACKAGES}
     missing = [name for name, version in found.items() if version is None]
+    # Python searches these folders before the installed packages. The current folder stands for
+    # that of a program which is started from it.
     for folder in dict.fromkeys(
         [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     ):
@@ -200,7 +205,8 @@ def jars() -> Iterator[Finding]:
     try:
         folder = lib_folder()
     except ImportError:
-        return  # said already
+        # The check of Python has reported the missing package already.
+        return
     found = in_folder(folder)
     for title, kind in (("Connectors", CONNECTOR), ("Formats", FORMAT)):
         names = ", ".join(name for each, name in found if each == kind)
@@ -247,6 +253,7 @@ def python_of(named: str) -> Finding:
         return Finding(
             named, found, "name another environment in pythonEnv, or change its requirements"
         )
+    # The comma and the blank keep a path that contains the word from counting as the package.
     bare = ", tensorflow " not in found
     return Finding(
         named,
@@ -259,6 +266,8 @@ def python_of(named: str) -> Finding:
 def ports() -> Iterator[Finding]:
     host = own_host()
     try:
+        # TensorFlow's processes reach each other at the address of this host's name, so this
+        # address is tried and not 127.0.0.1.
         with socket.create_server(
             (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET
         ) as server:
@@ -278,10 +287,12 @@ def proxies() -> Iterator[Finding]:
     """Check that Python workers of a TaskManager with these variables reach it; gRPC sends calls to
     a proxy.
     """
+    # gRPC takes the first of these variables that is set.
     names = [name for name in ("grpc_proxy", "https_proxy", "http_proxy") if os.environ.get(name)]
     if not names:
         return
     excluded = os.environ.get("no_grpc_proxy", os.environ.get("no_proxy", ""))
+    # gRPC compares the ends of host names with the entries of no_proxy.
     if any("localhost".endswith(entry.strip()) for entry in excluded.split(",") if entry.strip()):
         yield Finding("Proxy", f"{names[0]} is set, and no_proxy excludes localhost")
     else:
@@ -321,6 +332,7 @@ def files_in_sight() -> Iterator[Finding]:
         for name in sorted(os.listdir(place))
         if name.startswith(_FLINK_FOLDERS)
     ]
+    # 0o055 are the rights of group and others to read, and to enter the folder.
     seen = [path for path in paths if os.path.isdir(path) and os.stat(path).st_mode & 0o055]
     if seen:
         shown = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
@@ -388,6 +400,8 @@ def _look_into(named: str) -> tuple[bool, str]:
         wanted: str | Wanted = named
         if named.endswith(".py"):
             content = pathlib.Path(named).read_bytes()
+            # The order is the one in which operators choose the Python of a script that has no
+            # pythonEnv.
             wanted = wanted_in(content) or os.environ.get("TF231_PYTHON_ENV_PATH") or sys.executable
         python = find_python("doctor", wanted)
         interpreter = open_interpreter("doctor", python)

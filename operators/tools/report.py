@@ -21,6 +21,8 @@ from operators.progress.time_split import WORDS, added, described, percentages
 from operators.tools.advice import advise
 from operators.tools.passwords import refuse_password
 
+# Sizes of a drawing in pixels: its width, the height of a chart, the margin for labels, and the
+# height of a member's row.
 _WIDTH, _HEIGHT, _LEFT, _ROW = 860, 150, 90, 22
 _COLORS = {
     WORK: "#3f9c6b",
@@ -32,6 +34,7 @@ _COLORS = {
     LOST: "#c0392b",
 }
 _LINES = ("#4a90d9", "#e8825a", "#3f9c6b", "#8e6bbf", "#b8860b", "#5f6b7a")
+# A page shows the time of this many members, and names how many it leaves out.
 _MOST_MEMBERS = 40
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0"
@@ -70,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"cannot read the record {shown(given.record)}: {masked(str(error), given.record)}\n"
         )
         return 1
+    # A remote record cannot have the page next to it, so that page is written to the current
+    # folder.
     path = given.page or os.path.splitext(local if is_here else name_of(given.record))[0] + ".html"
     try:
         with open(path, "w", encoding="utf-8") as file:
@@ -106,6 +111,8 @@ def page_of(record: Record) -> str:
         ),
     ]
     for title, curves in _charts(record):
+        # A curve of one point or of zeros shows nothing, so a chart without any other curve is left
+        # out.
         if any(len(points) > 1 and any(value for _, value in points) for _, points in curves):
             parts.append(f"<h2>{html.escape(title)}</h2>{_chart(curves, record.total_s)}")
     return "\n".join(parts) + "\n</html>\n"
@@ -161,6 +168,8 @@ def _speeds(
         before = samples[0]
         for sample in samples[1:]:
             passed = sample[0] - before[0]
+            # Rows arrive in chunks, so differences over shorter times would jump. The last sample
+            # always ends a difference, so that the curve reaches the end.
             if passed >= 5 or (sample is samples[-1] and passed > 0):
                 points.append((sample[0], (count(sample[1]) - count(before[1])) / passed))
                 before = sample
@@ -199,7 +208,10 @@ def _chart(curves: Sequence[_Curve], total_s: float) -> str:
     shown = [curve for curve in curves if curve[1]][: len(_LINES)]
     values = [value for _, points in shown for _, value in points]
     low, high = min(*values, 0.0), max(*values, 0.0)
+    # The scale divides by the difference, which is zero for a curve of zeros.
     high = high if high > low else low + 1.0
+    # A metric may have its first value late, so the axis begins there and not at the start of the
+    # run.
     begin_s = min(points[0][0] for _, points in shown)
     scale_x, scale_y = _scale(begin_s, total_s), (_HEIGHT - 10) / (high - low)
     shapes = [

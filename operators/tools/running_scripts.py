@@ -27,9 +27,13 @@ from operators.flink.rest import Rest
 from operators.progress.status_sources import RestSource
 from operators.tools.passwords import refuse_password
 
-_BETWEEN_S = 1.2  # two readings, whose difference is a rate; members write their status each second
-_STILL_S = 3.0  # without progress, after which a member is said to wait
-_WIDTH = 120  # of output that goes to no terminal
+# A rate is the difference of two readings. Members write their status each second, so after this
+# time both differ.
+_BETWEEN_S = 1.2
+# A member without progress for this many seconds is said to wait.
+_STILL_S = 3.0
+# Output that goes to no terminal, such as a pipe, has this many columns.
+_WIDTH = 120
 _WHERE = "the process id of a program on this host, or host:port of a cluster's REST endpoint"
 _JOB = "a script, or id or name of a job of the cluster (default: all)"
 
@@ -41,14 +45,17 @@ class Program:
 
     def __init__(self, pid: int, script: str | None) -> None:
         self._script = script
-        self._pids: dict[str, int] = {}  # by the private folder
+        # Ids of the processes of scripts, by their private folders.
+        self._pids: dict[str, int] = {}
         for process in psutil.Process(pid).children(recursive=True):
             try:
                 folder = process.environ().get("AKDL_WORK_DIR")
-            except psutil.Error:  # of another user, or it has just ended
+            # The process belongs to another user, or it has just ended.
+            except psutil.Error:
                 continue
             if folder:
-                # its own children come later
+                # Processes that a script starts inherit its variable. `children` yields a process
+                # before its own children, so the first one with a folder is the script's.
                 self._pids.setdefault(os.path.join(folder, PRIVATE_FOLDER), process.pid)
 
     def read(self) -> list[MemberStatus]:
@@ -75,7 +82,7 @@ class Cluster:
         self._source = RestSource(rest, {group for plan in plans for group in groups_in(plan)})
 
     def read(self) -> list[MemberStatus]:
-        # A killed member of an earlier attempt may have left its status.
+        # A killed member of an earlier attempt may have left its status, so the last attempt wins.
         in_order = sorted(self._source.read(), key=lambda status: status.attempt)
         last = {(status.group, status.index): status for status in in_order}.values()
         return [status for status in last if status.phase != ENDED and _is_of(status, self._script)]
@@ -155,6 +162,8 @@ def _print_tables(job: Program | Cluster) -> bool:
         for status in group:
             earlier = before.get(_key(status), status)
             passed_s = status.age_s - earlier.age_s
+            # The age of the member measures the time, because its status may be older than this
+            # reading.
             speed = (status.rows_in - earlier.rows_in) / passed_s if passed_s > 0 else 0.0
             processors = status.cpu_s / status.age_s if status.age_s else 0.0
             table.add_row(
@@ -188,6 +197,8 @@ def doing(status: MemberStatus, group: Sequence[MemberStatus]) -> str:
     starting = [each.label for each in group if each.phase == STARTING]
     moving = [each.label for each in group if each not in still and not each.waiting]
     spins = ", uses the processor" if status.spinning else ""
+    # Members that still start are the likeliest cause. Otherwise it is one that moves, and if all
+    # stand still, the one that the error for a stalled group would name.
     others = starting or moving or [awaited(still).label]
     waits = "" if others == [status.label] else f", waits for {', '.join(others)}"
     return f"no progress for {status.idle_s:.0f} s{spins}{waits}"
@@ -216,6 +227,7 @@ def _statuses_in(folder: str, script: str | None) -> list[MemberStatus]:
     for path in pathlib.Path(folder).glob(f"akdl-*{SUFFIX}"):
         try:
             found.append(MemberStatus.FromString(path.read_bytes()))
-        except (OSError, DecodeError):  # it ends just now
+        # The member ends just now, and its file is gone or incomplete.
+        except (OSError, DecodeError):
             continue
     return [status for status in found if _is_of(status, script)]
