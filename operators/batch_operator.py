@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyflink.table import StreamTableEnvironment, Table
 
-_SHOWN_ROWS = 21  # Alink prints up to 21 rows in full
-_SHOWN_CHARACTERS = 60  # of one cell; cells of model tables have up to a million
-# at the end of a sort list
+# Alink prints tables of up to this many rows in full.
+_SHOWN_ROWS = 21
+# A cell is cut to this many characters, because cells of model tables have up to a million.
+_SHOWN_CHARACTERS = 60
+# This finds the order at the end of a sort list.
 _DIRECTION = re.compile(r"\b(ASC|DESC|NULLS\s+(FIRST|LAST))\s*$", re.IGNORECASE)
 _Result = TypeVar("_Result")
 _Op = TypeVar("_Op", bound="BatchOperator")
@@ -38,12 +40,16 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
     """
 
     _deferred: ClassVar[list[Deferred]] = []
-    _has_run: ClassVar[bool] = False  # a job ran, or a model was saved, since the last `execute`
+    # A job has run, or a model was saved, since the last `execute`. Alink's programs call `execute`
+    # at their end in any case, so it must not fail then.
+    _has_run: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
-        self._model_dir: str | None = None  # folder of the model that this table names
-        # file of the model that this table holds, once it was requested
+        # Folder of the model, if this table only names it.
+        self._model_dir: str | None = None
+        # File of the model that this table holds, once it was requested. All predictors of the
+        # model share it, so the training runs once.
         self._packed: str | None = None
 
     @staticmethod
@@ -82,7 +88,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
                 f"orderBy: field {field!r} already contains the order: remove order={order!r}"
             )
         most = limit if limit > 0 else fetch
-        # On a new line, since the field may end with a comment.
+        # The order stands on a line of its own, because the field may end with a comment.
         end = (
             f"\n{order or ''}"
             + (f" LIMIT {most}" if most > 0 else "")
@@ -149,6 +155,8 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         """Insert all rows into a Flink table, in one job with deferred results, see
         `StreamOperator.insertInto`.
         """
+        # Deferred results may need the same model or table, so they are computed in the same job
+        # instead of a second one.
         if BatchOperator._deferred:
             self._defer(None, table)
             BatchOperator.execute()
@@ -240,6 +248,8 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         Raises:
             ConfigurationError: No result is deferred, and no job has run since the last call.
         """
+        # The list is emptied before the job runs. Otherwise results of a job that failed would run
+        # again with the next one.
         deferred, BatchOperator._deferred = BatchOperator._deferred, []
         has_run, BatchOperator._has_run = BatchOperator._has_run, False
         if not deferred and not has_run:
@@ -305,6 +315,7 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
     The receivers finish after the job, because they call functions of the user, which may take long
     or start a job.
     """
+    # A job is run for one operator. This one has the processes of all tables of the job.
     combined = BatchOperator()
     combined._table = deferred[0].op.getOutputTable()
     combined._include(*(each.op for each in deferred))
@@ -344,6 +355,7 @@ def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
         say(title)
     rows = None if n > 0 or len(frame) <= _SHOWN_ROWS else 20
     text = frame.to_string(max_rows=rows, max_colwidth=_SHOWN_CHARACTERS)
+    # pandas would print "Empty DataFrame" and its index here.
     say(text if len(frame) else f"{', '.join(map(str, frame.columns))}\n(no rows)")
 
 

@@ -40,9 +40,12 @@ from operators.predict_batch import TableModelPredictBatchOp
 from operators.predict_stream import TableModelPredictStreamOp
 from operators.script import ScriptOp
 
-# Located by a module that, unlike the script, can be imported without TensorFlow.
+# The script imports TensorFlow, which this program may not have. So its folder is found by a module
+# next to it that can be imported without TensorFlow.
 SCRIPT = os.path.join(os.path.dirname(inspect.getfile(parse_call)), "keras_sequential_main.py")
-FACTS = "assets.extra/keras_sequential.json"  # in the SavedModel, for the predict operators
+# The script writes this file into the SavedModel: the column that feeds the model and the types of
+# its results, which the predict operators need.
+FACTS = "assets.extra/keras_sequential.json"
 
 _NUMBERS = {*INTEGERS, *FLOATS}
 
@@ -64,6 +67,8 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
         selection = op.select(values["selectedCols"])
         self._check_types(selection)
         labels = (
+            # The labels are an extra input, which each process receives in full, because a worker's
+            # share may lack some of them.
             [selection.select(f"DISTINCT {quoted(values['selectedCols'][1])}")]
             if self._with_labels
             else []
@@ -116,6 +121,8 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
         return {
             **_defaults(catalog.TRAIN),
             **{param.name: own[param.name] for param in catalog.TRAIN if param.name in own},
+            # The rows for evaluation are the first ones of the table, which only a single worker
+            # has.
             "numWorkers": 1 if evaluates else own["numWorkers"],
             "userFiles": [SCRIPT],
             "mainScriptFile": SCRIPT,

@@ -67,6 +67,8 @@ class LocalPredictor(WithHints):
     """
 
     def __init__(self, path: str, inputSchemaStr: str, trusted: bool = False) -> None:
+        # A predictor of a program that was killed has left its models behind, which the next
+        # predictor removes.
         sweep(tempfile.gettempdir())
         self._owned = OwnedFolder("akdl_local_")
         self._owned.remove_at_exit()
@@ -160,11 +162,14 @@ class LocalPredictor(WithHints):
             raise RowsError(bad)
         if is_dict:
             return {
+                # Columns that no stage has replaced are returned unchanged.
                 name: cells if cells is given.get(name) else _array(cells)
                 for name, cells in results.items()
             }
         if is_frame:
             columns = {
+                # A column of a DataFrame has one dimension, so an array of more becomes a list of
+                # arrays.
                 name: list(cells) if getattr(cells, "ndim", 1) > 1 else cells
                 for name, cells in results.items()
             }
@@ -195,6 +200,8 @@ class LocalPredictor(WithHints):
                 for name, is_output in stage.result
             }
             for row, message in bad:
+                # A row that an earlier stage could not predict has no inputs for the later ones, so
+                # its first error counts.
                 errors.setdefault(row, message)
         return results, sorted(errors.items())
 
@@ -240,7 +247,8 @@ class _LoadedStage(NamedTuple):
             )
             serving.function_folder = stage["code"]
             model = model or stage["code"]
-        # its cells have the name of a model that travels with a job
+        # The cells of modelCol have the name of the file. In a job that is the name of the file
+        # that travels, so it gets the same name here.
         if serving.model_col and stage["model"]:
             named = os.path.join(os.path.dirname(model), f"akdl_model_{sha256_of(model)[:32]}")
             os.replace(model, named)
@@ -264,6 +272,7 @@ def _columns_of(names: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[
 def _cells_of(column: Values) -> list[object]:
     """Python's own objects for the values of a column."""
     if isinstance(column, np.ndarray):
+        # `tolist` makes Python's numbers, while `list` would keep numpy's.
         return list(column.tolist())
     return [
         cell.tolist() if isinstance(cell, (np.ndarray, np.generic)) else cell for cell in column
@@ -271,6 +280,7 @@ def _cells_of(column: Values) -> list[object]:
 
 
 def _with_nulls(column: pd.Series[Any]) -> Values:
+    # pandas has NaN, NaT and NA for missing cells, and models take None for null.
     missing = column.isna()
     return (
         [None if gone else cell for cell, gone in zip(column, missing)]
@@ -280,6 +290,7 @@ def _with_nulls(column: pd.Series[Any]) -> Values:
 
 
 def _array(column: Values) -> Array:
+    # `np.array` of a list of lists would make an array of several dimensions.
     return column if isinstance(column, np.ndarray) else np.fromiter(column, object, len(column))
 
 
@@ -304,6 +315,7 @@ def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, An
         with damage_is_named(), zipfile.ZipFile(path) as file:
             with file.open(DESCRIPTION) as described:
                 description = json.loads(TEXT.read(described))
+            # A small file may unpack to gigabytes, so all models in it share one limit.
             counter = Counter(Limits.of(os.environ), os.path.getsize(path))
             if description["version"] != 1:
                 raise ConfigurationError(
@@ -322,6 +334,7 @@ def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, An
                     stage["code"] = os.path.join(folder, f"code_{number}")
                     with file.open(f"code_{number}.zip") as source:
                         unpack_archive(io.BytesIO(source.read()), stage["code"])
+                # Whether code of a model is trusted is decided by the caller, and not by the file.
                 stage["params"]["trusted"] = trusted
                 stage["model"] = ""
                 if f"model_{number}.zip" not in file.namelist():

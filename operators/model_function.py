@@ -44,10 +44,13 @@ def model_function(
 
     settings = function_settings("model_function", model, inputSchemaStr, outputSchemaStr, params)
     types = {column.name: column.type.cast_sql for column in settings.output_schema}
+    # The column of errors is not in the output schema, and has the type STRING.
     results = [(name, types.get(name, "STRING")) for name, _ in settings.result]
     row = "ROW<{}>".format(", ".join(f"{quoted(name)} {sql}" for name, sql in results))
     return udf(
         ModelFunction(settings),
         result_type=row if len(results) > 1 else results[0][1],
+        # A vectorized function receives a batch of rows per call, and a model takes hardly longer
+        # for many rows than for one.
         func_type="pandas",
     )

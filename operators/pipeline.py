@@ -155,6 +155,7 @@ class TFSavedModelPredictor(SavedModelPredictStreamParams, Predictor):
 
 def _operator_of(kind: Any, stage: WithParams) -> Any:
     """Operator with the parameters that it shares with a stage."""
+    # The stage has the model already, so the operator does not read it again.
     known = _names(kind, "modelFilePath")
     return kind(**{name: value for name, value in stage._values.items() if name in known})
 
@@ -167,7 +168,8 @@ class Trainer(WithParams, Generic[_Table]):
 
     def fit(self, data: BatchOperator) -> _Table:
         """Return a predictor; its model is trained on the table when it is first needed."""
-        self._values_of_all()  # raises errors before anything is trained
+        # Errors in parameters are raised here, before anything is trained.
+        self._values_of_all()
         given = self._values
         model = data.link(
             self._operator(
@@ -253,6 +255,7 @@ class Pipeline(_Stages[Union[Trainer[Any], _Predictor]]):
 
     def add(self, *stage: Any) -> Pipeline:
         """Append a stage, or insert it at an index given as the first argument."""
+        # Alink's `add` takes a stage, or an index and a stage.
         place, added = stage if len(stage) == 2 else (self.size(), *stage)
         self._stages.insert(place, added)
         return self
@@ -346,6 +349,7 @@ class PipelineModel(_Stages[_Predictor]):
         ]
         with WholeFile(path) as whole, zipfile.ZipFile(whole, "w") as file:
             for number, stage in enumerate(self._stages):
+                # A function may need no model.
                 if model := stage._model_file():
                     file.write(model, f"model_{number}.zip")
                 if "predictFn" in stage._values:
@@ -369,6 +373,8 @@ class PipelineModel(_Stages[_Predictor]):
                                 ),
                             )
             file.writestr(DESCRIPTION, json.dumps({"version": 1, "stages": stages}, indent=1))
+        # Jobs of the trainings may have run now, so a following `execute` has no reason to
+        # complain.
         BatchOperator._has_run = True
         return self
 
@@ -388,6 +394,7 @@ class PipelineModel(_Stages[_Predictor]):
                 `trusted`.
         """
         model = PipelineModel()
+        # The files are needed as long as the stages predict, so they stay until the program ends.
         folder = tempfile.mkdtemp(dir=program_folder())
         for stage in read_pipeline(path, folder, trusted):
             model_file = named_by_content(stage["model"], "model")[0] if stage["model"] else None

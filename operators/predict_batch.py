@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from bridge.serving.outputs import PredictionSettings
     from bridge.serving.resumption import Resumption
 
+# Alink has this variable for the environment of TensorFlow 2.
 _ENV_VARIABLE = "TF231_PYTHON_ENV_PATH"
 
 
@@ -123,6 +124,8 @@ class PredictOp(WithParams, Operator[Any]):
             need for each in (data, models) if each is not None for need in each._groups.values()
         ]
         try:
+            # With `resumeDir`, rows that an earlier run has predicted are split off first. The
+            # others come from a join then, so files cannot be read in place of rows.
             known, files = None, data._readable_files()
             if settings.resumption is not None:
                 known, table = settings.resumption.split(table_env, table, settings.columns, group)
@@ -268,6 +271,8 @@ class PredictOp(WithParams, Operator[Any]):
             serving.infer_timeout = values["stallTimeout"]
         files, own = self._complete(serving)
         python = values["pythonEnv"] or own or os.environ.get(_ENV_VARIABLE, "")
+        # A function loads its model itself, so the kind of its files says nothing about the
+        # packages that it needs.
         kind = "" if files else kind_at(model)
         if not (python or elsewhere) and (missing := missing_package(kind)):
             raise ConfigurationError(f"{name}: modelPath: {missing}")
@@ -275,6 +280,8 @@ class PredictOp(WithParams, Operator[Any]):
             operator=name,
             group=re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}"),
             serving=json_format.MessageToJson(serving),
+            # Each call of a task carries this token, so other users of the host cannot use the
+            # process.
             token=secrets.token_hex(16),
             python=find_python(name, python, elsewhere),
             env_vars=tuple(values["envVars"]),
@@ -306,6 +313,8 @@ class PredictOp(WithParams, Operator[Any]):
         if folder:
             serving.model_stream_file_path = shared_path(name, "modelStreamFilePath", folder)
             start = values["modelStreamStartTime"]
+            # The moment is fixed when the operator is linked, so that all hosts, and a restarted
+            # job, agree on which models are new.
             start_s = time.time() if start is None else read_time(start).timestamp()
             serving.models_from_ms = int(start_s * 1000)
         if not self._has_function():
@@ -346,7 +355,8 @@ class TableModelPredictBatchOp(PredictOp, BatchOperator):
         """Predict the rows of the second table with the model in the first."""
         model, data = self._inputs(ops, "a model table and the table to predict", 2, 2)
         self._check_model_table(model, "the first input")
-        self._values_of_all()  # raises errors before the model is trained
+        # Errors in parameters are raised here, before the model is trained.
+        self._values_of_all()
         return self._predict_with(pack_model_table(model), data)
 
     def _predict_with(self, model: str, data: BatchOperator) -> BatchOperator:

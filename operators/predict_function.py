@@ -44,6 +44,7 @@ def function_settings(
         "inferProcesses",
     }:
         raise ConfigurationError(f"{name}: {min(unknown)!r} is a parameter of operators alone")
+    # The form "score.py:load" names a function, and everything else a model.
     is_function = callable(model) or re.search(r"\.py:\w+$", model) is not None
     given = {"predictFn" if is_function else "modelPath": model, **params}
     make: Callable[..., PredictBatchOp] = PredictBatchOp
@@ -54,6 +55,8 @@ def function_settings(
         refuse_other_models(name, "the model", path, not is_host)
     arguments, results = Schema.parse(inputs), Schema.parse(outputs)
     process = replace(op._process(arguments, path, elsewhere=False)[0], operator=name)
+    # A large file is not part of the settings but travels through Flink with a job, and a function
+    # belongs to no job yet.
     if any(file.shipped for file in process.user_files):
         raise ConfigurationError(
             f"{name}: userFiles of more than 1 MB do not travel with a function: name a path in"

@@ -64,7 +64,8 @@ class TableModelPredictStreamOp(_PredictStreamOp):
                 f" modelFilePath, got {got}"
             )
         self._check_model_table(self._model, "the model")
-        self._prepare(ops)  # raises errors before the model is trained
+        # Errors in the inputs are raised here, before the model is trained.
+        self._prepare(ops)
         return self._predict_with(pack_model_table(self._model), *ops)
 
     def _predict_with(self, model: str, *ops: StreamOperator) -> StreamOperator:

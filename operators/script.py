@@ -130,6 +130,8 @@ class ScriptOp(WithParams, Operator[Any]):
             warn_of_names(name, [column.name for column in settings.input_schema])
         if not elsewhere:
             settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
+            # Only a local job has its Python workers in this program, and can use a process that
+            # this program has prepared.
             limit_starts(settings.start_timeout_s)
             spare.prepare(settings)
         # The job may run much later, when slots in use are free again, so only the total is checked
@@ -141,8 +143,8 @@ class ScriptOp(WithParams, Operator[Any]):
         from bridge.flink.script_graph import run_script
 
         shown_name = name if self._has_own_script else posixpath.basename(settings.main_script)
-        # Two operators of one script, or two runs, would otherwise share a group and a folder of
-        # logs.
+        # The suffix keeps two operators of one script, and two runs of one program, from sharing a
+        # group and a folder of logs.
         suffix = secrets.token_hex(4)
         if settings.log_dir is not None:
             settings = replace(
@@ -159,7 +161,8 @@ class ScriptOp(WithParams, Operator[Any]):
             elastic = Elastic(
                 shown_name, *numbers, values["elasticWait"], settings.checkpoint_dir, resize
             )
-            # for jobs that plain PyFlink starts
+            # A job that the program starts with plain PyFlink does not pass through `elastic.run`,
+            # so it gets the number that fits now.
             resize(elastic.workers_in(free_slots(table_env.get_config())))
             self._elastic = {group: elastic}
         shows = (settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))

@@ -27,8 +27,10 @@ from operators.progress.waiting import tell_late_rows
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, TableResult
 
-_CTRL_C_S = 0.2  # delay of Ctrl-C
-_SIGNS = {0: "", 1: "-U ", 2: "+U ", 3: "-D "}  # kinds of changes, as Flink prints them
+# Ctrl-C takes effect after at most this many seconds.
+_CTRL_C_S = 0.2
+# Signs of the kinds of changes, by Flink's numbers, as Flink prints them.
+_SIGNS = {0: "", 1: "-U ", 2: "+U ", 3: "-D "}
 
 
 class StreamOperator(ShapingOperator["StreamOperator"]):
@@ -152,13 +154,14 @@ class StreamJob:
     def __init__(self, printed: Sequence[_Printed], name: str | None = None) -> None:
         self._printed = printed
         self._names = [each.op.getColNames() for each in printed]
+        # 0 rows stand for all.
         self._left = [each.rows or sys.maxsize for each in printed]
         self._cancelled = False
         self._error: BaseException | None = None
         self._combined = _combined([each.op for each in printed])
         self._result: TableResult | None = None
-        # Not the thread's join: CPython 3.10 to 3.12 regard a thread as ended when its join was
-        # interrupted.
+        # An event is waited for instead of the thread itself: CPython 3.10 to 3.12 regard a thread
+        # as ended when its join was interrupted.
         self._ended = threading.Event()
         # The job starts in the caller's thread, so that its errors are raised there; the other
         # thread only waits for rows.
@@ -174,6 +177,8 @@ class StreamJob:
                     job_named(self._combined._table_env, job_name, first=name is not None),
                 ):
                     self._result = table.execute()
+                # From here on the thread ends the job's processes. If the start failed, the stack
+                # does so here.
                 self._clean_up = stack.pop_all()
                 threading.Thread(target=self._run, name="akdl-print", daemon=True).start()
         except KeyboardInterrupt:
@@ -187,7 +192,8 @@ class StreamJob:
         """
         ends = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while not self._ended.is_set() and time.monotonic() < ends:
-            self._ended.wait(_CTRL_C_S)  # in slices, so that Ctrl-C interrupts it
+            # The wait has short slices, so that Ctrl-C interrupts it.
+            self._ended.wait(_CTRL_C_S)
         if self._error is not None and not self._cancelled:
             raise self._error
         return self._ended.is_set()
@@ -197,7 +203,8 @@ class StreamJob:
         client = None if self._result is None else self._result.get_job_client()
         if not self._ended.is_set() and client is not None:
             self._cancelled = True
-            with suppress(Exception):  # it may have just ended
+            # The job may have ended just now.
+            with suppress(Exception):
                 client.cancel().result()
         while not self._ended.wait(_CTRL_C_S):
             pass
