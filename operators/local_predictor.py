@@ -42,7 +42,8 @@ from operators.prepare.model_file import packed_model, packed_rows
 if TYPE_CHECKING:
     import pandas as pd
 
-DESCRIPTION = "pipeline.json"  # entry of a saved pipeline that lists its stages
+# This entry of a saved pipeline lists its stages.
+DESCRIPTION = "pipeline.json"
 
 
 class LocalPredictor(WithHints):
@@ -229,7 +230,8 @@ class _LoadedStage(NamedTuple):
     store: ModelStore
     fed: list[str]
     result: list[tuple[str, bool]]
-    columns: list[Column]  # of the result
+    # These are the columns of the result, which are the inputs of the next stage.
+    columns: list[Column]
 
     @classmethod
     def of(cls, stage: dict[str, Any], columns: Sequence[Column]) -> _LoadedStage:

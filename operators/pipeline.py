@@ -182,7 +182,8 @@ class Trainer(WithParams, Generic[_Table]):
                     filePath=given["modelFilePath"], overwriteSink=given.get("overwriteSink", False)
                 )
             )
-        # selectedCols belong to the training; the predictor's are inferSelectedCols.
+        # Both stages have a parameter selectedCols. The trainer's own belongs to the training, and
+        # its inferSelectedCols becomes the predictor's selectedCols.
         predict = {
             name: given[name]
             for name in _names(self._predictor, "selectedCols", "modelFilePath")

@@ -28,7 +28,8 @@ def function_settings(
     """Settings of a function of SQL that predicts. The result has the outputs, and then the column
     of errors.
 
-    Where this `is_host`, the path of a model has to exist; elsewhere only the hosts may have it.
+    With `is_host`, this program predicts itself, so the path of a model has to exist here.
+    Otherwise it may exist only on the hosts of the job.
     """
     from bridge.serving.outputs import PredictionSettings
 

@@ -53,7 +53,8 @@ class ScriptOp(WithParams, Operator[Any]):
 
     _kind: str
     _env_variable: str
-    _has_own_script = False  # True for scripts that are part of akdl
+    # This is True for operators whose script is part of akdl.
+    _has_own_script = False
 
     def stop(self) -> None:
         """Request that the training ends at its next step, successfully and with the model so far.
@@ -98,6 +99,8 @@ class ScriptOp(WithParams, Operator[Any]):
         table_env = data._table_env
         if any(op._table_env is not table_env for op in ops):
             raise ConfigurationError(f"{name}: all inputs must belong to one environment")
+        # The settings of the environment come first, because the checks and the graph below read
+        # them.
         prepare(table_env)
         # An elastic training changes the number of workers from job to job, while parts of files
         # are planned for one number. It therefore receives rows, never files.

@@ -141,7 +141,8 @@ class _Printed:
     op: StreamOperator
     rows: int
     title: str | None
-    clean_up: Callable[[], object] | None = None  # of tables whose rows are not shown
+    # This is set for tables whose rows are not shown but written by a sink.
+    clean_up: Callable[[], object] | None = None
 
 
 class StreamJob:

@@ -66,7 +66,8 @@ def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
 
 
 def read_dense_vector(record: Record, place: int) -> tuple[str | None, int]:
-    if record[place] == 1:  # Flink's flag for null
+    # This is Flink's flag for null.
+    if record[place] == 1:
         return None, place + 1
     flag, absent, length = _DENSE_VECTOR.unpack_from(record, place)
     # A vector cannot have more numbers than the record has room for, so a damaged length is refused

@@ -13,7 +13,8 @@ _SECOND = datetime.timedelta(seconds=1)
 _DAY_S = 86_400
 _1900 = -2_208_988_800
 _FIRST_GREGORIAN_DAY = datetime.date(1582, 10, 15).toordinal()
-_CYCLE_S = 146_097 * _DAY_S  # 400 years, after which the calendar and the rules of zones repeat
+# After 400 years the calendar and the rules of zones repeat.
+_CYCLE_S = 146_097 * _DAY_S
 # From this second on, about in the year 9970, times are computed one cycle earlier, because Python
 # cannot convert the last instants of the year 9999 between zones.
 _FAR = 8000 * _CYCLE_S // 400

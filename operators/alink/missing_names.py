@@ -88,7 +88,8 @@ def operator_instead(text: str, methods: Sequence[str]) -> str:
 
 
 class WithHints:
-    if not TYPE_CHECKING:  # type checkers would accept any attribute
+    # Type checkers would accept any attribute if they saw this method.
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             hint = instead_of(name) or did_you_mean(name, dir(type(self)))

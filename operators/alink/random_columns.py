@@ -10,7 +10,8 @@ from bridge.exceptions import ConfigurationError
 _CONF = re.compile(r"\s*([^:\s]+)\s*:\s*(\w+)\s*\(([^()]*)\)\s*")
 _ARGUMENTS = {"uniform": 2, "uniform_open": 2, "gauss": 2, "poisson": 1}
 
-Distribution = tuple[str, list[float], float]  # name, arguments, share of nulls
+# These are the name, the arguments, and the share of nulls.
+Distribution = tuple[str, list[float], float]
 
 
 def read_distributions(text: str, names: list[str]) -> dict[str, Distribution]:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 # Views need names that no other view of the environment has, also in programs that make tables in
 # several threads.
 _numbers = itertools.count()
-_Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator
+# The family is BatchOperator or StreamOperator, whose operators cannot be mixed.
+_Family = TypeVar("_Family", bound="Operator[Any]")
 _Op = TypeVar("_Op", bound="Operator[Any]")
 
 
@@ -59,7 +60,8 @@ class Operator(JobTable, Rendered, Generic[_Family]):
     def _known_columns(self) -> list[tuple[str, str]] | None:
         """Names and types of the columns, if they are known without creating the table."""
         if self._table is not None:
-            with suppress(Exception):  # the JVM may have ended, and a repr must not fail
+            # The JVM may have ended, and a repr must not fail.
+            with suppress(Exception):
                 return list(zip(self.getColNames(), self.getColTypes()))
         return None
 

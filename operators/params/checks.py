@@ -195,7 +195,8 @@ def count(smallest: int) -> Callable[[int], int]:
     """Make a check for whole numbers of at least `smallest`."""
 
     def convert(value: int) -> int:
-        # numpy's integers are Integral too; so is bool, which counts nothing
+        # numpy's integers are Integral too, and are accepted. So is a bool, but True counts
+        # nothing.
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < smallest:
             raise ValueError(f"a whole number of at least {smallest}")
         return int(value)

@@ -22,7 +22,8 @@ from typing import Any
 from bridge.exceptions import ConfigurationError
 
 _PLAIN = (bool, int, str, bytes, type(None))
-_LONGEST = 10_000  # characters of a value that travels in the script
+# A value travels in the script if its literal has at most this many characters.
+_LONGEST = 10_000
 _REMEDY = "import or make it inside the function, or pass it in userParams"
 
 
@@ -144,7 +145,9 @@ class _Parts:
     def _add(self, name: str) -> None:
         """Add a global name by its value now: as source, literal or import."""
         if name not in self._globals:
-            return  # an error of the script itself, or a name that it makes with `global`
+            # It is either a mistake, which Python reports when the script runs, or a name that the
+            # script makes with `global`.
+            return
         value = self._globals[name]
         if (
             # Only definitions of the function's own module travel as source. Libraries are imported

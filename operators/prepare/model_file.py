@@ -55,8 +55,8 @@ def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -
 def packed_model(where: str, address: str, is_any: bool = False) -> str:
     """Pack the model at an address as a file that travels with jobs; errors begin with `where`.
 
-    A place `is_any` that has a folder of models, one for each key, or what the function of a user
-    loads.
+    With `is_any`, the address need not have a single model: it may have a folder with a model for
+    each key, or any files that a user's function loads.
     """
     with refused_at(where, FileError, ModelError), scratch_folder() as place:
         path = fetch(address, place)

@@ -40,8 +40,9 @@ def shown(
     """Show the progress of operators while the block runs; yield the set of groups that were seen,
     filled meanwhile.
 
-    With `told`, only operators that are seen count, and groups in it, whose last job was shown
-    already, once they start again.
+    With `told`, it is not clear which of the operators are in the job, so one counts once a status
+    of it is found. A group in `told` was shown to the end of its last job already, so it counts
+    only when it starts again.
     """
     renders = renderer() if any(each.visible for each in operators.values()) else None
     source = StatusSource(operators)
@@ -146,7 +147,8 @@ class StatusPoller:
             if self._reads:
                 found = self._source.read(is_last)
                 waits = "" if found else self._source.start_step()
-        except Exception as error:  # nothing that is shown may fail a job
+        # Nothing in the display may fail a job.
+        except Exception as error:
             logger.debug("cannot tell the progress: %s: %s", type(error).__name__, error)
         now = time.monotonic()
         for group, state in self.states.items():

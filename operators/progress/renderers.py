@@ -13,7 +13,8 @@ from typing import Any, Protocol, TextIO
 from bridge.host.console import print_line
 from operators.progress.state import Line
 
-SWITCH = "AKDL_PROGRESS"  # 0 shows nothing
+# The environment variable of this name switches the display off with 0.
+SWITCH = "AKDL_PROGRESS"
 # A log has no line for a job that ends within this time, and later one line at most every `EVERY_S`
 # seconds.
 FIRST_S = 4.0

@@ -69,7 +69,8 @@ class OperatorState:
     def __init__(self, shown: Shown, now: float) -> None:
         self._shown = shown
         self._began = self._looked = now
-        self.waits = "Flink starts"  # before any member has started
+        # This is shown before any member has started.
+        self.waits = "Flink starts"
         self._phase = WAITING
         self._members: dict[int, MemberStatus] = {}
         self._attempt = 0

@@ -61,10 +61,10 @@ class StatusSource:
 class RestSource(StatusSource):
     """Members of `groups` on a cluster.
 
-    Files are searched less often once all of `members`, a number, are there. A killed Python worker
-    leaves its file in a folder that TaskManagers of one host share. So a status that lags behind
-    the others belongs to no member, and where the job is `new`, files that were there before it
-    don't count either. No call of `read` follows one with `is_last`.
+    Once there are as many files as `members`, new ones are searched less often. A killed Python
+    worker leaves its file in a folder that TaskManagers of one host share. So a status that lags
+    behind the others does not count, and with `new`, for a job that starts now, files of earlier
+    jobs don't count either. No call of `read` follows one with `is_last`.
     """
 
     def __init__(
@@ -74,7 +74,8 @@ class RestSource(StatusSource):
         self._rest = rest
         self._prefixes = tuple(f"akdl-{group}-" for group in groups)
         self._members = members
-        self._files: dict[str, _File] = {}  # by name, without the suffix
+        # The keys are names of files without their suffix, which changes when the member ends.
+        self._files: dict[str, _File] = {}
         self._left: Collection[_File] | None = None if new else ()
         self._read: dict[str, tuple[_File, MemberStatus]] = {}
         self._search_due = 0.0

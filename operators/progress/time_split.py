@@ -35,10 +35,13 @@ class TimeSplit:
     def __init__(self, began: float) -> None:
         self.time_s: dict[str, float] = {}
         self._attempt: int | None = None
-        self._began = self._ended = began  # of the attempt
+        # Begin and end of the current attempt.
+        self._began = self._ended = began
         self._is_first = True
-        self._before: dict[str, float] = {}  # of earlier attempts
-        self._kept: dict[str, float] = {}  # until the last point that no attempt repeats
+        # Time of earlier attempts, by use.
+        self._before: dict[str, float] = {}
+        # Time until the last point that no later attempt repeats.
+        self._kept: dict[str, float] = {}
         self._rows_done = 0
         # These are steps after that point, each with the time until it was reached.
         self._marks: list[tuple[int, dict[str, float]]] = []

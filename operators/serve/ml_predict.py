@@ -29,7 +29,7 @@ _NAME = "ML_PREDICT"
 
 
 def settings_of(line: bytes) -> tuple[PredictionSettings, Schema]:
-    """Read the settings, and the columns of the result, with that of errors among them."""
+    """Read the settings, and the columns of the result, including the column of errors."""
     given = json.loads(line)
     # Flink writes the columns as `ROW<...> NOT NULL`, of which only the part between the outermost
     # brackets is a schema.

@@ -39,7 +39,8 @@ class _WaitingRows:
 
     columns: Mapping[str, list[object]]
     rows: int
-    start: int = 0  # rows before it are predicted
+    # The rows before this one are predicted.
+    start: int = 0
     parts: list[tuple[range, dict[str, Values]]] = field(default_factory=list)
     result: Future[Mapping[str, Values]] = field(default_factory=Future)
 
@@ -62,12 +63,17 @@ class _WaitingRows:
 
 class RequestBatches:
     """Predicts in one thread, one batch after the other; requests that arrive meanwhile form the
-    next. `took` gets its rows.
+    next batch.
 
     A request with more rows than a batch waits again after each of its batches, so that the others
-    wait for one only. A result that is cancelled takes its rows out of the queue. `predict_values`
-    takes one row with all values of a request, for models without rows, whose requests are such
-    rows, and where `predict` raises ServingError because an output is not rows.
+    wait for one only. A result that is cancelled takes its rows out of the queue.
+
+    Args:
+        predict: Predicts columns with this number of rows.
+        took: Called with the number of rows of each batch.
+        predict_values: Predicts one row, whose cells are all values of a request. It is called if
+            `predict` raises a ServingError because an output has no value for each row.
+        has_rows: False for a model without rows: each request is one such row.
     """
 
     def __init__(

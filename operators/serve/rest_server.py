@@ -188,7 +188,7 @@ class _Served(NamedTuple):
 
 
 def _load(given: argparse.Namespace) -> _Served:
-    """Load a saved pipeline (`--columns`) or a model, of a folder of versions the highest."""
+    """Load a saved pipeline (`--columns`) or a model; the highest one in a folder of versions."""
     path, key = given.model, given.signature
     name = given.name or name_of(path.rstrip("/")).partition(".")[0]
     if given.columns is not None:
