@@ -186,6 +186,8 @@ def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, A
     facts = None
     with refused_at(f"{name}: the model is damaged", OSError, ValueError, KeyError, TypeError):
         with damage_is_named(), zipfile.ZipFile(model) as file:
+            # The model may stand in a folder of the archive, so only the end of the name is
+            # compared.
             for entry in [entry for entry in file.namelist() if entry.endswith(FACTS)][:1]:
                 with file.open(entry) as content:
                     facts = json.loads(TEXT.read(content))

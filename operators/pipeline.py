@@ -95,6 +95,7 @@ class TableModelPredictor(_Predictor):
 
     def _model_file(self) -> str:
         name, path = type(self).__name__, self._values.get("modelFilePath")
+        # The file is stored, so the model is trained or fetched once for all uses of this stage.
         if self._file is None and self._model is not None:
             self._file = pack_model_table(self._model)
         elif self._file is None:

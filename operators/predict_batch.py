@@ -135,6 +135,9 @@ class PredictOp(WithParams, Operator[Any]):
             self._table = self._table if known is None else known.union_all(self._table)
             if models is not None:
                 check_scheduler(table_env.get_config(), type(self).__name__)
+                # Models have to reach each host of the job, so the branch that delivers them needs
+                # a subtask in each slot. Operators share slots, so the job has as many as the
+                # largest of its needs.
                 slots = max([parallelism_of(table_env), *(need.slots for need in needs)])
                 self._table = deliver_models(
                     table_env, self._table, models.getOutputTable(), settings, slots
@@ -278,6 +281,8 @@ class PredictOp(WithParams, Operator[Any]):
             raise ConfigurationError(f"{name}: modelPath: {missing}")
         settings = ModelSettings(
             operator=name,
+            # The group is part of the names of folders and views, so it has only letters, digits
+            # and underscores.
             group=re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}"),
             serving=json_format.MessageToJson(serving),
             # Each call of a task carries this token, so other users of the host cannot use the

@@ -153,6 +153,7 @@ class ScriptOp(WithParams, Operator[Any]):
             settings = replace(
                 settings, log_dir=f"{settings.log_dir.rstrip('/')}/{run_name(shown_name, suffix)}"
             )
+        # The group is part of the names of files, so it has only letters, digits and underscores.
         group = re.sub(r"\W", "_", f"{name}_{suffix}")
         try:
             self._table, resize = run_script(table_env, table, extra, settings, group, files)

@@ -74,6 +74,7 @@ class ShapingOperator(Operator[_Family]):
             selectClause: Columns of the result, such as "a.id, b.score".
             type: JOIN, LEFT JOIN, RIGHT JOIN or FULL JOIN, optionally with OUTER before JOIN.
         """
+        # The type becomes a part of the SQL text, so only these words are accepted.
         if not re.fullmatch(r"(INNER |(LEFT|RIGHT|FULL)( OUTER)? )?JOIN", type.upper()):
             raise ConfigurationError(
                 f"join: expected type JOIN, LEFT JOIN, RIGHT JOIN or FULL JOIN, got {type!r}"
@@ -203,6 +204,7 @@ class ShapingOperator(Operator[_Family]):
             raise ConfigurationError(
                 f"sqlQuery: {query!r} is not valid SQL: {reason_of(error)}"
             ) from None
+        # The query is not parsed. Any word of it may be the name of a table.
         words = set(re.findall(r"\w+", query))
         named = [
             op for (env, name), op in cls._named.items() if env == id(table_env) and name in words

@@ -237,6 +237,8 @@ def counts(
     if workers is not None and servers is not None:
         return workers, servers
     if workers is None and servers is None:
+        # These are Alink's numbers where neither is set: a quarter of the parallelism for parameter
+        # servers, at least one.
         servers = max(parallelism // 4, 1) if parallelism > 1 else 0
         return parallelism - servers, servers
     name, other, given = (

@@ -143,6 +143,8 @@ def _look_into(path: str, name: str) -> None:
                             "expected bin/python at its root or in its one folder, found no such"
                             " file"
                         )
+            # A tar file has no list of its entries, so looking for bin/python would unpack all of
+            # it. The hosts do that anyway.
             elif not tarfile.is_tarfile(path):
                 raise ArchiveError("it is damaged, or neither a zip nor a tar file")
     except ArchiveError as error:

@@ -25,6 +25,8 @@ else:
 
 # The pattern is the one of PEP 723.
 _BLOCK = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
+# As pip reads it, a comment begins at the start of a line or after a blank. Any other # belongs to
+# an address, such as #egg=name.
 _COMMENT = re.compile(r"(^|\s)#.*")
 # An option that names another file or folder, as pip reads it: anywhere in a line, shortened, and
 # joined to its value.
@@ -59,12 +61,14 @@ def wanted_by(python_env: str | Sequence[str]) -> Wanted | None:
         return _of_lines("", python_env)
     if python_env.endswith((".txt", ".toml")) and not is_remote(python_env):
         return _of_file(local_path(python_env))
+    # A file or folder that exists wins over a requirement of the same text.
     if os.path.exists(python_env):
         return None
     try:
         requirement = Requirement(python_env)
     except InvalidRequirement:
         return None
+    # A bare name may be that of a mistyped folder, which must not install a package.
     named = requirement.specifier or requirement.url or requirement.extras
     return _of_lines("", [python_env]) if named else None
 
@@ -90,6 +94,7 @@ def _of_file(path: str) -> Wanted:
         raise ConfigurationError(
             f"{path}: {getattr(error, 'strerror', None) or 'the file is not valid UTF-8'}"
         ) from None
+    # As in pip, a backslash at the end of a line joins it with the next one.
     if path.endswith(".txt"):
         return _of_lines(
             path, (_COMMENT.sub("", line) for line in text.replace("\\\n", " ").splitlines())
@@ -124,6 +129,8 @@ def _of_lines(where: str, lines: Iterable[str]) -> Wanted:
     """Check the lines of a requirements file; `python>=3.10` among them chooses the Python."""
     kept, python = [], []
     for line in filter(None, map(str.strip, lines)):
+        # Options such as --hash may follow a requirement in a file, but the parser of requirements
+        # refuses them.
         requirement = re.split(r"\s--", line)[0]
         try:
             if (
@@ -134,6 +141,7 @@ def _of_lines(where: str, lines: Iterable[str]) -> Wanted:
                 raise InvalidRequirement(
                     "write the requirements of other files and folders there themselves"
                 )
+            # Python itself is not a package, so its version chooses the interpreter.
             if re.match(r"python\s*[<>=!~]", line, re.IGNORECASE):
                 python.append(str(SpecifierSet(line[len("python") :])))
             elif not line.startswith("-") and _is_akdl(Requirement(requirement)):

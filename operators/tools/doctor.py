@@ -134,6 +134,8 @@ def _with_password(address: str) -> str:
     user = login_of(address)
     if not user:
         return address
+    # All users of this host could read the password of an argument, so it is typed, or passed to
+    # the standard input.
     asked = (
         getpass.getpass(f"Password of {user}: ")
         if sys.stdin.isatty()
