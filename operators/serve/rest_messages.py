@@ -82,7 +82,7 @@ class Target(NamedTuple):
                 else f"Could not find {versions} of model {name}"
             )
             raise RefusedRequest(unknown, 404)
-        if action in (":classify", ":regress"):
+        if (action or "").lower() in (":classify", ":regress"):
             raise RefusedRequest(f"akdl serve has no {action}: send the inputs to :predict", 501)
         return (action or "/status")[1:].lower()
 

@@ -146,6 +146,7 @@ def test_addresses() -> None:
         ("DELETE", "/v1/models/half", 400, "^Malformed request: DELETE /v1/models/half$"),
         ("GET", "/favicon.ico", 404, "^Malformed request: GET /favicon.ico$"),
         ("POST", "/v1/models/half:regress", 501, "^akdl serve has no :regress: send the inputs to :predict$"),
+        ("POST", "/v1/models/half:CLASSIFY", 501, "^akdl serve has no :CLASSIFY: send the inputs to :predict$"),
     ],
 )  # fmt: skip
 def test_addresses_that_are_not_there(method: str, path: str, status: int, message: str) -> None:
