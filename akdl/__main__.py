@@ -62,7 +62,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, (_, _, text) in COMMANDS.items():
+        # `akdl COMMAND --help` has to reach the command's own parser, so the one here takes no such
+        # option.
         commands.add_parser(name, help=text, add_help=False)
+    # Only the first argument is parsed: argparse would refuse the options of the command, which its
+    # own module declares once it is imported.
     command = parser.parse_args([first]).command
     function, extras, _ = COMMANDS[command]
     module, _, name = function.partition(":")

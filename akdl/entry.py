@@ -2,8 +2,8 @@
 reports the outcome.
 
 Exit statuses:
-- 0 and 1: `main` returned or raised, and the outcome was reported. Threads that the script left
-  running get `LEFT_THREADS_GRACE_S`.
+- 0 and 1: `main` returned or raised, and the outcome was reported. After a return, threads that the
+  script left running get `LEFT_THREADS_GRACE_S`.
 - `REFUSED_ROWS`: `main` returned, then a thread or an exit handler tried to write rows; the parent
   reports this as an error.
 - `ORPHANED`: the channel to the parent broke, or its end of the pipe closed because it has ended,
@@ -73,8 +73,10 @@ from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Success, Task
 from akdl.wire.service import PROTOCOL
 
 ORPHANED = 86
+# Seconds between two reports. Streams report earlier, when their script has taken rows.
 PROGRESS_S = 0.5
-STACKS_FILE = "stacks.txt"  # in the private folder: stacks of the threads, written on SIGUSR2
+# A file in the private folder, into which faulthandler writes the stacks of all threads on SIGUSR2.
+STACKS_FILE = "stacks.txt"
 
 # Thresholds of the garbage collector while a script is imported. Nearly all objects that imports
 # create are permanent, and scanning TensorFlow's objects repeatedly took a sixth of its start.
@@ -104,24 +106,37 @@ class Surroundings:
 
 
 def main() -> int:
+    # A spare process has neither the address nor the token of a bridge at its start. They arrive
+    # through its pipe, so it has to wait before the variables are read.
     if SPARE_FD in os.environ:
         wait_for_script(os.environ)
     settings = take_settings(os.environ)
+    # The pipe is watched before the first call of the channel, because calls have no deadline: a
+    # process whose parent dies while it connects would otherwise stay.
     exit_if_closed = exit_with_parent(int(settings["AKDL_PARENT_FD"]), _kill_group, ORPHANED)
+    # The variable is set where the parent is a Python worker of Flink. In a local job the parent is
+    # the user's program, which may be suspended with Ctrl-Z.
     if "AKDL_STOPPED_S" in settings:
         kill_stopped_parent(os.getppid(), float(settings["AKDL_STOPPED_S"]))
     path = os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE)
     with open(f"{path}~", "w", opener=private) as stacks:
-        # faulthandler restores this when the interpreter ends
+        # By default SIGUSR2 ends a process. faulthandler restores the handler that it found when
+        # the interpreter ends, so a request for stacks that comes later is ignored.
         signal.signal(signal.SIGUSR2, signal.SIG_IGN)
-        # works even where a thread never releases the interpreter lock
+        # A handler in Python would wait for the main thread, which may be in an endless loop or in
+        # a call that never releases the interpreter lock. faulthandler writes from C.
         faulthandler.register(signal.SIGUSR2, stacks)
-        os.rename(f"{path}~", path)  # the file shows that the signal does no harm from now on
+        # `akdl stacks` sends the signal only where this file exists, so it gets its name after the
+        # handler is in place.
+        os.rename(f"{path}~", path)
         try:
             return _run_task(settings)
         except ChannelError:
+            # A script that closes all descriptors breaks the channel too. A call often fails before
+            # the watching thread looks, so the cause is looked for here as well.
             exit_if_closed()
-            with contextlib.suppress(OSError):  # the reader of this output may have ended too
+            # The bridge reads this output, and may have ended too.
+            with contextlib.suppress(OSError):
                 traceback.print_exc()
             return ORPHANED
 
@@ -132,6 +147,8 @@ def _run_task(settings: Mapping[str, str]) -> int:
     task = channel.connect(
         Hello(pid=os.getpid(), python_version=python, attempt=attempt, protocol=PROTOCOL)
     )
+    # The variables for a replay are copied now: the script may change them, and `take_settings` has
+    # removed the token already.
     environment = dict(os.environ)
     logs = (
         LogFolder(task.log_dir, os.path.join(task.work_dir, PRIVATE_FOLDER))
@@ -154,7 +171,8 @@ def _run_task(settings: Mapping[str, str]) -> int:
             )
             failure.message += f"\n{kept}"
     over.set()
-    if reports.latest().number:  # values that the thread has not sent yet
+    # The thread may not have sent the script's latest values yet.
+    if reports.latest().number:
         channel.report(_progress(rows, reports))
     if failure is not None:
         channel.finish(Outcome(failure=failure))
@@ -170,6 +188,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
 
 def surround(channel: Channel, task: Task, attempt: int, log_dir: Optional[str]) -> Surroundings:
     """Start to receive the rows, and wait for the group."""
+    # The rows are received from here on, while the other members of the group still start.
     rows = _rows_of(task, os.path.join(task.work_dir, PRIVATE_FOLDER), channel)
     writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
     if isinstance(rows, StreamRows):
@@ -245,9 +264,13 @@ def _report_progress(
                 progress.activity, progress.place = watch.now
                 wishes = channel.report(progress)
             except ChannelError:
-                return  # the script's thread gets the error from its own calls
+                # The thread of the script gets the same error from its own calls, and ends the
+                # process.
+                return
             if wishes.dataset_file and isinstance(rows, FileRows):
                 rows.make_file()
+            # The names of returned workers arrive with each further answer, so the abort is tried
+            # until it has found an operation.
             if wishes.returned and not is_aborted:
                 is_aborted = abort_collectives(wishes.returned)
 
@@ -270,16 +293,20 @@ def run_script(surroundings: Surroundings) -> None:
         worker_variables(cluster.tf_config, os.environ.get("CUDA_VISIBLE_DEVICES")),
         TF_CONFIG=cluster.tf_config,
     )
+    # The variables are set before the script is imported, because TensorFlow's servers read them.
     bypass_proxies(os.environ, cluster.tf_config)
     if task.keeps_failure:
+        # Modules of the script may draw random numbers while they are imported.
         seed_python(os.environ)
     user_main = find_main(
         task.main_script, task.work_dir, json.loads(task.user_params).get("runner")
     )
     if task.keeps_failure:
+        # TensorFlow is seeded behind the import, because only then it is decided whether the script
+        # uses it and whether it has a seed of its own.
         seed_tensorflow(os.environ)
     task_config = _task_config(surroundings)
-    # runners keep their own files in the work folder
+    # A partial is a runner of akdl, whose files in the work folder are not left there by the user.
     if not isinstance(user_main, functools.partial):
         surroundings.warnings.watch_files([SAVED_MODEL, LATEST_CHECKPOINT])
     if isinstance(task_config, TrainTaskConfig):
@@ -289,10 +316,14 @@ def run_script(surroundings: Surroundings) -> None:
     try:
         user_main(task_config)
     except SystemExit as leaving:
+        # Scripts written as programs end with sys.exit(), which means success without a code or
+        # with 0.
         if leaving.code not in (None, 0):
             raise
     if isinstance(task_config, TrainTaskConfig) and task_config.task_type == "chief":
         _send_model(task_config, surroundings)
+    # The last cut is made behind all rows that the script has written, and before the writer
+    # refuses further messages.
     if surroundings.cuts is not None:
         surroundings.cuts.end()
     surroundings.writer.close()
@@ -304,6 +335,8 @@ def _send_model(task_config: TrainTaskConfig, surroundings: Surroundings) -> Non
     if missing:
         raise ScriptError(missing)
     task_config.reports.is_exporting = True
+    # A script that trains with another framework may leave a .keras file for its predictor, which
+    # is sent unchanged.
     keras_file = find_keras_file(folder) if "tensorflow" in sys.modules else None
     if keras_file is not None:
         from akdl.keras.saving import export_file
@@ -364,6 +397,7 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
     extra_inputs = _extra_inputs(surroundings)
     for number in range(1, len(task.extra_inputs) + 1):
         user_params[f"ALINK:bc_{number}"] = text_path(task.work_dir, number)
+    # The shapes are found in the first rows, and a parameter server receives no rows.
     if isinstance(rows, (FileRows, OnceRows)) and role["type"] != "ps":
         write_tensor_shapes(rows, task.input_columns, task.work_dir)
     is_alone = _is_alone(cluster)
@@ -388,6 +422,7 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
     }
     if task.kind == "train":
         checkpoint = None
+        # Alink passes the parameter as text, so "false" is not a true value here.
         if user_params.get("ALINK:save_latest_checkpoint", False) not in (False, None, "", "false"):
             checkpoint = os.path.join(task.work_dir, LATEST_CHECKPOINT)
             os.makedirs(checkpoint, exist_ok=True)
@@ -416,6 +451,8 @@ def _extra_inputs(surroundings: Surroundings) -> List[ExtraInput]:
         return []
     files = rows.extra_files(write_text, cluster.extra_folder, cluster.waits_for_files)
     for number, file in enumerate(files, 1):
+        # The text may be in a folder that all processes of the host share, so the path that the
+        # script gets is a link.
         os.symlink(file.text, text_path(task.work_dir, number))
     return [
         ExtraInput(file.path, each.columns, task.exact_doubles)
@@ -442,7 +479,8 @@ def _make_checkpoint_dir(address: str) -> None:
 def _failure_of(surroundings: Surroundings) -> Optional[Failure]:
     try:
         run_script(surroundings)
-    # KeyboardInterrupt too: any way out of the script has to be reported
+    # SystemExit and KeyboardInterrupt are reported too: a process that ends without an outcome
+    # would look like a crash.
     except BaseException as error:
         return described(error, surroundings.task)
     return None
@@ -468,7 +506,9 @@ def described(error: BaseException, task: Task) -> Failure:
 
 
 def _kill_group() -> None:
-    if os.getpgrp() == os.getpid():  # not when started by hand from a shell
+    # The bridge starts this process in a session of its own. Started by hand, it belongs to the
+    # group of a shell, which must not be killed.
+    if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
 
 

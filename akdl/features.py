@@ -60,6 +60,8 @@ def feature_spec(
         exact = exact_doubles and column_type.kind is Kind.DOUBLE
         dtype = tf.string if exact else tf.as_dtype(column_type.feature)
         if column_type.is_array:
+            # Exact doubles of an ARRAY are one string, so an empty string stands for a null and
+            # needs no sparse tensor.
             spec[column.name] = (
                 tf.io.FixedLenFeature([], dtype, b"") if exact else tf.io.VarLenFeature(dtype)
             )
@@ -122,6 +124,7 @@ def parse_examples(
         for column in columns:
             column_type = type_of(column)
             if column_type.kind is Kind.DOUBLE:
+                # `parse_example` cannot do this, since an Example has no feature of 64-bit floats.
                 decode = _decode_arrays if column_type.is_array else _decode_scalars
                 parsed[column.name] = decode(tf, parsed[column.name])
     return parsed
@@ -171,6 +174,7 @@ def unsharded(dataset: Any) -> Any:
 
 def _default(value: Any, column_type: ColumnType, exact: bool) -> Any:
     if exact:
+        # A default takes the form of the feature: exact doubles travel as 8 little-endian bytes.
         return struct.pack("<d", value)
     if column_type.feature == INT64:
         return int(value)

@@ -12,12 +12,18 @@ from typing import Any, List, Set, Tuple
 HIDDEN = "***"
 
 _SCHEME = r"[A-Za-z][\w+.-]*"
-# between the links of an address of fsspec: zip://a.csv::https://host/b.zip
+# fsspec chains addresses with "::", as in zip://a.csv::https://host/b.zip, and each link may have a
+# login.
 _CHAIN = re.compile(rf"::(?={_SCHEME}:(?://|:))")
+# A host is a name, or an IPv6 address in brackets; a port follows. Anything else in this place is a
+# login.
 _HOST = re.compile(r"(\[[\w:.%]*\]|[^:@\[\]]*)(:\d{0,5})?")
+# Quotes, brackets and pipes end an address, because messages put addresses between them.
 _ADDRESS = re.compile(rf"(?<![\w+.-]){_SCHEME}://[^\s\"'`<>|]+")
-_AZURE = {"abfs", "abfss", "wasb", "wasbs"}  # abfss://container@account/path has no login
-_AFTER = ".,:;!)]}"  # punctuation that may follow an address
+# In abfss://container@account/path the part before the @ names a container, which is not secret.
+_AZURE = {"abfs", "abfss", "wasb", "wasbs"}
+# Punctuation that may follow an address in a sentence.
+_AFTER = ".,:;!)]}"
 # A name, a separator, and a value: name=value, 'name': 'value', --name value. Not ":" and a bare
 # word, as in prose.
 _PAIR = re.compile(
@@ -25,9 +31,13 @@ _PAIR = re.compile(
     r"(?P<between>[\"']?\s*(?:=(?!=)|:(?=\s*[\"']))\s*|(?<=[\w.-])[ ]+(?=[^\s-]))"
     r"(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'&;,)\]}>/]+)"
 )
+# In "Authorization: Basic ..." and "Bearer ..." the secret follows the name of its scheme, not an
+# equals sign.
 _HEADER = re.compile(
     r"(?i)(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:\w+ +)?|\bbearer +)[\w.~+/=-]{4,}"
 )
+# The words of apiKey, API_KEY and api-key: a run of capitals, or a word with at most one capital in
+# front.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = {
     "auth",
@@ -49,6 +59,8 @@ _SECRET_PARTS = re.compile(
 _SECRET_KEYS = re.compile(
     "(access|account|api|app|auth|client|encryption|master|private|shared|signing|storage|subscription)keys?$"
 )
+# Keys in paths have at least 20 letters and digits without a sign between them, see
+# `_looks_like_a_key`.
 _TOKEN = re.compile(r"[A-Za-z0-9]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F]{32,}")
 
@@ -73,10 +85,11 @@ def masked(text: str, address: str = "") -> str:
 def masked_value(name: str, value: object) -> Any:
     """Parameter value without secrets at any depth of lists, tuples and dicts."""
     if is_secret(name):
+        # An empty value and a switch are shown, because they say that there is no secret.
         return value if value is None or value == "" or isinstance(value, bool) else HIDDEN
     if isinstance(value, dict):
         found = {key: masked_value(str(key), each) for key, each in value.items()}
-        # lists of variables: {"name": ..., "value": ...}
+        # Lists of variables have the name next to the value: {"name": "API_KEY", "value": "..."}.
         named = value.get("name", value.get("key"))
         return (
             {**found, "value": HIDDEN}
@@ -128,6 +141,8 @@ def _secrets_of(address: str) -> Set[str]:
         password = login.partition(":")[2] or login
         found += [login, *re.split("[:@/?#]", password), password]
         found += [query, *(pair.partition("=")[2] for pair in query.split("&"))]
+    # Parts of one or two characters are left alone: replacing them would destroy the rest of the
+    # message.
     return {form for each in found for form in (each, urllib.parse.unquote(each)) if len(form) > 2}
 
 
@@ -148,6 +163,8 @@ def _masked_pair(found: "re.Match[str]") -> str:
 def _shown_in_text(found: "re.Match[str]") -> str:
     """Mask an address in a sentence, whose punctuation behind it does not belong to it."""
     address = found.group()
+    # The text "?..." is how `shown` ends an address with a query, and stays so that a masked text
+    # is masked again without a change.
     while address[-1] in _AFTER and not address.endswith("?..."):
         address = address[:-1]
     return shown(address) + found.group()[len(address) :]
@@ -171,7 +188,8 @@ def _split(rest: str) -> Tuple[str, str, str]:
     if not _is_host(rest):
         login, _, after = rest.rpartition("@")
         if re.search("[?#]", login.partition("@")[2]):
-            return "...", "", ""  # the login may end at either of two places
+            # The login may end at either of two places, so nothing of the host is shown.
+            return "...", "", ""
         rest = after
     place, mark, rest = re.match(r"([^/?#]*)([/?#]?)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]
     path, query = ("/" + rest, "") if mark == "/" else ("", mark + rest)
@@ -202,7 +220,7 @@ def _shown_path(path: str) -> str:
     parts: List[str] = []
     for part in path.split("/"):
         before = parts[-1] if parts else ""
-        # as in /token/4f1c/
+        # In /token/4f1c/ the value is the part behind its name.
         follows_its_name = is_secret(before) and not set("=.") & set(before + part)
         parts.append(
             HIDDEN if part and (follows_its_name or _looks_like_a_key(part)) else masked(part)

@@ -7,6 +7,7 @@ import difflib
 import numbers
 from typing import Dict, Iterable, List
 
+# The least ratio of `difflib` at which a name is suggested; its own default is 0.6.
 _LIKENESS = 0.7
 
 
@@ -17,7 +18,7 @@ def listed(names: Iterable[str]) -> str:
 
 def short(value: object, most: int = 80) -> str:
     """Representation of a value, at most so many characters of it."""
-    # not np.float64(0.5), as since numpy 2
+    # The repr of a number of numpy 2 is "np.float64(0.5)", which says more than a reader needs.
     text = str(value) if isinstance(value, numbers.Real) else repr(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
@@ -26,6 +27,7 @@ def near(name: str, known: Iterable[str], most: int = 1, likeness: float = _LIKE
     """Known names similar to a name, best match first; case, "-" and "_" are ignored."""
     plain: Dict[str, str] = {}
     for each in known:
+        # Of several names that differ in case or signs only, the first one is suggested.
         plain.setdefault(_plain(each), each)
     return [
         plain[found]

@@ -61,7 +61,8 @@ class _KeptChannel(Channel):
             free.bind(("localhost", 0))
             address = f"localhost:{free.getsockname()[1]}"
         config = {"cluster": {"chief": [address]}, "task": {"type": "chief", "index": 0}}
-        # the files of extra inputs are there
+        # With `waits_for_files` the process looks for the files of extra inputs instead of
+        # receiving them. They are among the kept files, and `_replay` marks them as complete.
         return Cluster(tf_config=json.dumps(config), waits_for_files=True)
 
     def read(self) -> Iterator[Chunk]:
@@ -86,6 +87,7 @@ def main(args: Optional[Sequence[str]] = None) -> int:
         "--pdb", action="store_true", help="open Python's debugger where the script fails"
     )
     given = parser.parse_args(args)
+    # A folder is given by this command itself, in the process that it starts below.
     if os.path.isdir(given.file):
         return _replay(given.file, given.pdb)
     with tempfile.TemporaryDirectory(prefix="akdl_replay_") as place:
@@ -105,9 +107,11 @@ def main(args: Optional[Sequence[str]] = None) -> int:
         # and often another Python than the one of this command.
         python = kept.python if os.access(kept.python, os.X_OK) else sys.executable
         command = [python, "-m", "akdl", "replay", folder, *(["--pdb"] if given.pdb else [])]
-        # Ctrl-C is for the script, or for its debugger
+        # Ctrl-C is meant for the script or its debugger. A process that is started would inherit an
+        # ignored signal, but a handler of Python does not survive the start.
         signal.signal(signal.SIGINT, lambda *_: None)
-        # a crash shows its place
+        # The script must not use the packages of this command, only akdl. faulthandler shows where
+        # a crash in native code happened.
         environment = {**kept.environment, "PYTHONPATH": library, "PYTHONFAULTHANDLER": "1"}
         return subprocess.call(command, cwd=folder, env={**os.environ, **environment})
 
@@ -116,6 +120,7 @@ def _replay(folder: str, debugs: bool) -> int:
     """Run the script in this process, and compare its error with that of the job."""
     kept = _failure_in(folder)
     task, logs = kept.task, os.path.join(folder, PRIVATE_FOLDER, "logs")
+    # The file has paths relative to the work folder, because this host need not have the job's one.
     task.work_dir, task.num_workers = folder, 1
     task.main_script = os.path.join(folder, task.main_script)
     task.checkpoint_dir = task.checkpoint_dir and os.path.join(folder, task.checkpoint_dir)
@@ -132,7 +137,8 @@ def _replay(folder: str, debugs: bool) -> int:
         failure = entry.described(error, task)
         print(failure.traceback or failure.message, file=sys.stderr)
         found = comparable(failure, folder)
-        # Rows and lines may have other numbers here.
+        # Numbers are ignored in the comparison, because rows and lines of code may have other
+        # numbers here.
         is_same = [re.sub(r"\d+", "0", each) for each in found] == [
             re.sub(r"\d+", "0", each) for each in kept.failure
         ]

@@ -120,6 +120,8 @@ def _run(
         parser.add_argument(option, **settings_of_it)
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    # These errors mean that nothing was started, so they end with another code than a failed
+    # training.
     wrong = (ConfigError, UserModuleError, EstimatorMissing)
     try:
         run(given)
@@ -152,12 +154,16 @@ def _keras(given: Any) -> None:
         {} if given.data_path is None else {"DATA_PATH": os.path.abspath(given.data_path)}
     )
     for key, value in settings(given.set):
+        # A key in capitals is the name of a placeholder, such as DATA_PATH for ${DATA_PATH}$, and
+        # not a key of the config.
         if re.fullmatch(r"[A-Z][A-Z0-9_]*", key):
             placeholders[key] = value
         else:
             set_value(config, key, value)
     module = load_module(given.module)
     if given.task == TRAIN:
+        # These imports load TensorFlow, so each task imports its own after the config has been
+        # read.
         from akdl.keras.keras_training import train
 
         result = train(config, module, placeholders, say)
@@ -191,6 +197,8 @@ def _estimator(given: Any) -> None:
     module = load_module(given.module)
     from akdl.estimator.estimator_training import train
 
+    # A path that does not exist here may be an address that the user's functions read, so it stays
+    # unchanged.
     path = os.path.abspath(given.path) if os.path.exists(given.path) else given.path
     result = train(module, path, params, given.model_dir, given.export_dir, say)
     if result is not None:

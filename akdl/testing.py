@@ -1,9 +1,14 @@
 """Test a script without Flink: task configs with rows made in the test, and a writer that collects
 the output.
 
-task_config = testing.batch_task_config( {"x": [0.5, None], "label": [0, 1]}, {"x": "DOUBLE",
-"label": "INT"}, work_dir=str(tmp_path), user_params={"n": 2} ) my_script.main(task_config) assert
-task_config.output_writer.rows == [...]
+    task_config = testing.batch_task_config(
+        {"x": [0.5, None], "label": [0, 1]},
+        {"x": "DOUBLE", "label": "INT"},
+        work_dir=str(tmp_path),
+        user_params={"n": 2},
+    )
+    my_script.main(task_config)
+    assert task_config.output_writer.rows == [...]
 """
 
 import io
@@ -69,12 +74,15 @@ class CollectingWriter:
         check_example(example)
         if self._columns is not None:
             cells = ExampleRows(self._columns).read(example, len(self.rows))
+            # Cells of an ARRAY are tuples in the writer's own form. A list compares equal to what a
+            # test writes.
             cells = [list(cell) if isinstance(cell, tuple) else cell for cell in cells]
             self.rows.append({column.name: cell for column, cell in zip(self._columns, cells)})
             return
         row = {}
         for name, feature in example.features.feature.items():
             lists = [feature.bytes_list.value, feature.float_list.value, feature.int64_list.value]
+            # Of the three lists of a feature, one has values at most, so joining them finds it.
             values = [value for values in lists for value in values]
             row[name] = values[0] if len(values) == 1 else values
         self.rows.append(row)
@@ -83,7 +91,8 @@ class CollectingWriter:
         """Keep many rows, see `akdl.runner.output_writer.OutputWriter.write_batch`."""
         columns = {name: _plain(cells) for name, cells in values.items()}
         if self._columns is not None:
-            encode_columns(values, self._columns)  # raises the same errors as a job
+            # The encoded rows are not needed. The call raises the errors that a job would raise.
+            encode_columns(values, self._columns)
             size = len(next(iter(columns.values())))
             columns = {
                 column.name: columns.get(column.name, [None] * size) for column in self._columns
@@ -248,6 +257,8 @@ def arrived_rows(
         rows.append(rows.read(Example.FromString(record), number))
     rows.take(message)
     chunk = Chunk(rows=message.rows, columns=message.SerializeToString())
+    # The end mark has the number of rows and their checksum, without which `FileRows` would report
+    # rows that broke off.
     tally = Tally()
     tally.add(chunk.rows, chunk.columns)
     return FileRows(
@@ -267,6 +278,7 @@ def _sent(cells: Sequence[Any], column_type: ColumnType) -> Sequence[Any]:
 def _plain(cells: Any) -> List[object]:
     if hasattr(cells, "dense_shape"):
         lengths, values = flat_sparse(cells, "write_batch")
+        # The last end is left out, because `np.split` would add an empty part behind it.
         cells = np.split(as_array(values), np.cumsum(lengths)[:-1]) if len(lengths) else []
     elif hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()

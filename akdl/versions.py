@@ -8,10 +8,12 @@ Python that is perhaps too old.
 """
 
 FLINKS = ("1.20", "2.0", "2.1", "2.2", "2.3")
-# of programs and Flink's workers, with the newest Flink
+# Pythons of programs and of Flink's Python workers, with the newest Flink.
 FLINK_PYTHONS = ("3.9", "3.10", "3.11", "3.12")
-FLINK_120_PYTHONS = ("3.9", "3.10", "3.11")  # its Beam has no packages for newer ones
-PYTHONS = ("3.7", "3.8", *FLINK_PYTHONS, "3.13")  # of scripts and models
+# The Beam that Flink 1.20 requires has no packages for newer Pythons.
+FLINK_120_PYTHONS = ("3.9", "3.10", "3.11")
+# Pythons of scripts and models, which run in environments of their own. TensorFlow 1.15 needs 3.7.
+PYTHONS = ("3.7", "3.8", *FLINK_PYTHONS, "3.13")
 # The tests of versions run each TensorFlow with the Python next to it, since no Python has packages
 # of all of them. A star stands for the newest patch.
 TRIED_TENSORFLOWS = (
