@@ -14,9 +14,11 @@ from akdl.errors.remedies import missing_file, missing_tensorflow
 from akdl.tf_version import missing_keras
 from akdl.wire import Failure
 
+# Bounds of the texts, since a message may contain a whole tensor. `_limited` cuts the middle.
 MESSAGE_CHARACTERS = 8_000
 TRACEBACK_CHARACTERS = 20_000
-_NODE = re.compile(r"\{\{function_node [^{}]*\}\} *")  # TensorFlow's prefix: the node of its graph
+# TensorFlow puts the node of its graph in front of a message.
+_NODE = re.compile(r"\{\{function_node [^{}]*\}\} *")
 _OWN = (
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""),
     "<frozen importlib",
@@ -40,6 +42,8 @@ def failure_of(error: BaseException, message: Optional[str] = None) -> Failure:
     if os.environ.get("AKDL_TRACEBACK") == "full":
         trace_text = "".join(captured.format())
     else:
+        # Frames of akdl between two frames of the user stay, for example where the script's
+        # function is called by a runner of akdl.
         foreign = [
             index
             for index, frame in enumerate(captured.stack)
@@ -58,13 +62,15 @@ def failure_of(error: BaseException, message: Optional[str] = None) -> Failure:
 def _text(error: BaseException) -> str:
     try:
         return str(error) + missing_file(error) + missing_tensorflow(error)
-    except BaseException as inner:  # user code
+    # `__str__` is code of the user, which may raise anything.
+    except BaseException as inner:
         return f"(its text cannot be shown: __str__ raised {type(inner).__name__})"
 
 
 def _limited(text: str, most: int) -> str:
     """Cut the middle of a text that is longer, and replace characters that UTF-8 cannot encode."""
     if len(text) > most:
+        # The larger part is left for the end, where a traceback has its innermost call.
         begin = most * 2 // 5
         left_out = len(text) - most
         text = (

@@ -39,10 +39,13 @@ def missing_column(error: BaseException, columns: Sequence[str]) -> str:
         # first.
         name = re.sub("^KeyError: '(.*)'$", r"\1", error.args[0])
         found = near(name, columns)
+        # Dictionaries of the script raise KeyError too. An error about an existing column, or about
+        # a key that resembles no column, comes from one of them.
         if name in columns or not found:
-            return ""  # not a column's key
+            return ""
         close = found[0]
     elif type(error).__name__ == "InvalidArgumentError":
+        # The error's class is compared by name, because TensorFlow is not imported here.
         feature = _MISSING_FEATURE.search(str(error))
         name = feature.group(1) if feature is not None and feature.group(1) not in columns else None
     if name is None:
@@ -76,6 +79,8 @@ def missing_tensorflow(error: BaseException) -> str:
     if not isinstance(error, ModuleNotFoundError) or error.name != "tensorflow":
         return ""
     codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    # The call of akdl that a script makes directly is the one that its author recognizes, so the
+    # frames behind it do not count.
     calls = [
         code.co_name
         for before, code in zip(codes, codes[1:])
@@ -115,6 +120,7 @@ def missing_export(folder: str, work_dir: str) -> str:
     # there.
     elsewhere = ""
     for place, folders, names in os.walk(work_dir):
+        # Hidden folders are left out, because akdl has its own files in one, `.akdl`.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if _OF_A_SAVED_MODEL & set(names):
             elsewhere = f"; the one in {os.path.relpath(place, work_dir)} is ignored"

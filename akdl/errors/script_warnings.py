@@ -11,7 +11,8 @@ import traceback
 from typing import Any, List, Optional, Sequence, Set
 
 _SHOWN = 5
-_LOOKED_AT = 100  # source files
+# Number of source files that `_mentions` reads at most, since a script may bring a whole package.
+_LOOKED_AT = 100
 
 
 class ScriptWarnings:
@@ -24,10 +25,13 @@ class ScriptWarnings:
         self._folder = folder
         self._known: Optional[Set[str]] = None
         self._raised: List[str] = []
-        show = getattr(threading, "excepthook", None)  # new in Python 3.8
+        # The hook is new in Python 3.8.
+        show = getattr(threading, "excepthook", None)
         if show is not None:
 
             def hook(arguments: Any) -> None:
+                # SystemExit ends a thread without an error, and Python prints nothing for it
+                # either.
                 if arguments.exc_type is not SystemExit:
                     self._raised.append(_described(arguments))
                 show(arguments)
@@ -67,6 +71,7 @@ class ScriptWarnings:
             for name in set(os.listdir(self._folder)) - self._known
             if not name.startswith((".", "__"))
         )
+        # A script that names its work folder has written there on purpose.
         if not new or self._mentions("work_dir", "akdl.models"):
             return []
         return [
