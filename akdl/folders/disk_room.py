@@ -21,6 +21,7 @@ def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
 
 def free_bytes(folder: str) -> int:
     disk = os.statvfs(folder)
+    # `f_bavail` leaves out the blocks that are reserved for root, which `f_bfree` counts.
     return disk.f_bavail * disk.f_frsize
 
 

@@ -25,6 +25,7 @@ from typing import Callable, Iterator, Optional, Tuple, Union
 from akdl.folders.file_lock import try_lock
 from akdl.folders.private_file import is_private_folder, not_private
 
+# Prefixes of the folders in a folder for temporary files that `sweep` may remove.
 PREFIXES = ("akdl-", "akdl_packed_", "akdl_local_")
 LOCK = ".akdl-lock"
 
@@ -55,6 +56,8 @@ class OwnedFolder:
     def remove(self) -> None:
         atexit.unregister(self._remove_in)
         if self.fd >= 0:
+            # The folder is removed while the lock is held, because another process may take a
+            # folder with a free lock for an abandoned one.
             remove(self.path)
             os.close(self.fd)
             self.fd = -1
@@ -85,6 +88,8 @@ def hold(folder: str, shared: bool = True) -> int:
             closing.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             if _is_at(lock, path):
+                # Holders of a shared lock write the same name of this host, so it does not matter
+                # which of them writes last.
                 os.pwrite(lock, socket.gethostname().encode(), 0)
                 closing.pop_all()
                 return lock
@@ -126,6 +131,8 @@ def remove_unused(
         try:
             if not is_private_folder(folder):  # another user's, or a link
                 return
+            # Without O_CREAT, so that a folder of another program, which has no lock file, is left
+            # alone.
             lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:  # not a folder of this kind, or removed meanwhile
             return
@@ -136,6 +143,8 @@ def remove_unused(
             return
         if waits:
             fcntl.flock(lock, fcntl.LOCK_EX)
+        # After the wait this process has the lock already, and taking it again through the same
+        # descriptor succeeds.
         if try_lock(lock) and _is_at(lock, path) and not is_used():
             remove(folder)
 

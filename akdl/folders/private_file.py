@@ -14,6 +14,7 @@ def private(path: str, flags: int) -> int:
     """Opener for `open(..., opener=private)`: new files are readable by this user only."""
     # The mode counts for a new file alone. An existing one that is opened for writing gets it too.
     fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    # A file that is opened for reading alone keeps its mode, because it may be a user's.
     if flags & os.O_CREAT:
         os.fchmod(fd, 0o600)
     return fd
@@ -32,6 +33,7 @@ def not_private(path: str) -> str:
 
 
 def _openness(path: str) -> str:
+    # `lstat` and not `stat`, because a link of another user could lead to a folder of this user.
     status = os.lstat(path)
     if status.st_uid != os.geteuid():
         name = str(status.st_uid)
