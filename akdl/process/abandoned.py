@@ -8,7 +8,8 @@ have returned with the answer to its report, and ends its own collectives within
 import sys
 from typing import Any
 
-UNAVAILABLE = 14  # TensorFlow's own code for a lost worker
+# TensorFlow's own code for a lost worker, which becomes a tf.errors.UnavailableError.
+UNAVAILABLE = 14
 
 
 def abort_collectives(returned: str) -> bool:
@@ -21,7 +22,9 @@ def abort_collectives(returned: str) -> bool:
     # importing it here would take seconds.
     module: Any = sys.modules.get("tensorflow.python.eager.context")
     context = getattr(module, "context_safe", lambda: None)()
-    abort = getattr(context, "abort_collective_ops", None)  # since TensorFlow 2.2
+    # TensorFlow has the method since 2.2. Without a server for collectives, no collective operation
+    # can wait for another worker.
+    abort = getattr(context, "abort_collective_ops", None)
     if abort is None or getattr(context, "_collective_ops_server_def", None) is None:
         return False
     abort(UNAVAILABLE, f"{returned} has returned and does not take part in further operations")

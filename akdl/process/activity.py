@@ -48,7 +48,8 @@ def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
     The function looks like "parse (train.py)"; it is "" where the main thread is in no function of
     the script. Outer calls of the script are not looked at, since the innermost one says what runs.
     """
-    # files that the script, or akdl outside `rows`, has called
+    # `called` gets the files of the innermost frames, up to the first one of the script, or of akdl
+    # outside `rows`. They show what that code has called, for example TensorFlow.
     called, place, is_called = [], "", True
     for frame, _ in main_calls():
         path, function = frame.f_code.co_filename, frame.f_code.co_name
@@ -58,7 +59,9 @@ def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
             path == _IMPORT and not place
         ):
             return IMPORTING, ""
-        is_ours = _AKDL in path  # perhaps in a folder of the script's
+        # A copy of akdl may be below the work folder, so its frames are recognized before those
+        # below the folder count as functions of the script.
+        is_ours = _AKDL in path
         if not place and not is_ours and path.startswith(folder):
             place = f"{function} ({os.path.basename(path)})"
         is_called = is_called and not place and (not is_ours or _ROWS in path)
@@ -86,7 +89,9 @@ def _runs() -> bool:
     # the list does not exist, as on macOS.
     running = 0
     for path in glob.iglob("/proc/self/task/*/stat"):
-        with suppress(OSError), open(path, "rb") as file:  # a thread may have ended
+        # A thread may have ended since it was listed. The name of a thread, in brackets, may
+        # contain any characters, so the state is what follows the last bracket.
+        with suppress(OSError), open(path, "rb") as file:
             running += file.read().rpartition(b")")[2][1:2] in (b"R", b"D")
         if running > 1:
             return True

@@ -86,6 +86,8 @@ class Channel:
             _path(name), type(request).SerializeToString, answer.FromString
         )
         with _errors_of(name):
+            # `wait_for_ready` lets the call wait for a connection instead of failing at the first
+            # refused attempt.
             received: Answer = method(request, metadata=self._metadata, wait_for_ready=True)
         return received
 

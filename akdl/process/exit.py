@@ -10,6 +10,8 @@ from typing import Callable
 
 from akdl.process.parent import REFUSED_ROWS
 
+# Seconds for threads that the script did not join. They count from the moment when the outcome has
+# been sent.
 LEFT_THREADS_GRACE_S = 5.0
 
 
@@ -17,6 +19,7 @@ def leave_threads_behind(exit_if_lost: Callable[[], None]) -> None:
     """Let the interpreter exit normally, but limit its wait for threads that the script left
     running.
     """
+    # Whatever happens next, the script's output must not be lost: os._exit does not flush.
     _flush_streams()
 
     def exit_anyway() -> None:
@@ -25,10 +28,13 @@ def leave_threads_behind(exit_if_lost: Callable[[], None]) -> None:
             sys.stderr.write(
                 "akdl: the script ended but left threads running: {}\n".format(", ".join(left))
             )
+        # A thread may have tried to write rows meanwhile, and os._exit runs no exit handlers.
         exit_if_lost()
         _flush_streams()
         os._exit(0)
 
+    # Python joins the remaining threads before it calls exit handlers, so only another thread can
+    # limit the wait. The timer is a daemon, which is not joined.
     timer = threading.Timer(LEFT_THREADS_GRACE_S, exit_anyway)
     timer.daemon = True
     timer.start()
@@ -42,6 +48,6 @@ def exit_with_refused_rows() -> None:
 
 def _flush_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
-        # the script may have closed or replaced it
+        # The script may have closed the stream, or replaced it by an object without `flush`.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()

@@ -19,6 +19,7 @@ CHANNEL_CLOSED = 89  # the script has closed this end of the pipe, and perhaps t
 # Seconds until a stopped parent is killed. The group reports a silent member after 30 seconds, so
 # by then the cause of the failure is known.
 STOPPED_S = 60.0
+# Seconds between two looks at the pipe, or at the state of the parent.
 _LOOK_S = 0.5
 
 
@@ -45,7 +46,6 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> Ca
 
     def is_open() -> bool:
         try:
-            # the number may be reused for another file
             return os.path.samestat(os.fstat(pipe), own)
         except OSError:
             return False
@@ -63,6 +63,7 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> Ca
                     clean_up()
                 finally:
                     os._exit(status)
+        # The loop ends only where the script has closed the descriptor.
         exit_if_closed()
 
     def exit_if_closed() -> None:
@@ -93,6 +94,8 @@ def kill_stopped_parent(parent: int, after_s: float) -> None:
         # Looks are counted and not seconds, because the clock goes on while a machine is suspended,
         # and the parent would seem to have been stopped for all that time.
         looks = 0
+        # When the parent has ended, another process becomes the parent, and the thread that watches
+        # the pipe ends this one.
         while os.getppid() == parent:
             looks = looks + 1 if _is_stopped(parent) else 0
             if looks * _LOOK_S >= after_s:

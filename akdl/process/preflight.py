@@ -14,10 +14,11 @@ from typing import Dict, Optional, Tuple
 
 from akdl.tf_version import parse_version
 
-UNUSABLE = 87  # exit status of a process whose Python environment cannot run it
-# variable with the name of an operator that is meant for TensorFlow 1
+# Exit status of a process whose Python environment cannot run it.
+UNUSABLE = 87
+# The variable with the name of an operator that is meant for TensorFlow 1.
 TF1_OPERATOR = "AKDL_TF1_OPERATOR"
-# variable with the descriptor from which a spare process reads its script's variables
+# The variable with the descriptor from which a spare process reads its script's variables.
 SPARE_FD = "AKDL_SPARE_FD"
 OLDEST_PYTHON = (3, 7)
 
@@ -111,10 +112,11 @@ def main() -> None:
                 "choose a newer one",
             )
         )
-    # The variables are removed, so that Pythons that the script starts do not read them.
     found = versions()
     _refuse(reason(found))
+    # The variable is removed, so that a Python that the script starts does not report it again.
     operator = os.environ.pop(TF1_OPERATOR, "")
+    # Without TensorFlow, or with an unknown version, nothing is reported.
     version = found.get("tensorflow") or "1."
     if operator and not version.startswith("1."):
         _say(
@@ -131,6 +133,7 @@ def main() -> None:
             f" '{GRPCIO}'"
         )
     module = sys.argv[1]
+    # The module sees the arguments that it would have with `python -m module`.
     sys.argv[:2] = [module]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
@@ -150,6 +153,7 @@ def installed(package: str) -> Optional[str]:
     # Metadata is read without importing the package: TensorFlow's import takes seconds, and may
     # fail.
     if sys.version_info < (3, 8):
+        # `importlib.metadata` is new in Python 3.8.
         import pkg_resources
 
         try:

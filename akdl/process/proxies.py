@@ -25,9 +25,12 @@ def bypass_proxies(environment: MutableMapping[str, str], tf_config: str) -> Non
     ignores the others.
     """
     addresses = itertools.chain.from_iterable(json.loads(tf_config)["cluster"].values())
+    # IPv6 addresses have brackets in TF_CONFIG, and no brackets in these variables.
     hosts = [*_LOOPBACK, *(address.rpartition(":")[0].strip("[]") for address in addresses)]
     values = {}
     for name, read in _READ.items():
+        # A name that is not set gets the value of the name that programs read in its place, because
+        # setting it makes them ignore the other one.
         value = next((environment[each] for each in read if each in environment), "")
         known = [entry.strip() for entry in value.split(",") if entry.strip()]
         # For Python a star means all hosts, but only if it stands alone. gRPC ignores it.

@@ -27,6 +27,7 @@ def worker_variables(tf_config: str, gpus: Optional[str]) -> Dict[str, str]:
     if kind == "ps":
         return {}
     workers = [*config["cluster"]["chief"], *config["cluster"].get("worker", [])]
+    # Both the chief and the first worker have the index 0 of their kind, and the chief is rank 0.
     rank = index + (kind == "worker")
     hosts = [address.rpartition(":")[0] for address in workers]
     local = hosts[:rank].count(hosts[rank])
@@ -51,5 +52,7 @@ def share_of_cores(environment: Mapping[str, str]) -> int:
     }
     own = hosts.get(task.get("type"), [])[task.get("index", 0) :][:1]
     members = sum(of_kind.count(host) for host in own for of_kind in hosts.values())
+    # The affinity and not the number of processors, because a container or `taskset` may allow some
+    # of them only.
     cores = len(os.sched_getaffinity(0)) // max(1, members)
     return max(1, min(cores, int(environment.get("TF_NUM_INTRAOP_THREADS") or cores)))

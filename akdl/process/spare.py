@@ -38,16 +38,22 @@ def wait_for_script(environment: "os._Environ[str]") -> None:
     pipe = int(environment.pop(SPARE_FD))
     # Nearly all objects of the import are permanent, so collecting during it finds nothing.
     gc.disable()
-    with contextlib.suppress(Exception):  # the script's own import raises it again
+    # An environment whose TensorFlow cannot be imported may still run scripts without it. The
+    # script's own import raises the error again.
+    with contextlib.suppress(Exception):
         importlib.import_module("tensorflow")
     gc.enable()
     gc.freeze()
     sent = _sent(pipe)
-    if not sent:  # the parent has ended, or needs no process
+    # The parent has ended, or has no script for this process. os._exit, because no script has run
+    # that may have something to flush.
+    if not sent:
         os._exit(0)
     environment.update(sent)
     # The import system caches the listing of folders, and the script's files came after the import.
     importlib.invalidate_caches()
+    # The new Python has the variables from its start, and its environment has no SPARE_FD any more,
+    # so it does not wait again.
     if _is_affected(os.getcwd()):
         os.execv(sys.executable, [sys.executable, "-m", "akdl.process.preflight", "akdl.entry"])
 
@@ -66,7 +72,7 @@ def _is_affected(folder: str) -> bool:
     """
     loaded = {name.partition(".")[0] for name in sys.modules}
     for parent, folders, names in os.walk(folder):
-        # the private folder has a package of ours
+        # The private folder has a copy of akdl, whose modules are loaded here anyway.
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in [*folders, *names]:
             if name.partition(".")[0] in loaded:

@@ -34,6 +34,7 @@ class WorkClock:
         self._cpu_s, self._places = time.process_time(), _places()
 
     def look(self) -> float:
+        # The time of the processor covers all threads, but not children of the script.
         cpu_s, places = time.process_time(), _places()
         if places != self._places:
             self.worked_s += cpu_s - self._cpu_s
@@ -83,6 +84,8 @@ def _places() -> FrozenSet[int]:
     """
     watches = {each.ident for each in threading.enumerate() if each.name in _WATCHES}
     frames = _frames_of_others()
+    # A hash is enough to see a difference, and holds no frames, whose variables would stay alive
+    # until the next look.
     return frozenset(
         hash((thread, *_instructions(frames[thread]))) for thread in frames.keys() - watches
     )
@@ -100,5 +103,7 @@ def _frames_of_others() -> Dict[int, FrameType]:
 def _instructions(frame: Optional[FrameType]) -> Iterator[int]:
     while frame is not None:
         yield id(frame.f_code)
+        # The index of the last instruction tells calls from different places of one function apart,
+        # also on one line.
         yield frame.f_lasti
         frame = frame.f_back
