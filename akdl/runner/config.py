@@ -36,6 +36,8 @@ class _OfRows(Generic[Value]):
         self.__doc__ = read.__doc__
 
     def __get__(self, config: "Optional[_FileTaskConfig]", owner: Optional[type] = None) -> Value:
+        # Access through the class, as documentation tools do it, gives the property with its
+        # docstring.
         return self if config is None else self._read(config)  # type: ignore[return-value]
 
 
@@ -127,6 +129,8 @@ class _FileTaskConfig(TaskConfig):
         **common: Any,
     ) -> None:
         super().__init__(**common)
+        # Only given values become attributes, because an attribute hides the property that waits
+        # for the rows.
         for name, value in (("dataset_file", dataset_file), ("dataset_length", dataset_length)):
             if value is not None:
                 setattr(self, name, value)
@@ -242,7 +246,7 @@ class StreamTaskConfig(TaskConfig):
         done = self._rows.passed if rows is None else self._committed + rows
         if done > self._rows.taken or done < self._committed:
             if rows is None:
-                # These chunks were already committed by number.
+                # These chunks were already committed by number, so there is nothing to add.
                 return
             raise ValueError(
                 f"commit({rows}): {self._committed} rows were committed before, and the dataset has"
@@ -285,6 +289,8 @@ class StreamTaskConfig(TaskConfig):
         from akdl.runner.script_state import Checkpoint, actions_of, export_model, is_model
 
         save, restore = actions_of(state, restore)
+        # A Keras model can be exported without knowledge of the script, a tf.train.Checkpoint and
+        # the user's own files cannot.
         if export is None and is_model(state):
             export = functools.partial(export_model, state)
         # Without Flink, as in a test of the script, there is neither an earlier process nor a later

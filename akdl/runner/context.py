@@ -164,6 +164,8 @@ class TFContext:
             else parallel
         )
         dataset = batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs, seed, calls)
+        # Batches may reach from one pass into the next, so the last batch alone is shorter and the
+        # rows of all passes are divided.
         rows = self._length(num_epochs)
         dataset = self._in_step(
             with_length(dataset, None if rows is None else -(-rows // batch_size))
@@ -243,6 +245,8 @@ class TFContext:
         if not self.rows.is_stream:
             return dataset
         options = tf.data.Options()
+        # The first option lets TensorFlow add a prefetch, and the second one lets it run maps in
+        # parallel, so both read ahead.
         for what in ("inject_prefetch", "map_parallelization"):
             # Not all versions of TensorFlow have both options.
             if hasattr(options.experimental_optimization, what):

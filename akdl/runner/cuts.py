@@ -35,10 +35,12 @@ from akdl.wire import Task
 
 logger = logging.getLogger(__name__)
 
-Action = Callable[[str], object]  # with the path of a folder
+# A function of the script that reads or writes files in the folder whose path it gets.
+Action = Callable[[str], object]
 
 # A message of protobuf has less than 2 GiB, and Flink's state and its checkpoint have copies of it.
 MOST_STATE_BYTES = 1 << 30
+# A tar file ends with two blocks of 512 zero bytes.
 _TAR_END_BYTES = 1024
 
 
@@ -77,8 +79,11 @@ class Cuts:
         self._is_alone = is_alone
         self._saves: Optional[_Saves] = None
         self._models: Optional[_Models] = None
-        self._before = Learnt()  # by earlier processes
-        self._done = 0  # rows that the script's own thread has finished
+        # Rows learnt by earlier processes of this job, or of the job whose savepoint this one
+        # continues from.
+        self._before = Learnt()
+        # Rows that the script's own thread has finished. Threads of TensorFlow may have read more.
+        self._done = 0
         self._has_warned = False
         rows.on_finished, rows.on_reached, rows.on_loose = self._finish, self.reach, self._loosen
 
@@ -145,6 +150,8 @@ class Cuts:
             task.work_dir,
             lambda: self._rows.taken_bytes,
         )
+        # These are read with each report, because they change while the script reports nothing, for
+        # example while no rows arrive.
         reports.watch("rows_learnt", lambda: self._before.rows + self._done)
         reports.watch("seconds_since_save", self._saves.age_s)
         return bool(self._state)
@@ -162,6 +169,8 @@ class Cuts:
         works: List[Tuple[_Repeated, Callable[[int], None]]] = [(self._saves, self._save_or_retry)]
         if self._models is not None:
             works.append((self._models, self._publish))
+        # The work that is due first is waited for first: a wait for the next model would otherwise
+        # keep the output back that a save lets leave.
         for each, work in sorted(works, key=lambda work: work[0].seconds_left(rows) or 0.0):
             if self._is_due(each.seconds_left(rows), rows):
                 work(rows)
@@ -170,10 +179,14 @@ class Cuts:
         """Make the last cut, because the script has returned without an error."""
         if self._rows.is_loose and self._saves is None:
             return
+        # A script that has returned has finished the batch in its hands too, for which it asks no
+        # further batch.
         rows = max(self._done, self._rows.received)
         if self._saves is not None:
             if self._models is not None and rows > self._models.rows:
                 self._publish(rows)
+            # Even without new rows there has to be one save, because the output of a script with a
+            # state leaves with a save only.
             if rows > self._saves.rows or not self._saves.count:
                 self._save(rows, is_last=True)
         elif not (self._task.commits and self._has_committed):
@@ -196,6 +209,8 @@ class Cuts:
             )
 
     def _cut(self, rows: int) -> None:
+        # With `publishDir` a script needs a state, and after its first batch it can no longer call
+        # `checkpoint`.
         self._require_state()
         if not (self._task.commits and self._has_committed):
             self._writer.cut(rows)
@@ -221,11 +236,14 @@ class Cuts:
 
     def _is_due(self, seconds: Optional[float], rows: int) -> bool:
         """Wait for so many seconds, or for the next batch; return True where no batch has come."""
+        # A next batch ends the wait, because the script should work on it first; the work is then
+        # due after that batch.
         return seconds is not None and not (
             seconds > 0 and self._rows.wait_for_batch(rows, seconds)
         )
 
     def _learnt(self, rows: int) -> Learnt:
+        # An earlier process may have learnt rows with later event times than this one so far.
         return Learnt(self._before.rows + rows, max(self._before.until, self._rows.time_of(rows)))
 
     def _publish(self, rows: int) -> None:
@@ -234,6 +252,7 @@ class Cuts:
 
     def _save_or_retry(self, rows: int) -> None:
         """Save, and try again while no rows come: the output waits for it."""
+        # At least a second passes between two attempts, also where `saveEvery` is shorter.
         while not self._save(rows) and not self._rows.wait_for_batch(
             rows, max(1.0, self._task.save_every_ms / 1000)
         ):
@@ -268,7 +287,8 @@ class _Repeated:
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
         self._tried = self._succeeded = time.monotonic()
-        self.rows = 0  # that were finished when it last succeeded
+        # Rows that the script had finished when the work last succeeded.
+        self.rows = 0
 
     def seconds_left(self, rows: int) -> Optional[float]:
         """Return the seconds until it is due; None where there is nothing new."""
@@ -310,7 +330,8 @@ class _Models(_Repeated):
                 with self.attempt(rows):
                     self._publish(folder, str(learnt))
             except OSError as error:
-                if not self.rows:  # perhaps it is a wrong folder
+                # The first failure is probably a wrong folder, which no later attempt would change.
+                if not self.rows:
                     raise StateError(
                         f"publishDir: the first model could not be published: {error}"
                     ) from error
@@ -335,11 +356,13 @@ class _Saves(_Repeated):
     ) -> None:
         super().__init__(every_s)
         self._action, self._every_rows, self._folder = save, every_rows, folder
-        self._taken_bytes = taken  # by the script so far
+        # Bytes that the script has taken so far.
+        self._taken_bytes = taken
         # The bridge keeps the rows and their output since the last save, so there is a bound for
         # them too.
         self._most_bytes = most_bytes
-        self._bytes = 0  # that the script had taken at the last good save
+        # Bytes that the script had taken at the last successful save.
+        self._bytes = 0
         self.count = 0
 
     def seconds_left(self, rows: int) -> Optional[float]:
@@ -348,6 +371,8 @@ class _Saves(_Repeated):
         """
         is_far = self._every_rows is not None and rows - self.rows >= self._every_rows
         if rows != self.rows and (
+            # A save is due at half of the bound, so that one that fails can be repeated before the
+            # bound is reached.
             is_far or self._taken_bytes() - self._bytes > self._most_bytes // 2
         ):
             return 0.0
@@ -357,11 +382,14 @@ class _Saves(_Repeated):
         """Return the state, or None where it could not be saved and the last one may stand in for
         it.
         """
+        # The number is read before the save, because rows may be taken while the files are written.
         taken_bytes = self._taken_bytes()
         try:
             with self.attempt(rows):
                 state = _packed(self._action, self._folder, learnt)
         except Exception as error:
+            # The last save has no later one that could stand in for it, and beyond the bound the
+            # bridge would have to keep too many rows.
             if is_last or taken_bytes - self._bytes > self._most_bytes:
                 raise StateError(
                     f"the script's state could not be saved since row {self.rows}, and {rows} rows"
@@ -391,6 +419,8 @@ def _packed(save: Action, work_dir: str, learnt: Learnt) -> bytes:
         learnt.write(folder)
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
+            # Entries are added by name and not the folder itself, so that the archive unpacks into
+            # any folder.
             for name in sorted(os.listdir(folder)):
                 archive.add(os.path.join(folder, name), name)
         if packed.tell() > MOST_STATE_BYTES:
@@ -419,14 +449,14 @@ def _restore(state: bytes, restore: Action, work_dir: str) -> Learnt:
             f"the state of the script in Flink's checkpoint or savepoint is damaged: {error}."
             " Continue from another one"
         ) from error
+    # An error of the script's own function keeps its type and traceback, so it is outside of the
+    # block above.
     restore(folder)
     return learnt
 
 
 def _main_thread_is_in_tensorflow() -> bool:
-    """Tell whether the script's thread waits for a dataset, or calls a function of TensorFlow that
-    may.
-    """
+    """Test if the script's thread is inside TensorFlow, where it may wait for a dataset."""
     frame: Any = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
         if f"{os.sep}tensorflow{os.sep}" in frame.f_code.co_filename:

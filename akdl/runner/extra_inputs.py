@@ -67,6 +67,8 @@ class ExtraInput:
 def write_text(path: str, rows: Iterable[Rows], columns: Sequence[TableColumn]) -> None:
     """Write rows in Alink's plain text format, with exact doubles."""
     types = [type_of(column) for column in columns]
+    # The rows become Examples first, so that one function reads cells for the text and for
+    # `ExtraInput.rows`.
     encoder = ExampleEncoder(columns, exact_doubles=True)
     with open(path, "w", encoding="utf-8") as file:
         for chunk in rows:
@@ -105,9 +107,11 @@ def _cell(feature: Any, column_type: ColumnType, exact_doubles: bool) -> Any:
     would round them.
     """
     if exact_doubles and column_type.kind is Kind.DOUBLE:
+        # The bytes of all elements of an ARRAY are in one value, see `akdl.rows.examples`.
         (packed,) = feature.bytes_list.value
         values: List[Any] = list(struct.unpack(f"<{len(packed) // 8}d", packed))
     else:
+        # One of the three lists has values at most, so joining them finds it.
         values = [
             value
             for each in (feature.bytes_list, feature.float_list, feature.int64_list)
@@ -133,6 +137,7 @@ def _text(cell: Any, column_type: ColumnType) -> str:
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, bytes):
+        # Bytes have no text of their own, and raw ones could hold spaces or line ends.
         return cell.hex()
     if column_type.kind is Kind.DATE:
         return str((_EPOCH + datetime.timedelta(days=cell)).date())

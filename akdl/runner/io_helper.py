@@ -61,6 +61,8 @@ def unpack_model_from_flink(model_path: str, work_dir: str) -> str:
             int(number): text
             for number, text in (line.rstrip("\n").split(" ", 1) for line in lines)
         }
+    # The name comes from a table, so only its last part is used: a path must not lead out of the
+    # work folder.
     name = os.path.basename(rows.pop(0))
     path, folder = os.path.join(work_dir, name), os.path.join(work_dir, os.path.splitext(name)[0])
     with open(path, "wb") as file:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 # This folder is inside the work folder, whose other content belongs to the script.
 PRIVATE_FOLDER = ".akdl"
-# Both are in the work folder. They are results, so the file leaves them out.
+# Folders in the work folder for the results of a training. A replay makes them again, so the file
+# leaves them out.
 SAVED_MODEL, LATEST_CHECKPOINT = "savedmodel", "latest_ckpt"
 DESCRIPTION, ROWS = f"{PRIVATE_FOLDER}/failure.json", f"{PRIVATE_FOLDER}/rows"
 # Limit for the script's files and the extra inputs together: the tar is written while a job is
@@ -52,6 +53,8 @@ def seed_python(environment: Mapping[str, str]) -> None:
 
     Call it before the script is imported, because modules may draw numbers on import.
     """
+    # The seed is the one that the bridge sets for Python's hashes, so a replay needs one variable
+    # alone.
     random.seed(environment.get(_SEED))
     np.random.seed(int(environment[_SEED]) if environment.get(_SEED, "").isdigit() else None)
 
@@ -100,6 +103,8 @@ def keep_failure(
                 "attempt": attempt,
                 "python": sys.executable,
                 "environment": _without_secrets(environment),
+                # A script that reads the file by its path takes no rows from here, so the rows that
+                # have arrived count.
                 "first_row": (rows.taken or rows.count) - sum(count for count, _ in chunks),
                 "left_out": left_out,
                 "failure": comparable(failure, task.work_dir),
@@ -135,6 +140,8 @@ def chunks_in(path: str) -> Iterator[Chunk]:
     """Yield the kept chunks in the form of the channel, and the end of the input."""
     tally = Tally()
     with open(path, "rb") as file:
+        # The end mark is computed from the chunks, because the one of the channel also covers the
+        # rows that were not kept.
         for head in iter(lambda: file.read(_CHUNK.size), b""):
             rows, size = _CHUNK.unpack(head)
             columns = file.read(size)
@@ -145,6 +152,7 @@ def chunks_in(path: str) -> Iterator[Chunk]:
 
 def _portable(task: Task) -> Task:
     """Return the task without what belongs to the host or the job of the failure."""
+    # The task itself is still in use, so a copy is changed.
     result = Task()
     result.CopyFrom(task)
     result.main_script = os.path.relpath(task.main_script, task.work_dir)
@@ -162,6 +170,8 @@ def _without_secrets(environment: Mapping[str, str]) -> Dict[str, str]:
         for name, value in environment.items()
         if name not in _OF_THE_PLACE
         and not name.startswith("_AKDL")
+        # A value that would be masked holds a secret. It is left out, because a masked one would be
+        # wrong and not missing.
         and masked_value(name, value) == value
     }
 
@@ -176,17 +186,21 @@ def _add_files(archive: tarfile.TarFile, task: Task, extra_folder: str) -> List[
     def fitting(entry: tarfile.TarInfo) -> Optional[tarfile.TarInfo]:
         """Filter of `tarfile`: drop a file for which there is no room, and note its name."""
         nonlocal left
+        # A smaller file that follows may still fit, so the archive goes on.
         if entry.isfile() and entry.size > left:
             left_out.append(entry.name)
         # Links and sockets are left out: they have no meaning on another host.
         elif entry.isdir() or entry.isfile():
             left -= entry.size
+            # Compiled modules belong to one version of Python, and the replay may run in another.
             return entry if os.path.basename(entry.name) != "__pycache__" else None
         return None
 
     for name in sorted(os.listdir(task.work_dir)):
         if not name.startswith(PRIVATE_FOLDER) and name not in (SAVED_MODEL, LATEST_CHECKPOINT):
             archive.add(os.path.join(task.work_dir, name), name, filter=fitting)
+    # The files of extra inputs are in the folder that the processes of a host share, if there is
+    # one.
     folder = extra_folder or os.path.join(task.work_dir, PRIVATE_FOLDER)
     numbers = range(1, len(task.extra_inputs) + 1)
     for name in [

@@ -53,6 +53,8 @@ def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Itera
     kept: Deque[Output] = deque()
     size, later = 0, None
     for start, output in _parts(values, columns, 0):
+        # Once a message is dropped, all later ones are too, so that their order stays. They are
+        # still made, because their errors have to be raised now.
         if later is None and size < KEPT_BYTES:
             kept.append(output)
             size += output.ByteSize()
@@ -61,6 +63,7 @@ def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Itera
     again = (
         (output for _, output in _parts(values, columns, later)) if later is not None else iter(())
     )
+    # Both parts are lazy: the second one is made when the first one has been sent.
     return itertools.chain(_emptied(kept), again)
 
 
@@ -141,6 +144,7 @@ class OutputWriter:
         self._sender: Optional[threading.Thread] = None
         self._error: Optional[Exception] = None
         self._closed = False
+        # Numbers of finished rows: of the latest cut, and of the latest one that a message carries.
         self._cut = self._sent_cut = 0
         self.has_refused = False
 
@@ -174,6 +178,8 @@ class OutputWriter:
             self.rows_written += 1
             if rows.size >= MESSAGE_BYTES:
                 self._flush()
+            # The sender's thread sends the row when `wait_s` has passed, so it has to run although
+            # no message is queued.
             elif self._wait_s is not None:
                 self._start_sender()
 
@@ -218,8 +224,12 @@ class OutputWriter:
         """
         with self._lock:
             if self._closed and not at_once:
-                return  # TensorFlow may still ask for a batch
+                # TensorFlow may still ask for a batch after `main` has returned. Unlike a commit or
+                # a row that comes too late, that is not a mistake of the script.
+                return
             self._check_open()
+            # Cuts arrive from two threads, see `akdl.runner.cuts`, and a later one covers an
+            # earlier one.
             if rows <= self._cut:
                 return
             self._flush()
@@ -256,6 +266,8 @@ class OutputWriter:
             if sender is not None:
                 # None ends the sender once it has sent what is queued before it.
                 self._put(None)
+        # The sender is joined without the lock, so that a thread that writes meanwhile is refused
+        # at once instead of waiting.
         if sender is not None:
             sender.join()
         if self._error is not None:
@@ -302,6 +314,7 @@ class OutputWriter:
         """Send queued messages until the end; the sender's thread runs this."""
         try:
             self._channel.write(self._queued())
+        # Any thread that writes next gets the error, see `_put`.
         except ChannelError as error:
             self._error = error
 
@@ -331,6 +344,7 @@ class OutputWriter:
         if not self._lock.acquire(blocking=False):
             return None
         try:
+            # A message in the queue has older rows, and has to leave first.
             if not (self._examples or self._cut > self._sent_cut) or not self._messages.empty():
                 return None
             return self._mark(self._gathered())

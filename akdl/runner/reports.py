@@ -18,6 +18,8 @@ class Reports:
         self._lock = threading.Lock()
         self._latest = Report()
         self._gauges: Dict[str, Callable[[], float]] = {}
+        # True once the script has returned and its model is checked and packed: the bridge shows
+        # this as a phase of its own.
         self.is_exporting = False
 
     def add(self, step: Optional[int], metrics: Mapping[str, object]) -> None:
@@ -32,6 +34,8 @@ class Reports:
             self._latest.number += 1
             if at is not None:
                 self._latest.step = at
+                # The driver finds by the first step of an attempt how much of the former attempt is
+                # repeated.
                 self._latest.first_step = self._latest.first_step or at
             for name, value in values.items():
                 self._latest.metrics[name] = value
@@ -45,6 +49,8 @@ class Reports:
         copy = Report()
         with self._lock:
             copy.CopyFrom(self._latest)
+        # A copy is iterated, because the script may add a gauge meanwhile, and a dict must not
+        # change then.
         for name, read in list(self._gauges.items()):
             copy.metrics[name] = read()
         return copy

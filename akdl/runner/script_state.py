@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from akdl.rows.stream_rows import StreamRows
     from akdl.runner.cuts import Action
 
-_NAME = "state"  # of the files of a tf.train.Checkpoint
-_LEARNT = "akdl-learnt.json"  # next to the files that the script saves
+# Prefix of the files of a tf.train.Checkpoint.
+_NAME = "state"
+# A file next to the files that the script saves, so that state and numbers are saved and restored
+# together.
+_LEARNT = "akdl-learnt.json"
 
 
 class Learnt(NamedTuple):
@@ -48,6 +51,7 @@ class Learnt(NamedTuple):
         path = os.path.join(folder, _LEARNT)
         with open(path, encoding="utf-8") as file:
             learnt = cls(*json.load(file))
+        # The script's own `restore` should find only the files that its `save` has written.
         os.unlink(path)
         return learnt
 
@@ -76,6 +80,7 @@ class Checkpoint:
         class FollowBatches(tf.keras.callbacks.Callback):  # type: ignore[misc]
             def on_train_batch_end(self, batch: int, logs: object = None) -> None:
                 if rows is not None:
+                    # Keras counts batches from 0.
                     rows.reach(batch + 1)
 
         return FollowBatches()
@@ -90,7 +95,7 @@ def export_model(model: Any, folder: str) -> None:
 
 
 def is_model(state: object) -> bool:
-    """Tell a Keras model from other states, without an import of Keras."""
+    """Test for a Keras model, without an import of Keras."""
     return hasattr(state, "trainable_variables") and hasattr(state, "fit")
 
 
@@ -113,6 +118,7 @@ def actions_of(state: Any, restore: "Optional[Action]") -> "Tuple[Action, Action
         return lambda folder: of_model().write(_path(folder)), lambda folder: _read(
             of_model(), folder
         )
+    # A tf.train.Checkpoint is recognized by its methods, without an import of TensorFlow.
     if hasattr(state, "write") and hasattr(state, "read"):
         return lambda folder: state.write(_path(folder)), lambda folder: _read(state, folder)
     if callable(state) and callable(restore):

@@ -58,6 +58,7 @@ def _shapes(rows: Rows) -> Dict[str, List[int]]:
     shapes: Dict[str, List[int]] = {}
     for column in rows.columns:
         cells = read_cells(column, rows.rows)
+        # Only an ARRAY column has offsets of cells.
         if cells.cell_offsets is None:
             continue
         # `argmax` finds the first True; it is 0 as well if all cells are null, hence the second

@@ -22,10 +22,13 @@ class _WithText:
     def __eq__(self, other: object) -> Any:
         return other == str(self) if isinstance(other, str) else super().__eq__(other)
 
+    # int and float have a `__ne__` of their own, which would not use `__eq__` above.
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
+        # A class with `__eq__` loses its hash, which is that of the number: as a key of a dict it
+        # is the number and not its text.
         return super().__hash__()
 
     def __str__(self) -> str:
