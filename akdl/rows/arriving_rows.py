@@ -34,9 +34,12 @@ class ArrivingRows:
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
         self._changed = threading.Condition()
-        self.count = 0  # rows of the input that have arrived
-        self.taken = 0  # rows that the script has received, or is about to read from a file
-        self._waiting = 0  # readers that wait for rows
+        # Rows of the input that have arrived.
+        self.count = 0
+        # Rows that the script has received, or is about to read from a file.
+        self.taken = 0
+        # Readers that wait for rows: a number, because several threads may read at once.
+        self._waiting = 0
         self._complete = False
         self._error: Optional[Exception] = None
         # The thread starts last, since it calls `_store` of a subclass at once. Subclasses
@@ -91,17 +94,21 @@ class ArrivingRows:
                         self._complete = True
                         self._changed.notify_all()
                     return
-                columns = chunk.columns  # accessed once: protobuf copies it each time
+                # The field is accessed once, because protobuf copies it each time.
+                columns = chunk.columns
                 # Rows of extra inputs are not counted: their chunks share the channel, but the end
                 # mark has the number of the rows of this worker.
                 tally.add(0 if chunk.input else chunk.rows, columns)
                 self._store(chunk, columns)
-                # a row may have a hundred megabytes, and the next one may be late
+                # A row may have a hundred megabytes, and these names would hold it until the next
+                # one arrives.
                 del chunk, columns
             raise ChannelError(
                 f"the rows of this worker stopped after {self.count} without an end mark"
             )
-        except Exception as error:  # any error has to reach the reader of the rows
+        # Any error has to reach the readers, also one of the disk, because this thread has no
+        # caller.
+        except Exception as error:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:

@@ -3,9 +3,9 @@
 `tf_context.batches` and `tf_context.arrays` come here, and share all but the last step: `arrays`
 cuts the batches of a chunk as numpy arrays, in Python and without TensorFlow. For `batches`, Python
 handles whole chunks: the batches of a chunk reach TensorFlow together, which cuts them without the
-interpreter lock. Numbers are arrays. Strings and
-ARRAYs are serialized TensorProtos of the column's bytes as received, with the lengths of strings in
-front: about 30 ns each, where a list of Python bytes takes more than 100.
+interpreter lock. Numbers are arrays. Strings and ARRAYs are serialized TensorProtos of the column's
+bytes as received, with the lengths of strings in front: about 30 ns each, where a list of Python
+bytes takes more than 100.
 
 A row may have a hundred megabytes. So a function that passes a table on keeps no reference to it:
 the table travels in a list from which the receiver takes it, and names of loops are deleted before
@@ -104,11 +104,13 @@ class RowBatches:
         numbers = {
             column.name: tf.as_dtype(column.dtype) for column in self._columns if not column.tensors
         }
+        # Numbers have the shape [batches, rows of a batch], which `unbatch` cuts into batches.
         shapes = dict.fromkeys(numbers, tf.TensorShape([None, None]))
 
         def generate() -> Iterator[object]:
             empty = self._content([Table(0, [column.nulls(0) for column in self._columns])], 1)
             for count, held in groups():
+                # The size is read first, because `_content` takes the table out of the list.
                 places = held[0].nbytes * parallel // READ_AHEAD_BYTES
                 yield self._content(held, count)
                 if width and parallel > 1:
@@ -161,6 +163,8 @@ class RowBatches:
             for start in range(0, table.rows, size):
                 number += 1
                 if isinstance(rows, StreamRows):
+                    # Set before the batch leaves, because the script may end without a request for
+                    # another one.
                     rows.handed = number * batch_size
                 cut = table.cut(start, start + size)
                 yield {
@@ -168,6 +172,7 @@ class RowBatches:
                     for column, cells in zip(self._columns, cut.columns)
                 }
                 if isinstance(rows, StreamRows):
+                    # The script has come back for the next batch, so it has finished this one.
                     rows.reach(number)
             del table, cut
 
@@ -203,6 +208,8 @@ class RowBatches:
             if isinstance(rows, StreamRows):
                 rows.given += found
             yield count, held
+            # With a shuffle buffer, the rows of a batch are not the first ones of the stream, so
+            # their number says nothing about the rows that are finished.
             if isinstance(rows, StreamRows) and not rows.is_loose:
                 rows.finish(found)
 
@@ -216,6 +223,8 @@ class RowBatches:
             yield held.pop()
 
     def _table(self, message: Rows, before: int) -> Table:
+        # Columns are found by name: the message has all columns of the table, and lacks a column
+        # that is null in each of its rows.
         found = {column.name: column for column in message.columns}
         cells = [
             (
@@ -256,12 +265,14 @@ class RowBatches:
         for column, cells in zip(self._columns, columns):
             if (
                 column.default is None
+                # A null ARRAY is read as an empty one, so it needs no default.
                 and cells.cell_offsets is None
                 and cells.valid is not None
                 and not cells.valid.all()
             ):
                 nulls.append((int(np.argmin(cells.valid)), column.name))
         if nulls:
+            # The first bad row is named, whatever the order of the columns.
             row, name = min(nulls, key=lambda null: null[0])
             # TensorFlow passes on a ValueError; it converts other kinds to an unknown error.
             raise ValueError(
@@ -283,12 +294,12 @@ def dataset_of(generate: Callable[[], Iterator[object]], types: object, shapes: 
 
 
 def following(dataset: Any, rows: StreamRows) -> Any:
-    """Let a dataset of batches tell `rows` what the script has finished, if the script iterates
-    over the dataset itself.
+    """Return a dataset of batches that reports to `rows` what the script has finished, if
+    the script iterates over the dataset itself.
 
-    It does so in the script's thread, before each batch, and so more closely than the generator of
-    the dataset, which is asked for several batches at a time. A dataset that is made from it does
-    not.
+    It reports in the script's thread, before each batch, and so more closely than the generator of
+    the dataset, from which TensorFlow requests several batches at a time. A dataset that is made
+    from it does not report.
     """
     import tensorflow as tf
 
@@ -347,6 +358,8 @@ class _TensorColumn:
         self.dtype = (
             FLOAT64 if exact_doubles and column_type.kind is Kind.DOUBLE else column_type.feature
         )
+        # Serialized tensors of a batch: values and starts of rows for an ARRAY, values for strings,
+        # and 0 for single numbers.
         self.tensors = 2 if self.is_array else int(self.dtype == STRING)
         self.default = self._cell(defaults[column.name]) if column.name in defaults else None
 
@@ -382,6 +395,7 @@ class _TensorColumn:
         if not len(self.default.values):
             return ready  # null strings have no bytes, like the default
         rows = len(valid)
+        # Null rows choose one more row at the end, which holds the default.
         return chosen(concatenated([ready, self.default]), np.where(valid, np.arange(rows), rows))
 
     def serialized(self, cells: Cells, size: int, batches: int) -> List[List[bytes]]:
@@ -394,6 +408,8 @@ class _TensorColumn:
         lengths = None if offsets is None else np.diff(offsets)
         heads = None if lengths is None else padded(lengths, width_of(lengths))
         made = []
+        # A batch without rows is made for the empty element of `generate`, whose size of 0 cannot
+        # be a step.
         for row in range(0, batches * size, size) if size else [0] * batches:
             first, last = (
                 (row, row + size) if splits is None else (int(splits[row]), int(splits[row + size]))
@@ -404,6 +420,8 @@ class _TensorColumn:
             tensors = [_tensor(self.dtype, last - first, *content)]
             if splits is not None:
                 tensors.append(
+                    # The starts count from the first value of the batch, of which each batch has
+                    # its own tensor.
                     _tensor(INT64, size + 1, splits[row : row + size + 1].astype(np.int64) - first)
                 )
             made.append(tensors)
@@ -442,6 +460,8 @@ class _TensorColumn:
             return values
         splits = tf.io.parse_tensor(next(tensors), tf.int64)
         splits.set_shape([None])
+        # The splits were checked when the message was read, so TensorFlow need not check them for
+        # each batch.
         return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_sparse()
 
     def _cell(self, value: Any) -> Cells:
@@ -458,6 +478,8 @@ def _tensor(dtype: str, size: int, *content: Array) -> bytes:
     """Serialize a TensorProto of shape [size]; strings are all lengths as varints, followed by all
     bytes.
     """
+    # Tags of protobuf: in a TensorProto, 08 is dtype, 12 is tensor_shape and 22 is tensor_content.
+    # In its shape, 12 is a dimension, and 08 in that its size.
     shape = b"\x08" + varint(size)
     shape = b"\x12" + varint(len(shape)) + shape
     head = b"\x08" + varint(_DATA_TYPES[dtype]) + b"\x12" + varint(len(shape)) + shape

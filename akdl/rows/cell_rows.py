@@ -24,6 +24,7 @@ class Table(NamedTuple):
 
     def cut(self, start: int, end: int) -> "Table":
         """Return the rows from `start` to before `end`, as views of the same values."""
+        # A batch that is a whole table keeps its offsets, which a cut would copy.
         if (start, end) == (0, self.rows):
             return self
         return Table(end - start, [_cut(cells, start, end) for cells in self.columns])
@@ -88,6 +89,8 @@ def batched(
     count = 0
     for table in tables:
         start, rows, whole = 0, table.rows, [table]
+        # Several batches leave as one table, because each table costs TensorFlow a call of Python.
+        # The bound keeps tables of large rows small.
         most = max(1, most_bytes * rows // max(1, table.nbytes * size))
         del table
         while start < rows:
@@ -96,8 +99,10 @@ def batched(
             held.append(whole[0].cut(start, end))
             start, count = end, count + end - start
             if start == rows:
+                # All rows are cut. The list must not hold the table while the receiver has it.
                 whole.clear()
             if batches:
+                # The table travels in a list, from which the receiver takes its only reference.
                 ready, held, count = [join(held)], [], 0
                 yield batches, ready.pop()
     if held:
@@ -154,6 +159,7 @@ def concatenated(pieces: Sequence[Cells]) -> Cells:
         else _joined_offsets([piece.value_offsets for piece in pieces])
     )
     valid = None
+    # Null ARRAYs are empty by now, so only columns of single values have a mask.
     if any(piece.valid is not None for piece in pieces):  # columns of single values only
         sizes = [
             len(piece.values if piece.value_offsets is None else piece.value_offsets[1:])

@@ -20,7 +20,8 @@ import numpy as np
 
 Array = Any
 
-BLOCK = 64  # bytes of a record that are looked up together
+# Bytes of a record that are looked up together.
+BLOCK = 64
 
 _POLYNOMIAL = 0x82F63B78  # Castagnoli, reversed
 # Blocks that are looked up in one call: half a megabyte, which fits the processor's cache.
@@ -48,20 +49,26 @@ def crc_of_each(data: Array, starts: Array, lengths: Array) -> Array:
     # is read with bytes in front of the record, which `_masks` clears.
     counts = np.maximum(1, -(-lengths // BLOCK))
     firsts = np.cumsum(counts) - counts
-    # number of blocks behind each block
+    # Number of blocks of the record behind each block.
     after = np.repeat(firsts + counts, counts) - np.arange(int(counts.sum())) - 1
     begins = np.repeat(starts + lengths, counts) - BLOCK * (after + 1)
     crc = np.empty(len(after), np.uint32)
     for start in range(0, len(after), _AT_ONCE):
         end = min(start + _AT_ONCE, len(after))
+        # Blocks begin at any byte. One index operation copies them as items of 64 bytes into new
+        # memory, where they can be read as words.
         blocks = np.ndarray((len(data) - BLOCK + 1,), f"V{BLOCK}", data, strides=(1,))[
             begins[start:end]
         ]
         words = blocks.view(np.uint64).reshape(-1, BLOCK // 8)
+        # Records whose first block is among the ones of this round: only a first block has bytes in
+        # front of the record.
         some = slice(*np.searchsorted(firsts, [start, end]))
         words[firsts[some] - start] &= _masks()[lengths[some] - BLOCK * (counts[some] - 1)]
         crc[start:end] = _crc_of_blocks(words.view("<u2"))
     crc = np.bitwise_xor.reduceat(shifted(crc, BLOCK * after), firsts)
+    # A CRC-32C starts with all bits set, which the raw CRC lacks. By linearity these bits are
+    # advanced over the record and added.
     return crc ^ shifted(np.full(len(lengths), ones), lengths) ^ ones
 
 
@@ -79,6 +86,7 @@ def shifted(crc: Array, counts: Array) -> Array:
     longest = int(counts.max()) if len(counts) else 0
     for level in range(-(-longest.bit_length() // _DIGIT)):
         digits = (counts >> (_DIGIT * level)) & ((1 << _DIGIT) - 1)
+        # A digit of 0 advances over no bytes, so its look-up is left out.
         if digits.any():
             crc = _looked_up(_shifts(level).reshape(-1), digits << 10, crc)
     return crc
@@ -124,7 +132,8 @@ def _terms_of_pairs() -> List[Array]:
     ]
 
 
-# lengths are powers of two, so all tables take twice the largest
+# Callers round lengths up to powers of two, so that all cached tables together take at most twice
+# the memory of the largest one.
 @functools.lru_cache(maxsize=None)
 def _terms(length: int) -> Array:
     """Contribution of a byte to the CRC, shape [length, 256]: by the number of bytes behind it, and

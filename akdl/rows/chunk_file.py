@@ -31,9 +31,11 @@ class ChunkFile:
         self._columns_path = os.path.join(folder, f"{name}.columns")
         self._making = threading.Lock()
         self._is_begun = False
-        self._ends = array("Q", [0])  # end of each chunk
-        self._rows = array("Q", [0])  # rows up to there
-        self._frame_ends = array("Q", [0])  # end of its frames
+        # End of each chunk in the file of columns, number of rows up to there, and end of its
+        # frames in the TFRecord file.
+        self._ends = array("Q", [0])
+        self._rows = array("Q", [0])
+        self._frame_ends = array("Q", [0])
 
     def make_file_in(self, folder: str) -> None:
         """Place the TFRecord file in another folder; only before it is begun."""
@@ -71,6 +73,8 @@ class ChunkFile:
         """Chunks up to so many rows, of at most `size` bytes but at least one: the number of rows,
         and the columns.
         """
+        # The last chunk is the one that contains row number `rows`, because the row that failed may
+        # be anywhere in it.
         end = bisect_left(self._rows, rows)
         start = max(end - 1, 0)
         while start and self._ends[end] - self._ends[start - 1] <= size:
@@ -105,6 +109,7 @@ class ChunkFile:
                 for piece in self._encoder.pieces(self.columns(len(self._frame_ends) - 1)):
                     write_at(self.path, end, piece)
                     end += len(piece)
+                # Readers of frames look at this length, so it grows once the bytes are in the file.
                 self._frame_ends.append(end)
 
     def frames(self, start: int, end: int, keep: bool) -> bytes:
@@ -129,7 +134,8 @@ class ChunkFile:
         made = len(self._frame_ends) - 1
         if made >= chunks:
             return
-        # a lower bound: an Example has more bytes than its cells
+        # At first only a lower bound can be given, because an Example has more bytes than its
+        # cells. Later the ratio of the frames made so far is used.
         wanted = self._ends[chunks] - self._ends[made]
         if made:
             wanted = wanted * self._frame_ends[-1] // self._ends[made]
@@ -143,5 +149,7 @@ def _read(path: str, start: int, end: int) -> bytes:
         file.seek(start)
         data = file.read(end - start)
     if len(data) < end - start:
+        # Fewer rows must not look like all of them, for example after a script has changed the
+        # file.
         raise EOFError(f"{path} ends before {end}")
     return data

@@ -62,7 +62,8 @@ class ExampleRows:
         known = 0
         # the inner loop of a script: 1 µs for each column
         for column, name, usual_values, is_array in self._readers:
-            if name not in features:  # `features[name]` would add the feature
+            # Protobuf's map would add the feature if it were read by `features[name]`.
+            if name not in features:
                 column.check_null(row)
                 cells.append(None)
                 continue
@@ -74,6 +75,8 @@ class ExampleRows:
             elif not is_array and len(values) == 1:
                 cells.append(values[0])
             else:
+                # The slow path reads rare forms, such as a string for a date, and raises the
+                # errors.
                 cells.append(column.read(feature, row))
         # Counting is cheaper than comparing names for every row; the names are searched in an
         # error.
@@ -94,6 +97,7 @@ class ExampleRows:
         """
         for place in self._in_two_forms:
             form = _form(cells[place])
+            # Until a first value has come, the column takes either form.
             if form is not None and self._forms.get(place, form) is not form:
                 return False
         return True
@@ -149,6 +153,8 @@ class _ExampleColumn:
         usual = {INT64: "int64_list", FLOAT32: "float_list"}.get(column_type.feature, "bytes_list")
         expected = f"{_article(usual)} {usual}"
         self._lists = {usual}
+        # An Example has no doubles, so exact ones are 8 bytes in a bytes_list. A point in time may
+        # be a text.
         if self._is_double or self.is_point_in_time:
             self._lists.add("bytes_list")
             expected += f" (or a bytes_list of {'8 bytes' if self._is_double else 'strings'})"
@@ -163,6 +169,8 @@ class _ExampleColumn:
         where = f"column {self.name!r} ({self._sql_type})"
         cell_offsets, has_value = None, valid
         if self.is_array:
+            # Offsets cover all rows, and a null cell has no elements. All elements that follow
+            # belong to valid cells, so they are not spread again.
             cell_offsets, has_value = offsets_of(spread(lengths_of(cells), valid), where), None
             cells = list(itertools.chain.from_iterable(cells))
         if self.is_bytes or _form(cells) is bytes:

@@ -73,6 +73,7 @@ class ExampleEncoder:
 
     def frames(self, rows: Rows) -> memoryview:
         """Return all frames at once, in memory of their own, unlike `pieces`."""
+        # With one piece for all rows, no later piece overwrites its memory.
         return next(self.pieces(rows, sys.maxsize), memoryview(b""))
 
     def pieces(self, rows: Rows, most_bytes: int = _PIECE_BYTES) -> Iterator[memoryview]:
@@ -189,6 +190,7 @@ class _Field:
         """Features whose only value, packed list or whole list is a range of bytes."""
         tagged = is_value or self._list != _BYTES_LIST
         width = int(bodies.lengths[0]) if len(bodies.lengths) else 0
+        # Texts of one length, such as hashes or fixed codes, are a table as numbers are.
         if rows is None and width and (bodies.lengths == width).all():
             values = windows(bodies.data, width)[bodies.starts]
             return _Alike(self._template(width, tagged), values.view(np.uint8).reshape(-1, width))
@@ -211,6 +213,8 @@ class _Field:
         longest = int(lengths.max()) if len(lengths) else 0
         tag: List[Any] = [b"\x0a", padded(lengths, width_of(lengths))] if tagged else []
         inner = lengths + sum(_size(part) for part in tag)
+        # The 40 bytes are more than all tags and lengths around a body take, so one width fits the
+        # three outer lengths.
         outer = width_of(np.array([longest + len(self._name) + 40]))
         feature = inner + 1 + outer
         entry = feature + len(self._name) + 1 + outer
@@ -238,7 +242,8 @@ def _alike_pieces(parts: Sequence[_Alike], rows: int, most_bytes: int) -> Iterat
     """
     body = sum(len(part.template) + part.values.shape[1] for part in parts)
     common = b"\x0a" + varint(body)
-    places = []  # positions of the values in a record
+    # Positions of the values in a record.
+    places = []
     for part in parts:
         common += part.template
         places.append(len(common))

@@ -20,6 +20,7 @@ from akdl.wire import Rows, TableColumn
 WriteText = Callable[[str, Iterator[Rows], Sequence[TableColumn]], None]
 
 _COMPLETE = "complete"
+# Seconds between two looks for the mark of the writer.
 _LOOK_S = 0.05
 
 
@@ -60,7 +61,8 @@ class ExtraFiles:
         # it between the moment when the files are complete and the moment when they are opened.
         if shared:
             try:
-                self._lock = locked_folder.hold(shared)  # until this process ends
+                # The descriptor is never closed here, so the lock lasts until this process ends.
+                self._lock = locked_folder.hold(shared)
             except PermissionError as error:
                 raise ChannelError(f"extra inputs: {error}") from None
         for each in self._inputs:
@@ -71,12 +73,14 @@ class ExtraFiles:
         ]
         done = os.path.join(folder, _COMPLETE)
         if waits:
-            while not os.path.exists(done):  # the bridge ends this process if the writer fails
+            # This wait needs no deadline, because the bridge ends this process if the writer fails.
+            while not os.path.exists(done):
                 time.sleep(_LOOK_S)
             return files
         for each, file, columns in zip(self._inputs, files, self._columns):
             each.make_frames(len(each))
             write_text(file.text, map(each.columns, range(len(each))), columns)
+            # The text has been written, for which alone the columns were still needed.
             each.drop_columns()
         # The mark is written last, because its existence is all that the other processes look for.
         if shared:

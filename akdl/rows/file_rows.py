@@ -69,7 +69,8 @@ class FileRows(ArrivingRows):
         """
         for _, end in self._ranges():
             self._input.make_frames(end)
-        self._input.make_frames(0)  # creates the file when there are no rows
+        # Without rows the loop makes nothing, but scripts open the file all the same.
+        self._input.make_frames(0)
         return self._input.path
 
     def make_file(self) -> None:
@@ -121,11 +122,12 @@ class FileRows(ArrivingRows):
         if whole:
             yield self._input.path
             return
-        # a single reading leaves nothing on disk that only a second one would use
+        # A single reading leaves nothing on disk that only a second one would use.
         keep = reader > 1
         for start, end in self._ranges():
             path = os.path.join(self._folder, f"segment-{reader}-{start}.tfrecords")
-            # an iterator lets the bytes go
+            # `segment_file` deletes its name of the frames, and an exhausted iterator holds them no
+            # longer.
             with segment_file(path, iter([self._input.frames(start, end, keep)])):
                 yield path
 
@@ -140,11 +142,13 @@ class FileRows(ArrivingRows):
         return self._input.last(self.taken or self.count, LAST_BYTES)
 
     def _store(self, chunk: Chunk, columns: bytes) -> None:
+        # Extra inputs share the channel with the rows, and have files of their own.
         if chunk.input:
             self._extra.append(chunk.input, chunk.rows, columns)
             return
         self._input.append(chunk.rows, columns)
         with self._changed:
+            # The chunk is in the file by now, so a reader that wakes up finds it.
             self.count += chunk.rows
             self._changed.notify_all()
 
@@ -153,7 +157,8 @@ class FileRows(ArrivingRows):
             for _, end in self._ranges(for_script=False):
                 self._input.make_frames(end)
             self._input.make_frames(0)
-        # from `_receive` or from writing the file, for which other processes wait
+        # The error may come from `_receive` or from the disk. Other processes wait for this file,
+        # so every reader has to fail.
         except Exception as error:
             self._fail(error)
 
@@ -181,5 +186,7 @@ class FileRows(ArrivingRows):
                     return
                 start, taken = taken, self._input.end_of_run(taken, SEGMENT_BYTES)
                 if for_script:
+                    # Several readers may be at different places, and the one that is furthest
+                    # counts.
                     self.taken = max(self.taken, self._input.rows(taken))
             yield start, taken

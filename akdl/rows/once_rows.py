@@ -42,6 +42,7 @@ class OnceRows(StreamRows):
         """
         if self._first is None and not self.is_empty():
             with self._changed:
+                # The first chunk leaves memory with the script's first reading.
                 if self.taken:
                     raise RuntimeError(
                         "with readOnce the first rows are not available after they are read:"

@@ -54,16 +54,21 @@ class StreamRows(ArrivingRows):
         self.on_reached: Optional[Callable[[int], None]] = None
         self.on_loose: Optional[Callable[[], None]] = None
         self.is_loose = False
-        self.given = 0  # rows of whole batches, or chunks, that were passed to the dataset
-        self.taken_bytes = 0  # of the chunks that are counted in `taken`
+        # Rows of whole batches, or of chunks, that were passed to the dataset.
+        self.given = 0
+        # Bytes of the chunks that `taken` counts.
+        self.taken_bytes = 0
         self.batch_size = 0
-        # rows of the batches that a script which iterates itself has got
+        # Rows of the batches that a script has received which iterates itself; None where it does
+        # not.
         self.handed: Optional[int] = None
-        self._time_column = time_column  # whose latest values are kept, for `time_of`
-        # of each chunk that was decoded: rows up to its end, and the latest
+        # The column of the event time, for `time_of`; "" where it is not needed.
+        self._time_column = time_column
+        # For each decoded chunk: number of rows up to its end, and its latest event time.
         self._times: Deque[Tuple[int, int]] = deque()
         self._latest = self._decoded = 0
-        self.keeps_last = False  # chunks for `last`, while they are not needed otherwise
+        # True to hold the chunks that `last` returns, which nothing else needs once they are taken.
+        self.keeps_last = False
         self._last: Deque[Held] = deque()
         self._last_bytes = 0
         self._folder = folder
@@ -85,6 +90,7 @@ class StreamRows(ArrivingRows):
 
     def progress(self) -> Progress:
         with self._changed:
+            # Noted under the lock: rows that are taken from now on wake `wait_for_progress` again.
             self._reported = self.taken
             return Progress(rows_read=self.taken, waiting=self.is_waiting)
 
@@ -98,8 +104,8 @@ class StreamRows(ArrivingRows):
             self._changed.wait_for(lambda: self.taken != self._reported, timeout_s)
 
     def wait_for_batch(self, after: int, timeout_s: float) -> bool:
-        """Wait until the batch behind so many rows has arrived, or the stream has ended; tell
-        whether it did in time.
+        """Wait until the batch behind so many rows has arrived, or the stream has ended; return
+        False after the timeout.
 
         It also returns where the rows that wait here are as many as there is room for.
         """
@@ -135,6 +141,7 @@ class StreamRows(ArrivingRows):
 
     def segments(self) -> Iterator[str]:
         self.loosen()
+        # Names are never used twice, because TensorFlow may still read a file that is removed.
         for number, chunks in enumerate(self._scan()):
             frames = (self._encoder.frames(Rows.FromString(chunk.columns)) for chunk in chunks)
             with segment_file(
@@ -197,6 +204,7 @@ class StreamRows(ArrivingRows):
     def _scan(self, most: Optional[int] = None) -> Iterator[List[Held]]:
         """Yield chunks to the first reader; `_read_again` decides for later readers."""
         with self._changed:
+            # Two iterators of the script may begin at once, and only one of them may take rows.
             is_first, self._scanned = not self._scanned, True
         if not is_first:
             yield from self._read_again()
@@ -224,8 +232,11 @@ class StreamRows(ArrivingRows):
         with self._changed:
             self.passed = self.taken
             self._wait_for(lambda: self._held)
+            # Chunks beyond `most` stay: they count as taken only when the script gets them.
             chunks, self._held = self._held[:most], self._held[most:] if most else []
             self._held_bytes -= sum(len(chunk.columns) for chunk in chunks)
+            # Rows that arrived before an error are passed on first, so that the error comes at its
+            # place in the stream.
             if not chunks:
                 self._check_unbroken()
             self.taken += sum(chunk.rows for chunk in chunks)
@@ -234,6 +245,8 @@ class StreamRows(ArrivingRows):
         if self.keeps_last:
             self._last.extend(chunks)
             self._last_bytes += sum(len(chunk.columns) for chunk in chunks)
+            # The newest chunk stays, however large it is, because the row that fails is probably in
+            # it.
             while len(self._last) > 1 and self._last_bytes > LAST_BYTES:
                 self._last_bytes -= len(self._last.popleft().columns)
         return chunks
