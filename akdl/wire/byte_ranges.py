@@ -16,7 +16,9 @@ import numpy as np
 
 Array = Any
 
-SPILL = 16  # block size of short ranges; up to SPILL - 1 bytes are read and written behind a range
+# Block size of short ranges. Up to SPILL - 1 bytes are read and written behind a range.
+SPILL = 16
+# Block size of long ranges, whose blocks are four times fewer.
 _LONG = 64
 
 
@@ -44,7 +46,8 @@ def copy_ranges(source: Array, starts: Array, lengths: Array, target: Array, pla
         if longest:
             windows(target, longest)[places] = windows(source, longest)[starts]
         return
-    # first: their spill is overwritten by later ranges, in order, or by the longer ones
+    # Short ranges are copied first, because the ranges that follow overwrite their spill: the next
+    # short one, in order, or a longer one.
     if shortest < SPILL:
         short = lengths < SPILL
         # The last short range may end at the end of `source`, and its item would read beyond it.

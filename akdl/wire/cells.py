@@ -64,6 +64,8 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
         raise ValueError(
             f"the column {column.name!r} has values of an unexpected type ({column.type})"
         )
+    # protobuf gives empty bytes for a field that is missing, so an empty mask means that all cells
+    # are valid.
     valid = unpacked_bits(column.valid, rows) if column.valid else None
     cell_offsets = np.frombuffer(column.cell_offsets, "<i4") if column.cell_offsets else None
     value_offsets = None
@@ -122,8 +124,10 @@ def fill_column(column: Column, name: str, cells: Cells) -> Column:
         column.type = BOOL
         column.values = packed_bits(cells.values)
     else:
+        # The types of the message are little-endian, and numpy compares byte orders of types too.
         column.type = _TYPES[cells.values.dtype.newbyteorder("<")]
         column.values = np.ascontiguousarray(cells.values, DTYPES[column.type]).tobytes()
+    # A mask without nulls is left out, which every reader takes for valid cells.
     if cells.valid is not None and not cells.valid.all():
         column.valid = packed_bits(cells.valid)
     if cells.cell_offsets is not None:
@@ -174,6 +178,7 @@ def spread(values: Array, valid: Optional[Array]) -> Array:
     """Put the values of valid cells at their rows, with zeros in the rows of nulls."""
     if valid is None:
         return values
+    # Zeros and not arbitrary memory, because the values of null cells are sent too.
     result = np.zeros(len(valid), values.dtype)
     result[valid] = values
     return result
@@ -190,6 +195,8 @@ def offsets_of(lengths: Array, where: str) -> Array:
 
 
 def packed_bits(booleans: Array) -> bytes:
+    # The message counts bits from the least significant one, as Arrow does, padded with zeros to
+    # whole bytes.
     whole = np.zeros(-(-len(booleans) // 8) * 8, bool)
     whole[: len(booleans)] = booleans
     # numpy's default order is the reverse, and its argument for the order is new in 1.17.

@@ -39,7 +39,8 @@ class Kind(enum.Enum):
     TIMESTAMP = "TIMESTAMP"
     TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
 
-    __hash__ = object.__hash__  # Enum's own is Python code, too slow for a look-up per value
+    # Enum's own hash is Python code, which is too slow for a look-up with each value.
+    __hash__ = object.__hash__
 
 
 class Meaning(NamedTuple):
@@ -59,6 +60,7 @@ class Meaning(NamedTuple):
 
 
 MEANINGS: Dict[Kind, Meaning] = {
+    # An Example has no booleans or small integers, so all of them are int64 there.
     Kind.BOOLEAN: Meaning(INT64_FEATURE, BOOL, {"BOOLEAN": (), "BOOL": ()}),
     Kind.TINYINT: Meaning(INT64_FEATURE, INT8, {"TINYINT": (), "BYTE": ()}),
     Kind.SMALLINT: Meaning(INT64_FEATURE, INT16, {"SMALLINT": (), "SHORT": ()}),
@@ -92,7 +94,8 @@ MEANINGS: Dict[Kind, Meaning] = {
     Kind.DECIMAL: Meaning(
         STRING_FEATURE,
         BYTES,
-        # Default of Alink's users; SQL's (10, 0) would round all numbers.
+        # DECIMAL without digits has the digits that Alink's users expect. SQL's default (10, 0)
+        # would round all numbers.
         dict.fromkeys(("DECIMAL", "DEC", "NUMERIC", "BIG_DEC", "BIGDECIMAL"), (38, 18)),
     ),
     Kind.DATE: Meaning(INT64_FEATURE, INT32, {"DATE": ()}, "D"),
@@ -112,6 +115,7 @@ _TENSORS = {
     "INT_TENSOR": "ARRAY<INT>",
     "LONG_TENSOR": "ARRAY<BIGINT>",
     "BYTE_TENSOR": "ARRAY<TINYINT>",
+    # TINYINT is signed and ends at 127.
     "UBYTE_TENSOR": "ARRAY<SMALLINT>",
     "BOOL_TENSOR": "ARRAY<BOOLEAN>",
     "STRING_TENSOR": "ARRAY<STRING>",
@@ -130,6 +134,7 @@ INTEGERS: FrozenSet[Kind] = frozenset(
 )
 
 
+# The object is frozen, because `parse_type` caches it and gives one object to all callers.
 @dataclass(frozen=True)
 class ColumnType:
     """Type of a column that can be sent to a script and back."""
@@ -177,6 +182,8 @@ def type_of(column: TableColumn) -> ColumnType:
     try:
         return parse_type(column.type)
     except ValueError as error:
+        # The text of the inner error begins with "the unknown type" or "the type", so both make one
+        # sentence.
         raise ValueError(f"the column {column.name!r} has {error}") from None
 
 
@@ -214,6 +221,7 @@ def _parse_plain(text: str) -> Tuple[Kind, str, Arguments]:
         return kind, name, meaning.names[found.group(1)]
     return (
         kind,
+        # STRING(10) is VARCHAR(10) in Flink's text, since STRING takes no length.
         name or meaning.with_length,
         _checked(kind, tuple(map(int, found.group(2).split(","))), text),
     )
@@ -222,6 +230,7 @@ def _parse_plain(text: str) -> Tuple[Kind, str, Arguments]:
 def _checked(kind: Kind, arguments: Arguments, text: str) -> Arguments:
     meaning = MEANINGS[kind]
     if kind is Kind.DECIMAL:
+        # The scale of SQL's DECIMAL(10) is 0.
         arguments = (*arguments, 0)[:2]
         if not 1 <= arguments[0] <= 38 or arguments[1] > arguments[0]:
             raise ValueError(

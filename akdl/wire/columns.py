@@ -31,6 +31,8 @@ from akdl.wire.cells import (
 )
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, POINTS_IN_TIME, Kind, type_of
 
+# numpy's unsigned types, and signed types that hold their values: messages have signed integers
+# only. Of u8, values from 2**63 on are refused before.
 _SIGNED = {"u1": "i2", "u2": "i4", "u4": "i8", "u8": "i8"}
 
 Values = Union[Array, List[Any]]
@@ -106,6 +108,7 @@ def _decode(column: Column, table_column: TableColumn, rows: int) -> Any:
     if cells.cell_offsets is not None:
         decoded = _lists(values, cells.cell_offsets, cells.valid is None)
     else:
+        # An array of numbers has no place for None, so a column with nulls becomes a list.
         decoded = values if cells.valid is None or isinstance(values, list) else values.tolist()
     if cells.valid is not None:
         for row in np.flatnonzero(~cells.valid).tolist():
@@ -116,6 +119,7 @@ def _decode(column: Column, table_column: TableColumn, rows: int) -> Any:
 def _lists(values: Values, offsets: Array, all_valid: bool) -> Any:
     rows, width = len(offsets) - 1, int(offsets[1]) if len(offsets) > 1 else 0
     if rows and all_valid and (np.diff(offsets) == width).all():
+        # With numpy's own type for bytes, NUL at their ends would be cut.
         array = np.array(values, object) if isinstance(values, list) else values
         return array.reshape(rows, width)
     places = offsets.tolist()
@@ -156,6 +160,7 @@ def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
     if isinstance(cells, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(cells)  # type: ignore[no-untyped-call]
         if mask.ndim == 2:
+            # An ARRAY may be null as a whole, and its elements may not.
             partly = np.flatnonzero(mask.any(axis=1) & ~mask.all(axis=1))
             if len(partly):
                 raise ValueError(
@@ -184,6 +189,7 @@ def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
         return (cells, None) if valid is None or valid.all() else (cells[valid], valid)
     if type(None) not in set(map(type, cells)):
         values = _array(cells)
+        # The list has become an array, whose NaT are null as well.
         return (values, None) if isinstance(values, list) else _present(values, where)
     valid = np.array([cell is not None for cell in cells], bool)
     return _array([cell for cell in cells if cell is not None]), valid
@@ -201,6 +207,8 @@ def flat_sparse(tensor: Any, where: str) -> Tuple[Array, Values]:
     """Length of each row of a `tf.SparseTensor`, the form in which scripts read ARRAY columns, and
     all elements.
     """
+    # Each value has its row and its place in the row. Without gaps the places count from 0 in each
+    # row, so the lengths alone say where a value belongs.
     rows, places = tensor.indices.numpy().T
     lengths = np.bincount(rows, minlength=int(tensor.dense_shape[0]))
     if (rows[1:] < rows[:-1]).any() or (
@@ -271,6 +279,8 @@ def _encoded(values: Values, kind: Kind, where: str) -> Tuple[Array, Optional[Ar
     if kind in FLOATS:
         _require(dtype.kind in "iuf", where, "numbers", values)
         return (
+            # float32 values of a DOUBLE column are sent as they are, in half of the bytes; the
+            # reader widens them without a loss.
             _floats(values, "<f4" if kind is Kind.FLOAT or dtype == np.float32 else "<f8", where),
             None,
         )
@@ -295,6 +305,7 @@ def _floats(values: Values, dtype: str, where: str) -> Array:
     array = np.asarray(values) if len(values) else np.zeros(0, dtype)
     if array.dtype == dtype:
         return array
+    # numpy would only warn, and the values that became infinite are found below.
     with np.errstate(over="ignore"):
         numbers = array.astype(dtype)
     # An infinity of the script stays one; only a finite number that became infinite is refused.
@@ -308,6 +319,7 @@ def _floats(values: Values, dtype: str, where: str) -> Array:
 def _points_in_time(array: Array, kind: Kind, where: str) -> Array:
     _require(kind is not Kind.TIME, where, "integers (milliseconds of the day) or strings", array)
     _require(not np.isnat(array).any(), where, "no null elements", array[np.isnat(array)])
+    # A conversion to a coarser unit cuts silently, so the result is compared with the original.
     points = array.astype(f"datetime64[{MEANINGS[kind].unit}]")
     cut = np.flatnonzero(points != array)
     _require(
@@ -318,6 +330,8 @@ def _points_in_time(array: Array, kind: Kind, where: str) -> Array:
 
 def _bytes(values: List[Any], kind: Kind, where: str) -> Tuple[Array, Array]:
     types = set(map(type, values))
+    # The types of all values are found first: a column of one type is encoded without Python code
+    # for each value.
     if types == {str}:
         text = "".join(values)
         data = text.encode("utf-8")
@@ -360,6 +374,7 @@ def _temporal_string(value: Any, kind: Kind) -> Optional[bytes]:
         return value.encode("utf-8")
     if kind is Kind.TIMESTAMP_LTZ and getattr(value, "tzinfo", None) is not None:
         value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    # A datetime is a date in Python, and would lose its time in a DATE column.
     if (type(value) is datetime.datetime and kind is Kind.DATE) or not isinstance(
         value, _CLASSES[kind]
     ):
@@ -386,6 +401,7 @@ _EXPECTED = {
 
 
 def _require(fits: Any, where: str, expected: str, values: Values) -> None:
+    # A column without values has no type to check.
     if not fits and len(values):
         got = (
             ", ".join(sorted({type(value).__name__ for value in values}))

@@ -20,6 +20,8 @@ def groups_of(keys: Values) -> Iterator[Tuple[object, Array]]:
     With the way back by `gathered`, this takes 0.2 s per million rows.
     """
     listed = keys.tolist() if isinstance(keys, np.ndarray) else keys
+    # A dictionary and not `np.unique`, which sorts the keys and needs an array of one type for
+    # them.
     codes = {key: code for code, key in enumerate(dict.fromkeys(listed))}
     found = np.fromiter(map(codes.__getitem__, listed), np.intp, len(listed))
     order, ends = np.argsort(found, kind="stable"), np.cumsum(np.bincount(found)).tolist()
@@ -42,11 +44,14 @@ def gathered(parts: Sequence[Tuple[Sequence[int], Values]], count: int) -> Value
     Parts that are arrays of one shape stay an array, which the next step converts as a whole.
     """
     is_whole = sum(len(rows) for rows, _ in parts) == count
+    # Batches of a request without bad rows are ranges, one after the other, so their cells need no
+    # sorting.
     in_order = is_whole and all(isinstance(rows, range) for rows, _ in parts)
     arrays = [cells for _, cells in parts if not isinstance(cells, list)]
     if is_whole and len(arrays) == len(parts) and len({array.shape[1:] for array in arrays}) == 1:
         whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
         if not in_order:
+            # The sorted order of the rows' numbers is the way back to the order of the batch.
             whole = whole[np.argsort(np.concatenate([rows for rows, _ in parts]))]
         return whole
     if in_order:
@@ -65,6 +70,7 @@ def hashes(columns: Mapping[str, Values]) -> Array:
     All numbers are hashed as float64, so that a cell has one hash whether its column is an array
     of any type or, next to nulls, a list.
     """
+    # Columns are sorted by name, so that the order in which they arrive does not change a hash.
     cells = zip(*(_bytes_of_cells(columns[name]) for name in sorted(columns)))
     return np.frombuffer(
         b"".join(hashlib.blake2b(b"".join(row), digest_size=8).digest() for row in cells), np.uint64

@@ -34,6 +34,8 @@ def serialized_rows(rows: int, columns: Sequence[ColumnBuffers]) -> bytes:
     for column in columns:
         inner: List[Any] = [Column(name=column.name, type=column.type).SerializeToString()]
         for number in (_VALID, _CELL_OFFSETS, _VALUE_OFFSETS, _VALUES):
+            # The numbers of the fields in the message count from 1, in the order of
+            # `ColumnBuffers`.
             inner += _field(number, column[number - 1])
         pieces += [_head(_COLUMNS, sum(map(_size, inner))), *inner]
     return b"".join(pieces)
@@ -88,6 +90,7 @@ _CHUNK_COLUMNS = Chunk.COLUMNS_FIELD_NUMBER
 
 def _field(number: int, data: object) -> List[Any]:
     size = _size(data)
+    # protobuf leaves empty fields out, and so does this.
     return [_head(number, size), data] if size else []
 
 
@@ -96,4 +99,5 @@ def _head(number: int, size: int) -> bytes:
 
 
 def _size(data: Any) -> int:
+    # `len` of a buffer of numbers counts items and not bytes.
     return memoryview(data).nbytes

@@ -2,7 +2,9 @@
 serving.proto describe the services.
 """
 
-PROTOCOL = 4  # increases with each incompatible change of a message; both ends need the same
+# This number grows with each incompatible change of a message, because both ends need the same
+# messages.
+PROTOCOL = 4
 SERVICE = "akdl.wire.Exchange"
 GROUP_SERVICE = "akdl.wire.Group"
 PREDICT_SERVICE = "akdl.wire.Predict"

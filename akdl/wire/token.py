@@ -10,7 +10,8 @@ from typing import Any, Callable
 
 import grpc
 
-TOKEN = "akdl-token"  # key of the secret in a call's metadata
+# Key of the secret in the metadata of a call, which gRPC sends in front of the messages.
+TOKEN = "akdl-token"
 
 
 def guarded_server(
@@ -18,6 +19,7 @@ def guarded_server(
 ) -> grpc.Server:
     """Return a server for messages of any size that aborts calls without the token."""
     options = [
+        # A single row may be larger than the 4 MB to which gRPC limits messages by default.
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1),
         # By default gRPC lets two servers share a port silently, and the kernel divides the calls.

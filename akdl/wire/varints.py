@@ -27,11 +27,15 @@ def width_of(values: Array) -> int:
 
 def padded(values: Array, width: int) -> Array:
     """Varints of exactly `width` bytes, uint8 of shape [values, width]."""
+    # Numbers below 128 are their own varints.
     if width == 1:
         return values.astype(np.uint8).reshape(-1, 1)
+    # 64 bits without a sign, because shifts of signed numbers would repeat the sign.
     unsigned = values.astype(np.uint64)
     result = np.empty((len(values), width), np.uint8)
     for place in range(width):
+        # The highest bit says that another byte follows, so padding is bytes of 0x80 and a last one
+        # of 0.
         more = 0x80 if place < width - 1 else 0
         result[:, place] = ((unsigned >> np.uint64(7 * place)) & np.uint64(0x7F)).astype(
             np.uint8
