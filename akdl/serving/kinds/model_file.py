@@ -56,14 +56,16 @@ class ModelFile(LoadedModel):
             raise ServingError(f"{path}: {missing}")
         try:
             inputs, outputs, self._call = KINDS[kind][1](path, serving)
-        except Exception as error:  # frameworks raise many types here
-            # of Keras, for code in the file
+        except Exception as error:
+            # Keras advises to set its own argument where a file contains code. Here the parameter
+            # is `trusted`.
             reason = str(error).replace("safe_mode=False", "trusted=True")
             raise ModelError(
                 f"{path} cannot be loaded: {type(error).__name__}: {reason}"
             ) from error
         if kind == ".keras":
-            self.turn = threading.Lock()  # Keras promises nothing about threads
+            # Keras does not promise that its models may be called from several threads.
+            self.turn = threading.Lock()
         # With JAX, Keras compiles for each size of a batch.
         is_compiled = kind == ".keras" and os.environ["KERAS_BACKEND"] == "jax"
         self.signature = Signature("", _described(inputs), _described(outputs), is_compiled)
@@ -116,7 +118,9 @@ def _keras(path: str, serving: Serving) -> Opened:
     model = keras.models.load_model(path, compile=False, safe_mode=not serving.trusted)
     keys = [tensor.name for tensor in model.inputs]
     names = getattr(model, "output_names", None) or _numbered(model.outputs)
-    inputs = getattr(model, "input", model.inputs)  # a Sequential has no `input` in Keras 3
+    # A Sequential has no `input` in Keras 3. The structure of `input` shows whether the model takes
+    # a dict.
+    inputs = getattr(model, "input", model.inputs)
 
     def call(columns: Dict[str, Array], wanted: Sequence[str]) -> Named:
         feeds = columns if isinstance(inputs, dict) else [columns[key] for key in keys]
@@ -134,6 +138,8 @@ def _onnx(path: str, serving: Serving) -> Opened:
     available = {"CUDAExecutionProvider", "CPUExecutionProvider"}.intersection(
         onnxruntime.get_available_providers()
     )
+    # onnxruntime prefers providers in the order of this list, and CUDA comes first in reverse
+    # order.
     session = onnxruntime.InferenceSession(path, options, sorted(available, reverse=True))
 
     def call(columns: Dict[str, Array], wanted: Sequence[str]) -> Named:
@@ -184,7 +190,9 @@ def _torch(path: str, serving: Serving) -> Opened:
         module, outputs = program.module(), dict(zip(names, map(found.get, results)))
     else:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it is deprecated in favour of torch.export
+            # torch.jit.load warns that torch.export has replaced TorchScript, which a user of an
+            # existing file cannot change.
+            warnings.simplefilter("ignore")
             module = torch.jit.load(path, device).eval()
         types = {
             each.name: type_of(each)
@@ -193,6 +201,7 @@ def _torch(path: str, serving: Serving) -> Opened:
         }
         fed = dict(zip(serving.input_signature_defs or types, types.values()))
         inputs = {}
+        # The first argument is the module itself.
         for argument in module.forward.schema.arguments[1:]:
             # The only input takes one column of any name, or a number of each of several columns.
             own = [fed[argument.name]] if argument.name in fed else list(types.values())
@@ -232,7 +241,7 @@ def _numbered(values: Sequence[object]) -> List[str]:
 def _described(tensors: Named) -> Tuple[TensorDescription, ...]:
     found = []
     for key, each in tensors.items():
-        # "torch.float32" in PyTorch
+        # PyTorch calls its types "torch.float32", and numpy "float32".
         dtype = str(getattr(each.dtype, "name", each.dtype)).rpartition(".")[2]
         shape = each.shape and tuple(size if isinstance(size, int) else -1 for size in each.shape)
         found.append(TensorDescription(key, dtype, shape, key))
