@@ -31,6 +31,8 @@ from akdl.wire.cells import DTYPES, UNCUT, Array, are_cut, as_array
 from akdl.wire.column_type import FLOATS, MEANINGS, ColumnType, Kind, type_of
 
 _DTYPES = {BOOL: "bool", **{sent: np.dtype(dtype).name for sent, dtype in DTYPES.items()}}
+# Kinds of numpy's types that a function may return for a column. Other columns take integers alone:
+# `_OF_INTEGERS`.
 _RETURNED = {
     Kind.BOOLEAN: "b",
     Kind.STRING: "biufO",
@@ -44,14 +46,15 @@ class FunctionModel(LoadedModel):
     """Calls the function of `serving`, one batch at a time.
 
     Code of users may not be thread-safe, so `turn` is a lock. The declared columns are the
-    signature, since a function has none of its own. So its results are
-    checked here, where the error can name the function and the output.
+    signature, since a function has none of its own. So its results are checked here, where the
+    error can name the function and the output.
     """
 
     def __init__(self, place: str, serving: Serving) -> None:
         self._path, _, self._function = serving.function.rpartition(":")
         self.name = f"the function {self._function} in {self._path}"
         self._folder = os.path.join(os.path.realpath(serving.function_folder), "")
+        # Without a model, `place` is the folder of the function, and the function gets no path.
         self._places = () if place == serving.function_folder else (place,)
         self._params = serving.user_params or "{}"
         self._inputs = {
@@ -98,6 +101,7 @@ class FunctionModel(LoadedModel):
             results = self._predict(batch)
         except (Exception, SystemExit) as error:
             raise Refused(error, self._told(error)) from error
+        # A function with one output may return its array alone.
         if not isinstance(results, Mapping) and len(self._outputs) == 1:
             results = dict.fromkeys(self._outputs, results)
         found = results if isinstance(results, Mapping) else {}
@@ -129,6 +133,8 @@ class FunctionModel(LoadedModel):
                 " them"
             )
         try:
+            # `as_array` keeps NUL at the end of bytes, and gives a list of texts no more memory
+            # than the texts have.
             array = (as_array if column_type.kind in (Kind.STRING, Kind.BYTES) else np.asarray)(
                 value
             )
@@ -136,6 +142,7 @@ class FunctionModel(LoadedModel):
             raise ServingError(f"{where}: expected an array, got {_kind(value)}: {error}") from None
         if column_type.kind is Kind.BYTES and are_cut(array):
             raise ServingError(f"{where}: expected {UNCUT}, got an array of {array.dtype}")
+        # Texts of numpy's own types become objects, which `encoded` turns to UTF-8.
         if array.dtype.kind in "US":
             array = array.astype(object)
         text = column_type.sql
@@ -157,6 +164,8 @@ class FunctionModel(LoadedModel):
 
     def _told(self, error: BaseException) -> str:
         failure = failure_of(error)
+        # The last frame in the user's folder names the line that its author can change; frames
+        # behind it belong to libraries.
         frames = [
             frame
             for frame in traceback.extract_tb(error.__traceback__)
@@ -199,6 +208,8 @@ def _argument(array: Array, kind: Kind) -> Array:
 def mapped(function: Callable[[bytes], object], array: Array) -> Array:
     """Apply a function to each element; the result is an array of objects."""
     result = np.empty(array.shape, object)
+    # Assigning elements keeps them objects. `np.array` of a list would choose a type from the
+    # values.
     result.reshape(-1)[:] = list(map(function, array.reshape(-1).tolist()))
     return result
 

@@ -56,6 +56,7 @@ class Converted(NamedTuple):
         """Bytes of the values of some rows, which have equal shapes."""
         sample = self.values[rows[0]] if isinstance(self.values, list) else self.values
         if sample.dtype == object:
+            # An array of objects has pointers only, so the bytes of the strings are counted.
             strings = self.take(rows).reshape(-1).tolist()
             return sum(map(len, strings)) + _STRING_BYTES * len(strings)
         return (
@@ -105,11 +106,15 @@ class InputConverter:
         self.column = column.name
         self.fixed_batch: Optional[int] = None
         self._default: Any = None
+        # The first size is that of the batch, which a cell does not have unless it is a whole
+        # tensor.
         sizes = tensor.shape
         if sizes is not None and not cells_hold_batches:
             self.fixed_batch = sizes[0] if sizes[0] >= 0 else None
             sizes = sizes[1:]
         is_string = tensor.dtype == "string"
+        # Texts arrive as bytes in UTF-8. For an input of numbers they are parsed as text, where
+        # real bytes would be raw numbers.
         self._decodes = bool(column.type) and is_utf8(column) and not is_string
         self._shape = _CellShape(sizes)
         self._cells: Union[_StringCells, NumberCells] = (
@@ -137,6 +142,7 @@ class InputConverter:
             or cells.dtype == object
             or isinstance(cells, np.ma.MaskedArray)
         )
+        # Only lists, objects and masked arrays can have nulls; other arrays keep the fast path.
         if self._default is not None and has_nulls:
             cells = [
                 self._default if cell is None or cell is np.ma.masked else cell for cell in cells
@@ -149,6 +155,8 @@ class InputConverter:
         whole = self._whole(cells)
         if whole is not None:
             return Converted(whole, {})
+        # A column whose only bad cells are nulls is still converted as a whole, which is much
+        # faster than one cell at a time.
         return self._without_nulls(cells) or self._one_by_one(cells)
 
     def _whole(self, cells: Any) -> Optional[Array]:
@@ -158,6 +166,7 @@ class InputConverter:
         if hasattr(cells, "numpy"):  # an eager tensor
             cells = cells.numpy()
         if not len(cells):
+            # Without rows nothing shows the shape, and a variable size counts as 0.
             return self._shape.no_rows(self._cells.dtype)
         try:
             array = self._cells.whole(cells)
@@ -177,6 +186,7 @@ class InputConverter:
         present = self._whole([cell for cell in cells if cell is not None]) if nulls else None
         if present is None:
             return None
+        # Zeros stand in the bad rows, which are not predicted.
         values = np.zeros((len(cells), *present.shape[1:]), present.dtype)
         valid = np.ones(len(cells), bool)
         valid[nulls] = False
@@ -193,6 +203,8 @@ class InputConverter:
                 values.append(None)
                 errors[row] = f"{self._where}: {error}"
         good = [value for value in values if value is not None]
+        # The cells may have equal shapes after all, for example texts with a number each. One array
+        # is cut into batches faster.
         if not errors and len({value.shape for value in good}) == 1:
             return Converted(np.stack(good), {})
         return Converted(values, errors)
@@ -203,7 +215,8 @@ class InputConverter:
         if isinstance(cell, np.ma.MaskedArray) and np.ma.is_masked(cell):  # type: ignore[no-untyped-call]
             raise CellError("expected values, got an array with null elements")
         row = self._shape.reshaped(self._cells.single(cell)[np.newaxis])
-        return row.reshape(row.shape[1:])  # `row[0]` would not be an array for a single object
+        # `row[0]` would not be an array where the value is a single object.
+        return row.reshape(row.shape[1:])
 
 
 class _StringCells:
@@ -254,6 +267,7 @@ class _CellShape:
         if len(own) <= 1 and sizes.count(-1) > 1:
             hint = "; several dimensions are variable, so give the value its shape"
         elif len(own) <= 1:
+            # numpy works out one variable size, and refuses a number of values that does not fit.
             with contextlib.suppress(ValueError):
                 return array.reshape(len(array), *sizes)
         raise CellError(f"expected the shape {shape_text(sizes)}, got {shape_text(own)}{hint}")
@@ -277,6 +291,8 @@ def _check(tensor: TensorDescription, cells_hold_batches: bool) -> None:
 def _unmasked(cells: Any) -> Sequence[Any]:
     if not isinstance(cells, np.ma.MaskedArray):
         return list(cells)
+    # A cell is null if all of its elements are masked. A cell without elements is not null,
+    # although `all` of nothing is True.
     masks = np.ma.getmaskarray(cells).reshape(len(cells), -1).all(axis=1)  # type: ignore[no-untyped-call]
     return [None if masked and cells[row].size else cells[row] for row, masked in enumerate(masks)]
 

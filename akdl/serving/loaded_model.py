@@ -53,7 +53,7 @@ class Refused(Exception):
 
     def __init__(self, error: BaseException, message: object) -> None:
         super().__init__(str(message))
-        # Few frameworks have a class of their own for this error, so the words have to tell.
+        # Few frameworks have a class of their own for this error, so it is recognized by its words.
         said = f"{type(error).__name__} {error}".lower()
         self.lacks_memory = (
             isinstance(error, MemoryError) or "resourceexhausted" in said or "out of memory" in said
@@ -114,7 +114,7 @@ class LoadedModel:
     turn: ContextManager[Any] = contextlib.nullcontext()
 
     def load(self, outputs: Sequence[str]) -> None:
-        """Bring the model into memory, to predict these outputs. ModelError or ServingError if that
+        """Load the model into memory, to predict these outputs. ModelError or ServingError if that
         fails.
         """
         raise NotImplementedError

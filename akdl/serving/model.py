@@ -59,11 +59,15 @@ logger = logging.getLogger(__name__)
 Report = Callable[[int, str], None]
 """Takes a logging level and a message."""
 
+# Rows of a batch, and bytes of all its inputs together, where the settings do not bound them.
 BATCH_ROWS = 256
 BATCH_BYTES = 64 << 20
 
 CALL = "akdl-call"  # key of a `WatchedCall` in a call's metadata
-_LOOKS = 10  # within the limit
+# Number of looks at the running batches within the limit, so that a batch is found at most a tenth
+# too late.
+_LOOKS = 10
+# Exit status of a process that ends because of a stalled batch.
 _STATUS = 74
 
 
@@ -113,7 +117,8 @@ class BatchWatch:
     def __init__(self, limit_s: float = 0.0, folder: str = ".") -> None:
         self.limit_s = limit_s
         self._folder = folder
-        # thread to begin, call and rows
+        # Thread to the begin of its batch, the name of the call, and the rows. A thread computes
+        # one batch at a time.
         self._running: Dict[int, Tuple[float, str, Sequence[int]]] = {}
         if limit_s:
             threading.Thread(target=self._look, name="akdl-stalls", daemon=True).start()
@@ -122,6 +127,8 @@ class BatchWatch:
     def batch(self, call: WatchedCall, rows: Sequence[int]) -> Iterator[None]:
         """Watch the batch of these rows while the block computes it in this thread."""
         if self.limit_s and call.name:
+            # The client counts the rows of its whole request, also where this part of them has one
+            # key.
             own = rows if call.places is None else [call.places[row] for row in rows]
             self._running[threading.get_ident()] = (time.monotonic(), call.name, own)
         try:
@@ -131,6 +138,7 @@ class BatchWatch:
 
     def _look(self) -> None:
         while True:
+            # A long limit needs no rarer looks than one a second.
             time.sleep(min(self.limit_s / _LOOKS, 1.0))
             late = time.monotonic() - self.limit_s
             # A copy, because calls add and remove their batches meanwhile.
@@ -204,10 +212,13 @@ class ServedModel:
         stalls = (
             f"the model does not finish with it within {self._watch.limit_s:g} s (inferTimeout)"
         )
+        # Rows that an earlier process could not finish with are bad from the start.
         errors: Dict[int, str] = dict.fromkeys(call.left_out, stalls)
         parts_of: Dict[str, List[Converted]] = {}
         for converter in self._inputs:
             converted = converter.convert(columns[converter.column])
+            # Several columns of numbers may feed the only input of a model, each with one value of
+            # a row.
             parts_of.setdefault(converter.key, []).append(converted)
             for row, message in converted.errors.items():
                 errors.setdefault(row, message)
@@ -215,6 +226,8 @@ class ServedModel:
             key: found[0] if len(found) == 1 else stacked(found, self.signature.inputs[0])
             for key, found in parts_of.items()
         }
+        # A range stays a range where all rows are good, because its slices are cheap and its cells
+        # are views.
         good = [row for row in range(count) if row not in errors] if errors else range(count)
         parts: List[_Predicted] = []
         for batch in self._batches(values, good, call.most_rows or self._batch_size):
@@ -241,6 +254,8 @@ class ServedModel:
         ]
         columns = columns or [TableColumn(name=tensor.key) for tensor in known]
         keys = list(serving.input_signature_defs) or [column.name for column in columns]
+        # The only input needs no name: Keras calls it keras_tensor, with a number that changes with
+        # each export.
         if len(known) == 1 and not serving.input_signature_defs and known[0].key not in keys:
             tensor = known[0] if len(keys) == 1 else self._part_of_only_input(keys)
             return [InputConverter(tensor, column, are_whole) for column in columns]
@@ -270,6 +285,7 @@ class ServedModel:
                 f" value of a row; selectedCols has {len(columns)} columns, and no column has the"
                 f" name of the input: {listed(columns)}"
             )
+        # To each of these columns, the input looks like one with a single number in each row.
         return dataclasses.replace(tensor, shape=sizes[:1])
 
     def _output_converters(self, serving: Serving) -> List[OutputConverter]:
@@ -327,6 +343,7 @@ class ServedModel:
         it smaller meanwhile. A single row above the bound of bytes is a batch of its own.
         """
         groups: Iterable[Sequence[int]] = [good]
+        # Only a list can have values of different shapes. An array needs no grouping.
         if any(isinstance(converted.values, list) for converted in values.values()):
             by_shape: Dict[Any, List[int]] = {}
             for row in good:
@@ -340,6 +357,8 @@ class ServedModel:
                 batch = group[
                     start : start + (1 if self._cells_hold_batches else min(most, self._batch_size))
                 ]
+                # The size of strings depends on the rows, so it is computed again for each shorter
+                # batch.
                 while len(batch) > 1:
                     size = sum(converted.size(batch) for converted in values.values())
                     if size <= self._batch_bytes:
@@ -360,6 +379,8 @@ class ServedModel:
         A bad row among n costs about 2 log2(n) further calls, where single rows would cost n.
         """
         try:
+            # The turn is taken first, so that waiting for another batch does not count as time of
+            # this one.
             with self._model.turn, self._watch.batch(call, rows):
                 fetched = self._call(
                     {key: converted.take(rows) for key, converted in values.items()}, len(rows)
@@ -407,6 +428,8 @@ class ServedModel:
         return _Predicted(rows, cells)
 
     def _call(self, feeds: Dict[str, Array], rows: int) -> Dict[str, Array]:
+        # A cell is the whole tensor with its batch dimension, so the axis of rows is removed, and
+        # put in front of the outputs again.
         if self._cells_hold_batches:
             fetched = self._model.predict({key: array[0] for key, array in feeds.items()})
             return {key: array[np.newaxis] for key, array in fetched.items()}

@@ -6,8 +6,7 @@ returns the reason for its failure. It ends with status 0 on SIGTERM and when th
 end of the pipe or dies.
 
 Another model can take over: one that appears in a watched folder, or one named by a client. Notices
-report the outcome; they travel with the next prediction to a client that asked for them, for the
-log of the job.
+report the outcome; they travel with the next prediction, for the log of the job.
 """
 
 import contextlib
@@ -56,8 +55,10 @@ logger = logging.getLogger(__name__)
 
 Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
-_CALLS_AT_ONCE = 16  # for decoding and encoding; TensorFlow has its own threads
-_LOOK_AGAIN_S = 0.5  # delay until a waiting call notices that its client has gone
+# Threads of gRPC, which decode and encode the rows. TensorFlow computes in threads of its own.
+_CALLS_AT_ONCE = 16
+# Seconds until a waiting call notices that its client has gone.
+_LOOK_AGAIN_S = 0.5
 # Notices queued for the next prediction. Without a bound they would grow while no client predicts.
 _MOST_NOTICES = 100
 
@@ -103,15 +104,20 @@ class ModelServer:
         """
         started = time.monotonic()
         try:
+            # TensorFlow is imported by akdl for SavedModels only, so that its objects are left out
+            # of garbage collection. Models of other kinds need not have it installed.
             if not (self._serving.function or kind_at(self._serving.model)):
-                # models of other kinds, one for each key, do without
+                # A folder of models, one for each key, may have other kinds, which do without
+                # TensorFlow.
                 with contextlib.suppress(ImportError):
                     import_tensorflow()
             self._load()
-        except Exception as error:  # any error has to reach the clients
+        # Any error has to reach the clients, which wait for this model.
+        except Exception as error:
             self._description = Description(failure=_failure(error))
             logger.error("the model cannot be served: %s", error)
         self._description.load_s = time.monotonic() - started
+        # Also after a failure, so that waiting calls get the reason as their answer.
         self._ready.set()
 
     def wait(self) -> None:
@@ -156,6 +162,7 @@ class ModelServer:
     def _report(self, level: int, text: str) -> None:
         logger.log(level, "%s", text)
         with self._notices_lock:
+            # The newest notices stay, because they say which model is in use.
             self._notices = [*self._notices, Notice(level=level, text=text)][-_MOST_NOTICES:]
 
     def _pop_notices(self) -> List[Notice]:
@@ -202,10 +209,13 @@ class ModelServer:
             bad_rows = [BadRow(row=row, message=message) for row, message in bad]
             prediction = Prediction(bad_rows=bad_rows, model=number)
             fill_rows(prediction.rows, results, result_columns(self._serving))
+            # The list is read without the lock first, because nearly all predictions find it empty.
             if self._notices:
                 prediction.notices.extend(self._pop_notices())
             return prediction
-        except Exception as error:  # the client decides how to handle it
+        # The client decides how to handle it. An exception that left this function would reach it
+        # as an unknown error of gRPC.
+        except Exception as error:
             return Prediction(failure=_failure(error))
 
     def _replace(self, offer: Offer, context: grpc.ServicerContext) -> Notices:
@@ -235,6 +245,7 @@ def main() -> int:
     server = ModelServer(
         serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"], settings.get("AKDL_WORK_DIR")
     )
+    # The pipe is watched from before the model is loaded, which may take minutes.
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), server.clean_up, 0)
 
     # os._exit, because threads inside TensorFlow may never return to the interpreter.

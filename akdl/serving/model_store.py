@@ -55,9 +55,12 @@ logger = logging.getLogger(__name__)
 
 CACHE_BYTES = 1 << 30
 
-_CURRENT, _CANDIDATE = "current", "candidate"  # in a store without keys
+# Names of the versions in a store without keys.
+_CURRENT, _CANDIDATE = "current", "candidate"
+# The latest rows, which a newer model has to predict before it takes over: as many as a batch has
+# by default.
 _TRIAL_ROWS = 256
-# of a file, and nothing else: neither a path nor a part of an address
+# A key is a part of the name of a file, and neither a path nor a part of an address.
 _KEY = re.compile(r"\w[\w .=@+-]{0,199}")
 # Seconds until a model that is missing or broken is looked for again. Each look costs a request to
 # a storage, or a load.
@@ -100,16 +103,19 @@ class ModelStore:
         self, serving: Serving, report: Report = logger.log, watch: Optional[BatchWatch] = None
     ) -> None:
         self._serving, self._report, self._watch = serving, report, watch
-        # of the versions here, and of one that is loaded
+        # The first lock guards the versions, and the second one is held while a version is loaded.
         self._lock, self._loading = threading.Lock(), threading.Lock()
-        self._versions: Dict[str, _Version] = {}  # the latest used one last
-        # when the loading of a key failed, and why
+        # Versions by name, in the order of their last use.
+        self._versions: Dict[str, _Version] = {}
+        # When the loading of a key failed, and why.
         self._errors: Dict[str, Tuple[float, Type[ModelError], str]] = {}
         self._sample: Optional[_Sample] = None
         self._unpacked: Optional[OwnedFolder] = None
         if serving.model_key_col:
             self._place = self._folder_of_models(serving.model)
             if serving.default_model:
+                # The default model is loaded at once, so that a wrong name fails the start and not
+                # the first row without a model.
                 self._release(self._version(serving.default_model))
             return
         has_model = serving.model != serving.function_folder
@@ -143,6 +149,8 @@ class ModelStore:
         if self._serving.candidate_path:
             # By the hash of its cells, so that a row is always in the share or never.
             chosen = np.flatnonzero(
+                # The upper 53 bits of a hash, which a float holds exactly, are compared with the
+                # share of 2**53.
                 (hashes(columns) >> np.uint64(11)) < self._serving.candidate_share * 2.0**53
             )
             shadow, _, _ = self._predicted(
@@ -208,6 +216,7 @@ class ModelStore:
         errors: Dict[int, str] = {}
         number = 1
         for key, places in groups:
+            # Usually all rows have one version, and then nothing is divided or put back.
             is_whole = len(places) == rows
             own = (
                 columns
@@ -284,9 +293,12 @@ class ModelStore:
         keep a batch of rows in memory.
         """
         with self._lock:
+            # A dict keeps the order of insertion, so taking an entry out and putting it back makes
+            # it the latest used one.
             version = self._versions.pop(name, None)
             if version is not None:
                 self._versions[name] = version
+                # Counted under the lock, before another call can let this version leave.
                 version.holders += 1
                 return version
             failed = self._errors.get(name)
@@ -295,18 +307,22 @@ class ModelStore:
         return None
 
     def _load_key(self, name: str) -> "_Version":
+        # A store without keys has all of its versions from the start, until it is closed.
         if not self._serving.model_key_col:
             raise ServingError("the model is closed")
         before = _resident_bytes()
         try:
             version = self._loaded(self._folder_of(name), name)
         except (ModelError, ServingError) as error:
+            # The type decides what the row gets: only a missing model is replaced by the default
+            # one, a broken model is an error.
             kind, text = ModelError, f"the model {name!r}: {error}"
             if isinstance(error, ModelError):
                 kind, text = type(error), str(error)
             with self._lock:
                 self._errors[name] = time.monotonic(), kind, text
                 if len(self._errors) > _MOST_ERRORS:
+                    # The oldest name leaves. It costs one more look if it comes again.
                     del self._errors[next(iter(self._errors))]
             raise kind(text) from None
         path = version.folder.path if self._serving.function else find_model(version.folder.path)
@@ -322,6 +338,7 @@ class ModelStore:
             version.holders += 1
             self._versions[name] = version
             surplus = self._surplus()
+        # Freeing takes long, so it is done without the lock.
         self._release(*surplus)
         return version
 
@@ -336,6 +353,7 @@ class ModelStore:
         limit = self._serving.model_cache_bytes or CACHE_BYTES
         most = limit if total <= limit else limit * _LEFT
         for name, version in list(self._versions.items())[:-1]:
+            # The store itself is one holder.
             if version.holders == 1 and total > most:
                 gone.append(self._versions.pop(name))
                 total -= version.bytes
@@ -347,6 +365,7 @@ class ModelStore:
             for version in versions:
                 version.holders -= 1
             unused = [version for version in versions if not version.holders]
+        # Closed without the lock, which every call takes.
         for version in unused:
             version.close()
         if unused:
@@ -394,6 +413,8 @@ class ModelStore:
 
     def _folder_of(self, name: str) -> ModelFolder:
         path, reason = f"{self._place}/{name}", ""
+        # Asking a storage for a file that does not exist costs a request, so few endings are tried
+        # there. On a disk all forms are tried, a folder first.
         for ending in (".zip", "") if is_remote(path) else ("", *ARCHIVES, *MODEL_FILES):
             if is_remote(path) or os.path.exists(path + ending):
                 try:

@@ -29,11 +29,15 @@ from akdl.storage.files import file_states
 from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, find_model
 
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
-# TensorFlow keeps this folder for files that it does not read
+# A folder of SavedModels for files that TensorFlow does not read, and akdl's file in it.
 _LEARNT = "assets.extra", "akdl-learnt"
+# Models with a text on what they have learnt that stay in the folder. Models that are published
+# without one are never removed.
 KEPT = 10
-_WORK = ".publish-"  # folders of copies under way
-_LEFT_S = 3600.0  # after which such a folder was left by a process that was killed
+# Prefix of the folders of copies under way. Names that begin with a dot are ignored by predictors.
+_WORK = ".publish-"
+# Seconds after which such a folder counts as left by a process that was killed.
+_LEFT_S = 3600.0
 # Files that changed more recently may be part of an unfinished copy.
 SETTLE_S = 1.0
 # Seconds until a broken model is tried again with unchanged files. The cause may be temporary, such
@@ -80,6 +84,7 @@ def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
         with contextlib.suppress(OSError):  # another process has removed it meanwhile
             if time.time() - os.stat(left).st_mtime > _LEFT_S:
                 shutil.rmtree(left)
+    # The copy is made in the same folder, because a rename is only atomic within one file system.
     work = tempfile.mkdtemp(prefix=_WORK, dir=target_folder)
     try:
         copy = os.path.join(work, "model")
@@ -93,13 +98,16 @@ def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
             with open(os.path.join(copy, *_LEARNT), "w", encoding="utf-8") as file:
                 file.write(learnt)
         while True:
+            # The clock may stand behind the name of the last model, for example after it was set
+            # back. The new model still has to be the newest.
             latest = max((model.time_ms for model in published(target_folder)), default=0)
             path = os.path.join(target_folder, str(max(int(time.time() * 1000), latest + 1)))
             try:
                 os.rename(copy, path)
                 break
             except OSError:
-                # else another process published in the same millisecond
+                # Another process may have published in the same millisecond; then the next name is
+                # tried.
                 if not os.path.exists(path):
                     raise
     finally:
@@ -187,11 +195,14 @@ class ModelFolderWatch:
                 f"cannot read the folder of models {self._folder}: {error}",
             )
             return
+        # Newest first: if the newest model cannot be used, an older one that is newer than the
+        # model in use is taken.
         for model in models:
             if model.time_ms < self._start_ms or (self._taken is not None and model <= self._taken):
                 break
             if self._take(model):
                 self._taken = model
+                # Older models are not offered any more, so what was noted of them is dropped.
                 self._refused.clear()
                 self._reported.clear()
                 break
@@ -209,6 +220,7 @@ class ModelFolderWatch:
         try:
             self._offer(model.path, model.name)
         except ServingError as error:
+            # A model that does not fit the columns will not fit later, unless its files change.
             self._refused[model.path] = state, float("inf")
             self._report_once(
                 logging.ERROR, model.path, f"the model {model.path} is refused: {error}"

@@ -29,6 +29,7 @@ NUMBERS = {
     "float64": "f8",
     "bfloat16": "f4",  # float32 until the model is called, as numpy has no such type
 }
+# The shape in front of a text of numbers, as in $2 3$1 2 3 4 5 6.
 _SHAPE = re.compile(r"\s*\$([^$]*)\$")
 _BOOLEANS = {"true": 1, "false": 0, "1": 1, "0": 0}
 _NUMBER_KINDS = "biuf"  # of numpy's types: booleans, integers with and without sign, floats
@@ -42,6 +43,7 @@ class NumberCells:
     def __init__(self, dtype: str, has_open_shape: bool) -> None:
         self.dtype = np.dtype(NUMBERS[dtype])
         self._has_open_shape = has_open_shape
+        # Its values are float32 here, so two raw bytes for each would be read as something else.
         self._has_raw_form = dtype != "bfloat16"
         self._parse, self._parsed_type = _PARSERS[self.dtype.kind]
 
@@ -75,6 +77,7 @@ class NumberCells:
         if len(types) == 1 and isinstance(cells[0], np.ndarray):
             is_uniform = len({(cell.shape, cell.dtype) for cell in cells}) == 1
             return np.stack(cells) if is_uniform else None
+        # numpy would make texts of numbers next to a text, and an array of objects with a None.
         if not types.isdisjoint((str, bytes, type(None))):
             return None
         return self._stacked_numbers(cells)
@@ -141,6 +144,7 @@ class NumberCells:
         if not all(isinstance(element, (decimal.Decimal, int)) for element in elements):
             return array
         try:
+            # Through float, integers beyond 53 bits would be rounded.
             is_exact = self.dtype.kind in "iu" and all(
                 element == int(element) for element in elements
             )
@@ -176,6 +180,7 @@ def _integer(word: str) -> int:
     try:
         return int(word)
     except ValueError:
+        # A text such as 3.0 or 1e3 is an integer too.
         number = float(word)
         if not number.is_integer():
             raise
@@ -199,7 +204,7 @@ elements.
 def _to_floats(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
     with np.errstate(over="ignore"):
         result = array.astype(dtype)
-    # only float16 is too small for some integers
+    # Only float16 is too small for some integers: its largest number is 65504.
     if array.dtype.kind != "f" and dtype.itemsize > 2:
         return result, None
     return result, np.isfinite(result) | ~np.isfinite(array)

@@ -20,7 +20,8 @@ from akdl.wire.cells import DTYPES, Array
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, ColumnType, Kind, parse_type
 from akdl.wire.columns import Values
 
-PREFIX = "shadow_"  # of the columns of a candidate
+# Prefix of the columns that a candidate predicts.
+PREFIX = "shadow_"
 
 _KINDS = {Kind.BOOLEAN, Kind.STRING, Kind.BYTES, *INTEGERS, *FLOATS}
 
@@ -98,6 +99,8 @@ class OutputConverter:
         try:
             return self._convert(array), {}
         except CellError:
+            # A value that does not fit must not fail the other rows, so rows are converted one by
+            # one.
             return self._one_by_one(array)
 
     def _one_by_one(self, array: Array) -> Tuple[Values, Dict[int, str]]:

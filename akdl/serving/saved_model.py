@@ -37,9 +37,13 @@ logger = logging.getLogger(__name__)
 
 Call = Callable[[Dict[str, Array]], Dict[str, Array]]
 
-CHECK_TIMEOUT_S = 600.0  # for TensorFlow's start and several GB from a slow disk
+# Seconds for TensorFlow's start, and for several gigabytes from a slow disk.
+CHECK_TIMEOUT_S = 600.0
 _LAST_LINES = 20
-_NOT_LOADED = 3  # exit status of a process that prints the reason
+# Exit status of a process that has printed why the model cannot be loaded. Python itself uses 1 and
+# 2.
+_NOT_LOADED = 3
+# TensorFlow stores its own operations as signatures with these names, which no user has made.
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
 
 
@@ -174,6 +178,8 @@ def load_in_clean_process(folder: str, timeout_s: float = CHECK_TIMEOUT_S) -> No
     kept = {
         name: value
         for name, value in os.environ.items()
+        # The clean process must not belong to the cluster of the training, nor find the variables
+        # of akdl's own process.
         if name != "TF_CONFIG" and not name.startswith("AKDL_")
     }
     # The training script still holds the GPU's memory.
@@ -287,6 +293,7 @@ def _parse(folder: str) -> Any:
 
 
 def _has_compiled(graph: Any) -> bool:
+    # tf.function(jit_compile=True) leaves this attribute in the graph.
     name = "_XlaMustCompile"
     return any(
         name in function.attr and function.attr[name].b for function in graph.library.function
@@ -322,6 +329,8 @@ def _load_function(
     if threads is not None:
         try:
             tf.config.threading.set_intra_op_parallelism_threads(threads)
+        # TensorFlow makes its thread pool with its first operation, and refuses another size from
+        # then on.
         except RuntimeError:
             logger.warning(
                 "intraOpParallelism %d has no effect: this process has already used TensorFlow",
@@ -350,9 +359,13 @@ def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Cal
     """
     import tensorflow as tf
 
+    # The last inputs of the function are its variables. Outputs are in the order of their sorted
+    # names.
     captured, found = list(function.captured_inputs), sorted(function.structured_outputs)
     inputs = function.inputs[: len(function.inputs) - len(captured)]
     try:
+        # The function takes its inputs in an order of its own, which the names of its placeholders
+        # show.
         order = [tensor.op.get_attr("_user_specified_name").decode() for tensor in inputs]
     except ValueError:
         return None
@@ -400,6 +413,7 @@ def _load_session(
     config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=threads or 0, allow_soft_placement=True
     )
+    # Otherwise the session allocates all memory of the GPU, which other processes may share.
     config.gpu_options.allow_growth = True
     graph = tf.Graph()
     session = tf.compat.v1.Session(graph=graph, config=config)
@@ -409,6 +423,7 @@ def _load_session(
     except BaseException:
         session.close()
         raise
+    # A session is fed by names of tensors in the graph, which the signature lists.
     places = {tensor.key: tensor.tensor for tensor in signature.inputs}
     fetches = {tensor.key: tensor.tensor for tensor in outputs}
     return session, lambda feeds: dict(
