@@ -24,7 +24,9 @@ Record = Union[bytes, bytearray]
 
 META = "alink_meta.json"
 MAGIC = b"ALK"
-LONG = 0xFFFFFF  # three-byte length of rows that have as many bytes or more
+# Length in three bytes of rows that have as many bytes or more. Their real length follows in four
+# bytes.
+LONG = 0xFFFFFF
 PIECE_BYTES = 1 << 20
 _MODEL_ID = struct.Struct(">q")
 
@@ -43,6 +45,7 @@ def model_rows(path: str) -> Iterator[tuple[int, str]]:
     """Yield the rows of a model table, (model_id, model_info), without its other columns;
     ArchiveError for another table.
     """
+    # Unpacked bytes are counted, because a small file could unpack to more than the memory holds.
     counter = Counter(Limits.of(os.environ), os.path.getsize(path))
     with damage_is_named(), zipfile.ZipFile(path) as file:
         check_directory(file)
@@ -59,6 +62,8 @@ def model_rows(path: str) -> Iterator[tuple[int, str]]:
                 f" {', '.join(names)}; a pipeline of Alink is read with PipelineModel.load or"
                 " LocalPredictor"
             )
+        # A row begins with a bit for each column, which says that the column is null. The first two
+        # are model_id and model_info.
         nulls = (len(names) + 7) // 8
         for entry in entries(file):
             with file.open(entry) as data:
@@ -102,6 +107,7 @@ def records(
             length = int.from_bytes(head, "big", signed=True)
         record = bytearray()
         while len(record) < length:
+            # The length may be damaged, so memory is taken as bytes arrive and not in advance.
             piece = data.read(min(PIECE_BYTES, length - len(record)))
             if not piece:
                 break
@@ -115,16 +121,19 @@ def records(
 def read_string(record: Record, place: int) -> tuple[str | None, int]:
     """Read UTF-16: the number of units, and each unit, in groups of seven bits."""
     length, place = read_varint(record, place)
+    # A length of 0 means null, so the length of a text is stored plus 1.
     if not length:
         return None, place
     end = place + length - 1
     try:
+        # Units below 128 take one byte each, so a text of ASCII letters is read without a loop.
         text = str(memoryview(record)[place:end], "ascii")
     except UnicodeDecodeError:
         units = array("H")
         for _ in range(length - 1):
             unit, place = read_varint(record, place)
             units.append(unit)
+        # The units have the byte order of this machine, as elements of an array do.
         return str(units, f"utf-16-{sys.byteorder[0]}e"), place
     if len(text) < length - 1:
         raise ValueError("the record ends inside a string")

@@ -22,14 +22,20 @@ import zipfile
 import zlib
 from typing import IO, Any, Callable, Iterator, Mapping, NamedTuple
 
-SUFFIXES = (".zip", ".tar.gz", ".tgz")  # of files that are unpacked automatically
+# Endings of files that are unpacked automatically.
+SUFFIXES = (".zip", ".tar.gz", ".tgz")
 
 _COPY_BYTES = 1 << 20
-_NAME_BYTES = 255  # of one part of a path, in all usual file systems
-_PATH_BYTES = 4096  # of a whole path, on Linux
-_END_BYTES = 22 + 65535  # of a zip file: the record at its end, with the longest comment
-_TARGET_BYTES = 4096  # of a link
-_HEADER_BYTES = 1 << 20  # of a tar file's extended headers, which are read as a whole
+# Bytes of one part of a path, in all usual file systems, and of a whole path on Linux. Longer ones
+# would be errors of the system in the middle of the unpacking.
+_NAME_BYTES = 255
+_PATH_BYTES = 4096
+# Bytes of the record at the end of a zip file, with the longest comment.
+_END_BYTES = 22 + 65535
+# Bytes of the target of a link.
+_TARGET_BYTES = 4096
+# Bytes of the extended headers of a tar file, which `tarfile` reads into memory as a whole.
+_HEADER_BYTES = 1 << 20
 _EXTENDED = {
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
@@ -37,7 +43,8 @@ _EXTENDED = {
     tarfile.XGLTYPE,
     tarfile.SOLARIS_XHDTYPE,
 }
-# errors of zipfile and tarfile for damaged bytes, and of makedirs for a file that is also a folder
+# Errors of zipfile and tarfile for damaged bytes, and of makedirs for an entry that is both a file
+# and a folder.
 _BROKEN_ARCHIVE = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -98,6 +105,7 @@ def unpack_archive(
     )
     file.seek(0)
     with damage_is_named():
+        # The content decides and not the ending of the name, which may be wrong or missing.
         if zipfile.is_zipfile(file):
             file.seek(0)
             with zipfile.ZipFile(file) as archive:
@@ -228,8 +236,11 @@ class _Unpacking:
 
     def add_file(self, name: str, content: IO[bytes], mode: int) -> None:
         path = self._prepared(name)
+        # With x, a file that exists is an error and is never overwritten.
         with content, open(path, "xb") as target:
             self.files[name] = self._copy(self.counted(content), target)  # type: ignore[arg-type]
+        # Of the modes only the right to execute is taken, which programs in an environment need.
+        # Others, such as set-uid, stay out.
         if mode & 0o111:
             os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | (mode & 0o111))
 
@@ -246,6 +257,7 @@ class _Unpacking:
 
     def add_hard_link(self, name: str, of: str) -> None:
         self._refuse_links(name)
+        # An earlier file of the archive is inside the folder, so a link to it cannot lead out.
         if of not in self.files:
             raise ArchiveError(
                 f"{name!r} is a link to {of!r}, which is not an earlier file of the archive"
@@ -262,6 +274,7 @@ class _Unpacking:
                     f"it has an entry that would leave its folder: {name!r} lies behind a link"
                 )
             os.symlink(target, self._prepared(name))
+        # The folder itself may be behind a link, as /tmp is on some systems.
         root = os.path.realpath(self._folder)
         for name, target in self._links.items():
             # realpath, because the target's text may pass through another link.
@@ -287,6 +300,8 @@ def check_directory(archive: zipfile.ZipFile) -> None:
     """Compare the number of entries with the record at the end of a zip file, which zipfile
     ignores.
     """
+    # Damage to the directory of a zip file makes entries disappear, and zipfile reads the remaining
+    # ones without an error.
     file = archive.fp
     assert file is not None
     size = file.seek(0, os.SEEK_END)
@@ -314,6 +329,7 @@ def _unpack_zip(archive: zipfile.ZipFile, writing: _Unpacking) -> None:
         writing.check(entry.filename)
     for entry in entries:
         mode = entry.external_attr >> 16
+        # Programs that run on Windows write no Unix modes, so a kind of 0 is a regular file too.
         kind = stat.S_IFMT(mode)
         if entry.is_dir():
             if entry.file_size:
@@ -331,6 +347,7 @@ def _unpack_zip(archive: zipfile.ZipFile, writing: _Unpacking) -> None:
 def _unpack_tar(archive: tarfile.TarFile, writing: _Unpacking) -> None:
     for entry in archive:
         name = _without_dot(entry.name)
+        # `tar -C folder -cf a.tar .` begins with an entry for the folder itself.
         if name == "." and entry.isdir():
             continue
         writing.check(name)

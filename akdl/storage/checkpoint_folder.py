@@ -28,9 +28,11 @@ from akdl.storage.files import (
     put_whole,
 )
 
+# Names of the file that requests a stop, and of the record that the request has been followed.
 STOP, STOPPED = "STOP", "STOPPED"
 
-LAST = "checkpoint"  # TensorFlow's file with the name of the last checkpoint
+# TensorFlow's file with the name of the latest checkpoint.
+LAST = "checkpoint"
 
 _PATTERN, _REMOTE_PATTERN = re.compile(r"[*?[\\]"), re.compile(r"[*[]")
 
@@ -46,6 +48,7 @@ def files_at(address: str) -> dict[str, tuple[int, int]]:
     if not is_remote(address):
         return file_states(local_path(address))
     with opened_with_fsspec(address) as (system, root):
+        # fsspec remembers listings of folders, and other processes write to this one.
         system.invalidate_cache(root)
         found = system.find(root, detail=True) if system.exists(root) else {}
         return {
@@ -67,6 +70,7 @@ class CheckpointFolder:
         self.is_remote = is_remote(address)
         self.path = os.path.join(cache, ".checkpoints") if self.is_remote else local_path(address)
         self._published: dict[str, tuple[int, int]] = {}
+        # Checked before the folder is created, so that a wrong path leaves nothing behind.
         refuse_pattern(address)
         os.makedirs(self.path, exist_ok=True)
 
@@ -81,6 +85,7 @@ class CheckpointFolder:
                 path = os.path.join(self.path, *name.split("/"))
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 system.get_file(f"{root}/{name}", path)
+        # The fetched files are at the address already, so they are not sent again.
         self._published = self._files()
 
     def publish(self) -> None:
@@ -106,12 +111,16 @@ class CheckpointFolder:
         """Clear the stop of a former job, unless this is a restart; for the chief, before it
         trains.
         """
+        # A restart of the same job has to find the record: the job was stopped, and must not train
+        # on.
         if attempt == 0:
             _remove(self.address, STOPPED)
 
     def note_stop(self) -> None:
         """Turn the request into a record for this job; for the chief, when it stops."""
         if _exists(self.address, STOP):
+            # The record is written before the request is removed, so that other members find one of
+            # the two at any moment.
             _write(self.address, STOPPED)
             _remove(self.address, STOP)
 

@@ -26,18 +26,23 @@ from typing import IO, Any, Iterator
 from akdl.masking import masked, shown
 from akdl.storage.limits import DOWNLOAD, LimitError
 
-TIMEOUT_S = 30.0  # without a byte
+# Seconds without a byte after which a connection counts as broken.
+TIMEOUT_S = 30.0
 # Bytes that a connection has to bring in SLOW_S; a slower one counts as a failed attempt.
 LEAST_BYTES = 60 << 10
 SLOW_S = 60.0
-ATTEMPTS = 5  # in a row that bring at most LEAST_BYTES
-PAUSE_S = 0.2  # after the first of them; doubled after each
-UNFINISHED = ".part"  # ending of a file that is being sent
+# Attempts in a row that bring at most LEAST_BYTES, before the download fails.
+ATTEMPTS = 5
+# Seconds after the first of these attempts, doubled after each.
+PAUSE_S = 0.2
+# Ending of a file that is being sent.
+UNFINISHED = ".part"
 
 _CUT = "the connection ended before the file did"
 _CHECKSUM = "#sha256="
 _COPY_BYTES = 1 << 20
-_AGAIN = {408, 429, 500, 502, 503, 504}  # temporary failures of a server
+# Statuses of HTTP for temporary failures, after which a request is sent again.
+_AGAIN = {408, 429, 500, 502, 503, 504}
 _REASONS = {
     401: "it asks for a login",
     403: "it refuses access",
@@ -148,6 +153,8 @@ class _Download:
         self._url = urllib.parse.urlunsplit(
             (parts.scheme, host, _quoted(parts.path or "/"), _quoted(parts.query), "")
         )
+        # The login travels in a header, because urllib takes a login in the address for a part of
+        # the host's name.
         self._login = base64.b64encode(urllib.parse.unquote(login).encode("utf-8")).decode("ascii")
         self._size: int | None = None
         # The version of the file, so that a resumed download never mixes two versions.
@@ -188,7 +195,8 @@ class _Download:
             raise
         except LimitError as error:
             raise FileError(f"{self._name}: {error}") from None
-        # their text repeats parts of the address, which may be secret
+        # The texts of these errors repeat parts of the address, which may be secret, so they are
+        # not shown.
         except (http.client.InvalidURL, ValueError):
             raise FileError(f"{self._name}: the address is not valid") from None
         except _cut as error:
@@ -201,7 +209,9 @@ class _Download:
             return reason
 
     def _refused(self, error: urllib.error.HTTPError, target: IO[bytes]) -> str:
-        if error.code == 416 and target.tell():  # the file became shorter
+        # 416 means that the range begins behind the end: the file has become shorter since the last
+        # attempt.
+        if error.code == 416 and target.tell():
             self._restart(target)
         elif error.code not in _AGAIN:
             raise self._failure(
@@ -247,6 +257,7 @@ class _Download:
         if start:
             request.add_header("Range", f"bytes={start}-")
             if self._version is not None:
+                # With If-Range the server sends the whole file if it has another version by now.
                 request.add_header("If-Range", self._version)
         return request
 
@@ -278,6 +289,8 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 @functools.lru_cache(maxsize=None)
 def _opener() -> urllib.request.OpenerDirector:
+    # The handler replaces urllib's own one for redirects, and all other defaults stay, proxies
+    # included.
     return urllib.request.build_opener(_Redirects)
 
 
@@ -288,7 +301,9 @@ def _copy(answer: Any, target: IO[bytes]) -> bool:
     """
     began, before = time.monotonic(), target.tell()
     while True:
-        data = answer.read1(_COPY_BYTES)  # the available bytes, where read() would wait for all
+        # `read1` returns the available bytes, where `read` would wait for all of them and the time
+        # could not be checked.
+        data = answer.read1(_COPY_BYTES)
         if not data:
             return True
         target.write(data)
@@ -350,7 +365,9 @@ def opened_with_fsspec(address: str) -> Iterator[tuple[Any, str]]:
     except (FileError, LimitError) as error:
         raise FileError(f"{name}: {error}") from None
     except FileNotFoundError as error:
-        cause = error.__cause__  # fsspec's HTTP reports every failure of a connection so
+        # fsspec's HTTP reports every failed connection as a missing file. The cause shows which of
+        # them it was.
+        cause = error.__cause__
         if cause is None or isinstance(cause, FileNotFoundError):
             raise FileError(f"{name}: there is no such file") from None
         raise FileError(f"{name}: it cannot be reached: {masked(str(cause), address)}") from None
@@ -388,6 +405,7 @@ def names_in(system: Any, root: str) -> Iterator[str]:
     """
     for path in system.find(root):
         name = path[len(root) + 1 :] if path.startswith(f"{root}/") else ""
+        # The names come from a server, which may be malicious.
         if not name or {"", ".", ".."} & set(name.split("/")):
             raise FileError(f"the folder lists {path!r}, which is not inside it")
         yield name

@@ -44,9 +44,11 @@ class Limit(NamedTuple):
 
 
 DOWNLOAD = Limit("AKDL_DOWNLOAD_GB", 100, "GB")
-# descriptions of pipelines, manifests, statuses, answers of Flink's REST
+# Descriptions of pipelines, manifests, statuses, and answers of Flink's REST.
 TEXT = Limit("AKDL_TEXT_MB", 64, "MB")
-TABLE = Limit("AKDL_CSV_MB", 2048, "MB")  # CSV files read by the program
-# a row group of a Parquet, Arrow or ORC file that decodes to 200 times the file
+# CSV files that the program itself reads.
+TABLE = Limit("AKDL_CSV_MB", 2048, "MB")
+# A row group of a Parquet, Arrow or ORC file that decodes to more than 200 times the file.
 GROUP = Limit("AKDL_GROUP_MB", 4096, "MB")
-RECORD = Limit("AKDL_RECORD_MB", 1024, "MB")  # records of runs
+# Records of runs.
+RECORD = Limit("AKDL_RECORD_MB", 1024, "MB")

@@ -17,6 +17,7 @@ from akdl.storage.files import FileError, file_states, is_remote, opened_with_fs
 
 logger = logging.getLogger(__name__)
 
+# Seconds between two copies of the logs to a remote address.
 COPY_S = 10.0
 
 
@@ -78,6 +79,8 @@ class LogFolder:
                         # target is an error.
                         if os.path.exists(path):
                             raise
+                    # The state from before the copy is noted, so that a file which grew during the
+                    # copy is copied again.
                     self._copied[name] = found[name]
         except (OSError, FileError) as error:
             if not self._has_warned:

@@ -28,11 +28,16 @@ from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.limits import TEXT
 from akdl.storage.model_forms import ModelError, find_model, find_saved_model
 
-CHUNK_BYTES = 1 << 20  # fixed by Alink; `unpack` uses it to place chunks in any order
+# Bytes of a chunk, fixed by Alink. `unpack` computes the place of a chunk from it, so chunks may
+# arrive in any order.
+CHUNK_BYTES = 1 << 20
 MANIFEST = "akdl_manifest.json"
 
-_ROWS_PER_PIECE = 4  # of `write_model`: 1.4 MB of text each
-_MOST_CHUNKS = 1 << 20  # 1 TiB; larger ids are not chunk numbers
+# Rows that `write_model` writes at a time: each has 1.4 MB of text.
+_ROWS_PER_PIECE = 4
+# At most 1 TiB of chunks. A larger id does not number a chunk, and would make a sparse file of any
+# size.
+_MOST_CHUNKS = 1 << 20
 _COPY_BYTES = 1 << 20
 # The earliest date of zip files. A fixed date makes archives of equal models equal, so that models
 # in modelDir, which are named by their content, keep their names.
@@ -151,6 +156,7 @@ def _new_folder(target: str, as_is: bool = False) -> Iterator[str]:
             f"the model cannot be written to {target}: it exists and is not an empty folder"
         )
     os.makedirs(os.path.dirname(target), exist_ok=True)
+    # The folder is made next to the target, because a rename works within one file system only.
     work = tempfile.mkdtemp(prefix=".akdl-model-", dir=os.path.dirname(target))
     try:
         folder = os.path.join(work, "model")
@@ -191,6 +197,8 @@ def write_zip(
 def _contents(folder: str) -> Iterator[str]:
     """Yield names of files, and of empty folders with a final slash, in a fixed order."""
     for parent, folders, files in os.walk(folder):
+        # `os.walk` visits folders in the order of this list, which the disk leaves open. Equal
+        # models have to give equal archives.
         folders.sort()
         inside = os.path.relpath(parent, folder).replace(os.sep, "/")
         prefix = "" if inside == "." else inside + "/"
@@ -253,6 +261,8 @@ def _write_chunks(rows: Iterable[tuple[int, str]], spool: IO[bytes]) -> None:
         raise ModelError("expected the rows of a model, got no rows")
     last = max(seen)
     if len(seen) != last + 1:
+        # Among the first len(seen) + 1 numbers at least one is missing, so a huge id does not make
+        # a huge list.
         missing = [str(number) for number in range(min(last, len(seen) + 1)) if number not in seen]
         raise ModelError(
             "the rows of the model are incomplete: {} of {} are missing, among them model_id {}".format(  # noqa: E501
@@ -334,6 +344,8 @@ def _number(row_id: Any, text: object) -> int:
 
 def _decode(number: int, text: Any) -> bytes:
     try:
+        # With `validate`, foreign characters are an error. Otherwise they would be skipped, and the
+        # chunk be shorter.
         chunk = base64.b64decode(text, validate=True)
     except (binascii.Error, TypeError, ValueError) as error:
         raise ModelError(
@@ -357,6 +369,8 @@ def _extract(
         raise ModelError(
             f"{name}: expected a zip or tar file with a SavedModel, but {error}"
         ) from error
+    # Archives of Alink and of other programs have no manifest, and are only checked by their
+    # format.
     if files.pop(MANIFEST, None) is not None:
         path = os.path.join(folder, MANIFEST)
         with open(path, "rb") as file:

@@ -12,7 +12,8 @@ import zipfile
 from akdl.tf_version import KERAS_FILES
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
-MODEL_FILES = (".keras", ".onnx", ".pt2", ".pt")  # endings of files that `akdl.serving.kinds` opens
+# Endings of the files that `akdl.serving.kinds` opens.
+MODEL_FILES = (".keras", ".onnx", ".pt2", ".pt")
 ARCHIVES = (".ak", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 
 _KERAS = (
@@ -32,11 +33,13 @@ _OF_TORCH = (
     " pickles are not loaded"
 )
 _FORMS = (
-    # the last one also ends in .h5
+    # The first line is searched first, because .weights.h5 also ends in .h5, which is a whole
+    # model.
     ((".index", ".ckpt", "checkpoint", ".data-00000-of-00001", ".weights.h5"), _WEIGHTS),
     (KERAS_FILES, _KERAS),
     ((".pth", ".pkl", ".joblib", ".safetensors", ".tflite", ".ubj", ".cbm"), _FUNCTION),
 )
+# The first bytes of an HDF5 file, a format of Keras 2, in which a model may have any name.
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -89,6 +92,7 @@ def find_model(place: str) -> str:
         or (files[0] != place and _saved_models_in(place))
     ):
         return find_saved_model(place)
+    # torch.save and torch.jit.save both write zip files, and only TorchScript has constants.pkl.
     if files[0].lower().endswith(".pt") and not any(
         name.endswith("/constants.pkl") for name in _entries(files[0])
     ):
@@ -141,13 +145,14 @@ def find_keras_file(folder: str) -> str | None:
 
 
 def other_form(path: str) -> str:
-    """A part of a sentence that says what lies at a path, and what to do; "" where that is not
-    known.
+    """Part of a sentence that names the form of the file at a path, and the remedy; "" for an
+    unknown form.
     """
     name = os.path.basename(path)
     names = sorted(os.listdir(path)) if os.path.isdir(path) else [name]
     if not os.path.exists(path) and os.path.isfile(f"{path}.index"):
-        names = [f"{name}.index"]  # a checkpoint is named by the prefix of its files
+        # A checkpoint is named by the prefix of its files, at which itself there is no file.
+        names = [f"{name}.index"]
     for each in names:
         if _form_of(each):
             return f": {each} is {_form_of(each)}"

@@ -63,6 +63,8 @@ class ModelFolder:
 
     def __init__(self, address: str, of_function: bool = False) -> None:
         self._temporary: OwnedFolder | None = None
+        # A folder is used in place. A model may have gigabytes, which a copy would read and write
+        # once more.
         if os.path.isdir(address) and not _files_of_model(address):
             self.path = address
             return
@@ -157,6 +159,7 @@ def get_model(name: str, model_dir: str, folder: str) -> str:
         raise ModelError(
             f"expected the model of the table in modelDir {shown(model_dir)}: {error}"
         ) from None
+    # A link could lead out of modelDir, to any file that this user can read.
     if os.path.islink(path):
         raise ModelError(f"the model {path} is a link, which may lead out of modelDir")
     return path
@@ -195,6 +198,8 @@ def _put(folder: str, model_dir: str, has_manifest: bool = True) -> dict[str, An
 def _put_file(
     folder: str, work: str, has_manifest: bool, send: Callable[[str, str], None]
 ) -> dict[str, Any]:
+    # The file is written before its name is known, which is its checksum. The random name keeps
+    # trainings apart that write at the same time.
     path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{UNFINISHED}")
     try:
         with open(path, "x+b") as file:
@@ -224,6 +229,7 @@ def check_model(path: str) -> None:
         return
     if is_ak_file(path):
         try:
+            # The first row shows whether the table is a model, without reading gigabytes.
             next(model_rows(path), None)
         except ArchiveError as error:
             raise ModelError(f"{path}: {error}") from None
@@ -234,6 +240,8 @@ def check_model(path: str) -> None:
     )
     if form or not (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)):
         raise ModelError(expected + form)
+    # The directory of a zip file lists its entries. A tar file would have to be read as a whole, so
+    # only its format is checked.
     if zipfile.is_zipfile(path):
         try:
             with damage_is_named(), zipfile.ZipFile(path) as file:

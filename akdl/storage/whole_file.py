@@ -26,6 +26,7 @@ class WholeFile:
 
     def finish(self) -> None:
         self.file.close()
+        # `replace` is atomic, so a reader finds either the old content or the new one.
         os.replace(self.file.name, self._path)
 
     def abandon(self) -> None:
