@@ -5,6 +5,7 @@ error of a thread, and the work folder is removed with its files. The warnings t
 outcome and appear in the user's program.
 """
 
+import contextlib
 import os
 import threading
 import traceback
@@ -84,12 +85,13 @@ class ScriptWarnings:
             for name in names:
                 if name.endswith(".py") and "/." not in place and looked_at < _LOOKED_AT:
                     looked_at += 1
-                    with open(
+                    # A warning must not fail a script over a link that leads nowhere.
+                    with contextlib.suppress(OSError), open(
                         os.path.join(place, name), encoding="utf-8", errors="replace"
                     ) as file:
                         text = file.read()
-                    if any(word in text for word in words):
-                        return True
+                        if any(word in text for word in words):
+                            return True
         return False
 
 

@@ -4,6 +4,7 @@ The error names the folder, its size, the free space and the remedy, because the
 names neither the disk nor the bytes.
 """
 
+import contextlib
 import errno
 import io
 import os
@@ -44,7 +45,11 @@ def write_at(path: str, place: int, data: Union[bytes, memoryview]) -> None:
 
 
 def no_room(error: OSError, folder: str, wanted: int) -> OSError:
-    held = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
+    held = 0
+    for name in os.listdir(folder):
+        # Another thread may remove a file meanwhile, which must not replace the error of the disk.
+        with contextlib.suppress(OSError):
+            held += os.path.getsize(os.path.join(folder, name))
     sizes = f"holds {held / 1e6:.1f} MB, {free_bytes(folder) / 1e6:.1f} MB are free"
     return OSError(
         error.errno,

@@ -61,7 +61,8 @@ def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
             return IMPORTING, ""
         # A copy of akdl may be below the work folder, so its frames are recognized before those
         # below the folder count as functions of the script.
-        is_ours = _AKDL in path
+        # Only the part below the work folder counts, which may be below a folder named akdl itself.
+        is_ours = _AKDL in (path[len(folder) :] if path.startswith(folder) else path)
         if not place and not is_ours and path.startswith(folder):
             place = f"{function} ({os.path.basename(path)})"
         is_called = is_called and not place and (not is_ours or _ROWS in path)

@@ -78,7 +78,8 @@ def _is_affected(folder: str) -> bool:
             if name.partition(".")[0] in loaded:
                 return True
             if name.endswith(".py"):
-                with open(os.path.join(parent, name), "rb") as file:
+                # A link that leads nowhere sets no variables.
+                with contextlib.suppress(OSError), open(os.path.join(parent, name), "rb") as file:
                     if _SETS_VARIABLES.search(file.read()):
                         return True
     return False

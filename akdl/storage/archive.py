@@ -81,7 +81,7 @@ class Limits(NamedTuple):
                 int(float(environment.get("AKDL_ARCHIVE_GB", default.bytes / 2**30)) * 2**30),
                 float(environment.get("AKDL_ARCHIVE_RATIO", default.ratio)),
             )
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise ArchiveError(f"a variable AKDL_ARCHIVE_...: {error}") from None
 
 

@@ -42,6 +42,7 @@ def test_files_in_the_work_folder_are_named(folder: pathlib.Path) -> None:
 )
 def test_a_script_that_knows_its_folder_knows_its_end(folder: pathlib.Path, script: str) -> None:
     (folder / "main.py").write_text(script)
+    (folder / "a.py").symlink_to("nowhere.py")
     watch = ScriptWarnings(str(folder))
     watch.watch_files()
     (folder / "x").write_text("1")

@@ -73,6 +73,17 @@ def test_an_activity_follows_from_the_calls(
     assert activity("/work", waits) == (found, "step (train.py)")
 
 
+def test_functions_of_a_script_below_a_folder_named_akdl_are_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_runs", lambda: True)
+    calls = _called_through("/data/akdl/work/train.py", "/data/akdl/work/.akdl/lib/akdl/wire.py")
+    monkeypatch.setattr(
+        sys, "_current_frames", lambda: {module.threading.main_thread().ident: calls}
+    )
+    assert activity("/data/akdl/work", False)[1] == "step (train.py)"
+
+
 def test_while_a_script_is_imported_nothing_else_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     def find_main() -> Any:
         return sys._getframe()

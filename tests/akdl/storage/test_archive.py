@@ -210,6 +210,8 @@ def test_limits_come_from_variables() -> None:
     assert Limits.of({}) == Limits()
     with pytest.raises(ArchiveError, match="AKDL_ARCHIVE_"):
         Limits.of({"AKDL_ARCHIVE_GB": "much"})
+    with pytest.raises(ArchiveError, match="a variable AKDL_ARCHIVE_"):
+        Limits.of({"AKDL_ARCHIVE_GB": "inf"})
 
 
 @BOTH
