@@ -31,7 +31,9 @@ def task_config(tmp_path: Path) -> Any:
     return testing.train_task_config({"x": x, "label": x > 0}, TYPES, str(tmp_path))
 
 
-def test_threshold_hooks(tf: Any, task_config: Any) -> None:
+def test_threshold_hooks_stop_training_once_the_metric_is_reached(
+    tf: Any, task_config: Any
+) -> None:
     from akdl.engine import early_stopping
     from akdl.engine.inputs import get_dataset_fn, parse_feature_specs
 
@@ -66,7 +68,7 @@ def test_threshold_hooks(tf: Any, task_config: Any) -> None:
     assert int(estimator.get_variable_value("global_step")) >= stopped + 100
 
 
-def test_no_evaluations(tmp_path: Path) -> None:
+def test_read_eval_metrics_is_empty_without_evaluations(tmp_path: Path) -> None:
     from akdl.engine.early_stopping import read_eval_metrics
 
     assert read_eval_metrics(str(tmp_path)) == {}

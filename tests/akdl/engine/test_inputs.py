@@ -42,7 +42,7 @@ def raw_dataset_fn(tf: Any, rows: int) -> Any:
     return lambda: tf.data.Dataset.from_tensor_slices(records)
 
 
-def test_parse_feature_specs(inputs: Any, tf: Any) -> None:
+def test_parse_feature_specs_makes_a_spec_for_each_type_of_feature(inputs: Any, tf: Any) -> None:
     entries = [
         {"name": "a", "dtype": "double", "shape": [2]},
         {"name": "b", "dtype": "long", "shape": [], "feature_type": "FixedLenSequenceFeature"},
@@ -57,7 +57,7 @@ def test_parse_feature_specs(inputs: Any, tf: Any) -> None:
     }
 
 
-def test_parse_feature_specs_types_of_features_as_classes(inputs: Any, tf: Any) -> None:
+def test_parse_feature_specs_accepts_feature_types_as_classes(inputs: Any, tf: Any) -> None:
     entry = {"name": "x", "dtype": "float", "shape": [2]}
     for kind in ("FixedLenFeature", "FixedLenSequenceFeature", "VarLenFeature"):
         named = inputs.parse_feature_specs([{**entry, "feature_type": kind}])
@@ -66,7 +66,7 @@ def test_parse_feature_specs_types_of_features_as_classes(inputs: Any, tf: Any) 
         )
 
 
-def test_parse_feature_specs_names_of_dtypes(inputs: Any) -> None:
+def test_dtype_str_map_has_all_names_of_dtypes(inputs: Any) -> None:
     assert {name: dtype.name for name, dtype in inputs.dtype_str_map.items()} == {
         "byte": "int8",
         "ubyte": "uint8",
@@ -94,12 +94,14 @@ def test_parse_feature_specs_names_of_dtypes(inputs: Any) -> None:
         ),
     ],
 )
-def test_parse_feature_specs_wrong_entry(inputs: Any, entry: dict[str, Any], match: str) -> None:
+def test_parse_feature_specs_refuses_a_wrong_entry(
+    inputs: Any, entry: dict[str, Any], match: str
+) -> None:
     with pytest.raises(ValueError, match=match):
         inputs.parse_feature_specs([entry])
 
 
-def test_example_parser_batch_and_single_row(inputs: Any, tf: Any) -> None:
+def test_example_parser_parses_batches_and_single_rows(inputs: Any, tf: Any) -> None:
     parse = inputs.get_example_parser(inputs.parse_feature_specs(CONFIG), "label")
     records = list(raw_dataset_fn(tf, 3)().as_numpy_iterator())
     features, label = parse(tf.constant(records))
@@ -111,13 +113,15 @@ def test_example_parser_batch_and_single_row(inputs: Any, tf: Any) -> None:
     assert (features["x"].numpy().tolist(), label.numpy().tolist()) == ([0.5], [1])
 
 
-def test_example_parser_unknown_label(inputs: Any) -> None:
+def test_example_parser_refuses_an_unknown_label(inputs: Any) -> None:
     with pytest.raises(ValueError, match="the label 'y' is not among the features x, flag, label"):
         inputs.get_example_parser(inputs.parse_feature_specs(CONFIG), "y")
 
 
 @pytest.mark.parametrize("shape", [[], [1]])
-def test_example_parser_weight(inputs: Any, tf: Any, shape: list[int]) -> None:
+def test_example_parser_returns_the_weight_as_float_apart_from_the_features(
+    inputs: Any, tf: Any, shape: list[int]
+) -> None:
     types = {"x": "FLOAT", "label": "BIGINT", "weight": "BIGINT"}
     records = encode_rows({"x": [1, 2], "label": [3, 4], "weight": [0, 1]}, types)
     specs = {name: tf.io.FixedLenFeature(shape, tf.int64) for name in ("label", "weight")}
@@ -131,7 +135,7 @@ def test_example_parser_weight(inputs: Any, tf: Any, shape: list[int]) -> None:
     )
 
 
-def test_example_parser_unknown_weight(inputs: Any, tf: Any) -> None:
+def test_example_parser_refuses_an_unknown_weight(inputs: Any, tf: Any) -> None:
     with pytest.raises(ValueError, match="the weight 'w' is not among the features label"):
         inputs.get_example_parser({"label": tf.io.FixedLenFeature([], tf.int64)}, "label", "w")
 
@@ -226,12 +230,12 @@ def test_columns_parser_defaults_and_exact_doubles_have_to_be_parsed(inputs: Any
     assert inputs.get_columns_parser(specs, "label", None, COLUMNS) is None
 
 
-def test_columns_parser_unknown_label(inputs: Any) -> None:
+def test_columns_parser_refuses_an_unknown_label(inputs: Any) -> None:
     with pytest.raises(ValueError, match="the label 'y' is not among the features"):
         inputs.get_columns_parser(feature_specs(inputs), "y", None, COLUMNS)
 
 
-def test_feature_placeholders_shapes_and_names(inputs: Any, tf: Any) -> None:
+def test_feature_placeholders_have_shapes_and_names_of_the_config(inputs: Any, tf: Any) -> None:
     entries = [
         {"name": "x", "dtype": "float", "shape": [1]},
         {"name": "Ö l", "dtype": "int", "shape": [2]},
@@ -250,14 +254,14 @@ def test_feature_placeholders_shapes_and_names(inputs: Any, tf: Any) -> None:
     assert found["x"].shape.as_list() == [1]
 
 
-def test_feature_placeholders_in_the_graph_of_a_script(inputs: Any, tf: Any) -> None:
+def test_feature_placeholders_are_made_in_the_current_graph(inputs: Any, tf: Any) -> None:
     with tf.Graph().as_default() as graph:
         found = inputs.get_feature_placeholders([{"name": "x", "dtype": "float", "shape": [1]}])
     assert found["x"].graph is graph
 
 
 # A whole train config or export config can be given.
-def test_keys_of_others_one_warning_lists_them(
+def test_dataset_lists_ignored_keys_in_one_warning(
     inputs: Any, tf: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     arguments = {
@@ -274,7 +278,9 @@ def test_keys_of_others_one_warning_lists_them(
     assert caplog.messages == ["get_dataset does not read the keys filenames, log_step_count_steps"]
 
 
-def test_keys_of_others_placeholders(inputs: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_feature_placeholders_warn_of_keys_that_they_ignore(
+    inputs: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     found = inputs.get_feature_placeholders(
         placeholders_config=CONFIG[:1], export_batch_dim=True, exporter_type="best"
     )
@@ -291,7 +297,7 @@ def batches_of_dataset(inputs: Any, tf: Any, rows: int = 10, **options: Any) -> 
     return list(make().as_numpy_iterator())
 
 
-def test_dataset_each_row_once_per_epoch(inputs: Any, tf: Any) -> None:
+def test_dataset_has_each_row_once_per_epoch(inputs: Any, tf: Any) -> None:
     batches = batches_of_dataset(inputs, tf, num_epochs=3, prefetch_buffer_size=1)
     assert [len(label) for _, label in batches] == [4] * 7 + [2]
     labels = np.concatenate([label[:, 0] for _, label in batches])
@@ -301,7 +307,7 @@ def test_dataset_each_row_once_per_epoch(inputs: Any, tf: Any) -> None:
         assert (features["x"] * 2 == label).all()
 
 
-def test_dataset_order_without_shuffling(inputs: Any, tf: Any) -> None:
+def test_dataset_keeps_the_order_of_rows_without_shuffling(inputs: Any, tf: Any) -> None:
     batches = batches_of_dataset(inputs, tf, shuffle_factor=0)
     assert np.concatenate([label[:, 0] for _, label in batches]).tolist() == list(range(10))
 
@@ -326,20 +332,20 @@ def test_dataset_post_processing_sees_single_rows(
     )
 
 
-def test_dataset_no_strategy_shards_it_again(inputs: Any, tf: Any) -> None:
+def test_dataset_turns_off_sharding_by_strategies(inputs: Any, tf: Any) -> None:
     parser = inputs.get_example_parser({"x": tf.io.FixedLenFeature([1], tf.float32)}, "x")
     dataset = inputs.get_dataset(None, raw_dataset_fn(tf, 5), None, 2, 1, example_parser=parser)
     policy = dataset.options().experimental_distribute.auto_shard_policy
     assert policy == tf.data.experimental.AutoShardPolicy.OFF
 
 
-def test_dataset_own_parser(inputs: Any, tf: Any) -> None:
+def test_dataset_accepts_a_parser_of_the_user(inputs: Any, tf: Any) -> None:
     dataset = inputs.get_dataset(
         None, raw_dataset_fn(tf, 3), None, 2, 1, example_parser=lambda rows: (rows, tf.size(rows))
     )
     assert [size for _, size in dataset.as_numpy_iterator()] == [2, 1]
 
 
-def test_dataset_neither_specs_nor_parser(inputs: Any, tf: Any) -> None:
+def test_dataset_refuses_to_go_without_specs_and_parser(inputs: Any, tf: Any) -> None:
     with pytest.raises(ValueError, match="feature_specs and label_col, or an example_parser"):
         inputs.get_dataset(None, raw_dataset_fn(tf, 3), "label", 2, 1)

@@ -24,14 +24,16 @@ IN_STEP = {"cluster": {"worker": ["a:1", "b:2", "c:3"]}, "task": {"type": "worke
         ({"chief": ["a:1"], "worker": ["b:2"], "ps": ["c:3"]}, 0),
     ],
 )
-def test_workers_in_step(cluster: dict[str, Any], workers: int) -> None:
+def test_in_step_workers_counts_the_workers_of_a_cluster_without_servers(
+    cluster: dict[str, Any], workers: int
+) -> None:
     from akdl.training.clusters import in_step_workers
 
     assert in_step_workers({"TF_CONFIG": json.dumps({"cluster": cluster})}) == workers
 
 
 @pytest.mark.tf
-def test_the_task() -> None:
+def test_read_task_returns_type_and_index() -> None:
     from akdl.training.clusters import read_task
 
     assert read_task({}) == (None, 0)
@@ -63,7 +65,7 @@ def run_config(**options: Any) -> Any:
 
 
 @pytest.mark.tf
-def test_run_config_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_config_has_defaults_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
 
     monkeypatch.delenv("TF_CONFIG", raising=False)
@@ -82,7 +84,7 @@ def test_run_config_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.tf
-def test_run_config_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_config_passes_options_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TF_CONFIG", raising=False)
     config = run_config(
         intra_op_parallelism_threads=2, keep_checkpoint_max=3, device_count={"GPU": 0}
@@ -104,7 +106,9 @@ def test_run_config_chief_alone_is_one_process(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.tf
-def test_run_config_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_config_of_a_worker_sees_only_itself_and_the_parameter_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TF_CONFIG", json.dumps(SERVERS))
     config = run_config()
     assert config.num_ps_replicas == 1
@@ -113,7 +117,9 @@ def test_run_config_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.tf
-def test_run_config_gpu_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_config_with_gpu_devices_shows_these_alone_and_leaves_the_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TF_CONFIG", json.dumps(SERVERS))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "")

@@ -29,7 +29,7 @@ def test_training_ends_after_the_steps_of_the_largest_share(steps: int) -> None:
 
 
 @pytest.mark.parametrize(("make", "rows"), [("finite", 7), ("filtered", 4), ("infinite", None)])
-def test_rows_of_a_dataset(make: str, rows: int | None) -> None:
+def test_count_rows_counts_a_dataset_unless_it_is_infinite(make: str, rows: int | None) -> None:
     import tensorflow as tf
 
     from akdl.engine.estimator_group import count_rows

@@ -37,13 +37,13 @@ def choose(tmp_path: Path, **task: Any) -> Any:
     return choose_strategy(testing.batch_task_config([], TYPES, str(tmp_path), **task))
 
 
-def test_strategy_one_process(tmp_path: Path) -> None:
+def test_strategy_of_one_process_is_the_default_one(tmp_path: Path) -> None:
     import tensorflow as tf
 
     assert choose(tmp_path) is tf.distribute.get_strategy()
 
 
-def test_strategy_evaluator(tmp_path: Path) -> None:
+def test_strategy_of_an_evaluator_is_the_default_one(tmp_path: Path) -> None:
     import tensorflow as tf
 
     cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"], "ps": ["localhost:3"]}
@@ -51,7 +51,7 @@ def test_strategy_evaluator(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["chief", "ps"])
-def test_strategy_parameter_servers_without_workers(tmp_path: Path, role: str) -> None:
+def test_strategy_refuses_parameter_servers_without_workers(tmp_path: Path, role: str) -> None:
     cluster = {"chief": ["localhost:1"], "ps": ["localhost:2"]}
     with pytest.raises(
         ValueError,
@@ -60,7 +60,9 @@ def test_strategy_parameter_servers_without_workers(tmp_path: Path, role: str) -
         choose(tmp_path, cluster=cluster, task_type=role)
 
 
-def test_strategy_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strategy_refuses_a_tensorflow_that_lacks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import tensorflow as tf
 
     monkeypatch.setattr(tf, "__version__", "1.15.5")
@@ -71,7 +73,7 @@ def test_strategy_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         choose(tmp_path, cluster={"chief": ["localhost:1"], "worker": ["localhost:2"]})
 
 
-def test_keras_group_workers_in_step(tmp_path: Path) -> None:
+def test_keras_group_in_step_sees_each_row_once_per_epoch(tmp_path: Path) -> None:
     """Shares of different size: the group ends, and each row was seen once per epoch."""
     (row,) = run_group(
         tmp_path, "keras_allreduce.py", tables(61, 47), TYPES, {"batchSize": 12, "seed": 1}
@@ -81,7 +83,7 @@ def test_keras_group_workers_in_step(tmp_path: Path) -> None:
     assert row["loss"] < 0.45
 
 
-def test_keras_group_parameter_servers(tmp_path: Path) -> None:
+def test_keras_group_with_parameter_servers_learns_from_all_rows(tmp_path: Path) -> None:
     (row,) = run_group(
         tmp_path,
         "keras_ps.py",
@@ -118,7 +120,7 @@ def test_estimator_continues_with_another_number_of_workers(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_estimator_in_step(tmp_path: Path) -> None:
+def test_estimator_in_step_learns_in_the_steps_asked_for(tmp_path: Path) -> None:
     params = {"sync": True, "maxSteps": 150}
     (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, params, num_servers=1)
     assert row["steps"] == 150
@@ -134,7 +136,7 @@ def test_estimator_in_step_until_the_first_has_no_more_rows(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("raw", [False, True])
-def test_estimator_without_parameter_servers(tmp_path: Path, raw: bool) -> None:
+def test_estimator_in_step_makes_the_steps_of_the_largest_share(tmp_path: Path, raw: bool) -> None:
     """Shares of different size: all workers make the steps of the largest one, whoever opens the
     files.
     """

@@ -39,7 +39,7 @@ def trained(tmp_path: Path, steps: int, rate: Any = 0.1) -> Any:
     return estimator
 
 
-def test_one_worker_trains_as_without(tmp_path: Path) -> None:
+def test_one_worker_trains_as_plain_gradient_descent(tmp_path: Path) -> None:
     estimator = trained(tmp_path, steps=5)
     assert estimator.get_variable_value("global_step") == 5
     assert estimator.get_variable_value("w") == pytest.approx(1 - 0.9**5)

@@ -189,7 +189,7 @@ def train_one_worker(
     ), estimator
 
 
-def test_one_worker_latest(tf: Any, task_config: Any) -> None:
+def test_one_worker_trains_and_exports_the_latest_model(tf: Any, task_config: Any) -> None:
     metrics, _estimator = train_one_worker(tf, task_config, {}, lambda x: x > 0)
     assert metrics["global_step"] == 100
     assert metrics["accuracy"] > 0.9
@@ -197,7 +197,7 @@ def test_one_worker_latest(tf: Any, task_config: Any) -> None:
     assert low < -0.3 < 0.3 < high
 
 
-def test_one_worker_early_stopping_and_best(tf: Any, task_config: Any) -> None:
+def test_one_worker_stops_early_and_exports_the_best_model(tf: Any, task_config: Any) -> None:
     # The better the model learns, the worse it does on these rows: the first evaluation is the best
     # one.
     from akdl.engine.early_stopping import read_eval_metrics
@@ -224,7 +224,7 @@ def test_one_worker_early_stopping_and_best(tf: Any, task_config: Any) -> None:
     assert first < last
 
 
-def test_one_worker_without_validation_rows(tf: Any, task_config: Any) -> None:
+def test_one_worker_exports_without_validation_rows(tf: Any, task_config: Any) -> None:
     from akdl.engine.train import train_estimator_one_worker
 
     assert (
@@ -246,7 +246,7 @@ def test_one_worker_without_validation_rows(tf: Any, task_config: Any) -> None:
         ({}, {"exporter_type": "first"}, "exporter_type 'first', expected 'latest' or 'best'"),
     ],
 )
-def test_one_worker_wrong_config(
+def test_one_worker_refuses_a_wrong_config(
     tf: Any, task_config: Any, train: Any, export: Any, match: str
 ) -> None:
     from akdl.engine.train import train_estimator_one_worker
@@ -388,7 +388,9 @@ def test_input_by_workers_each_worker_reads_its_own_share(
         assert {value for features, _ in batches for value in features["x"].ravel()} == {worker}
 
 
-def test_input_by_workers_steps_and_rows_from_elsewhere(tf: Any, tmp_path: Path) -> None:
+def test_input_by_workers_uses_given_steps_and_the_datasets_of_the_script(
+    tf: Any, tmp_path: Path
+) -> None:
     from akdl.engine import train
 
     records = testing.encode_rows({"x": [5], "label": [1]}, TYPES)
@@ -417,7 +419,7 @@ def test_input_by_workers_steps_and_rows_from_elsewhere(tf: Any, tmp_path: Path)
         ),
     ],
 )
-def test_input_by_workers_wrong(
+def test_input_by_workers_refuses_empty_shares_and_wrong_options(
     tf: Any, tmp_path: Path, sizes: Any, options: Any, match: str
 ) -> None:
     from akdl.engine import train

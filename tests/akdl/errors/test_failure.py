@@ -29,13 +29,13 @@ class Mute(Exception):
         (Mute(), "(its text cannot be shown: __str__ raised KeyError)"),
     ],
 )
-def test_any_text_crosses(error: ValueError | Mute, message: str) -> None:
+def test_failure_carries_any_text_of_an_error(error: ValueError | Mute, message: str) -> None:
     failure = failure_of(error)
     assert (failure.type, failure.message) == (type(error).__name__, message)
     assert failure.SerializeToString()
 
 
-def test_the_begin_and_the_end_of_a_long_text_stay() -> None:
+def test_failure_keeps_the_beginning_and_the_end_of_a_long_text() -> None:
     failure = failure_of(ValueError("begin" + "x" * 1_000_000 + "end"))
     assert failure.message.startswith("begin") and failure.message.endswith("end")
     assert len(failure.message) < MESSAGE_CHARACTERS + 100
@@ -108,7 +108,7 @@ def test_keras_2_without_its_package_is_explained() -> None:
     assert sys.executable in done.stdout
 
 
-def test_other_errors_of_imports_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_import_errors_are_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     error = ImportError("Keras cannot be imported. Check that it is installed.")
     monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
     assert failure_of(error).message == str(error)

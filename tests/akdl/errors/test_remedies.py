@@ -87,7 +87,7 @@ def test_a_missing_file_of_the_script_belongs_to_its_user_files(
     assert ("userFiles" in failure_of(error).message) == is_advised
 
 
-def test_of_many_columns_some_are_listed() -> None:
+def test_missing_column_lists_only_some_of_many_columns() -> None:
     added = missing_column(KeyError("feature_3x"), [f"feature_{number}" for number in range(500)])
     assert "and 480 more)" in added and len(added) < 400
 
@@ -127,7 +127,7 @@ def test_a_missing_export_says_where_it_belongs(tmp_path: pathlib.Path) -> None:
         (None, "Attempt to convert a value (PerReplica) with an unsupported type", False),
     ],
 )
-def test_a_group_of_keras_3(
+def test_unsupported_group_of_keras_3_is_told_to_use_legacy_keras(
     version: str | None, text: str, is_told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keras = None if version is None else types.SimpleNamespace(__version__=version)
@@ -140,7 +140,7 @@ def test_a_group_of_keras_3(
     )
 
 
-def test_what_needs_tensorflow_is_named(
+def test_missing_tensorflow_is_an_error_that_names_the_function(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow", None)

@@ -49,7 +49,7 @@ def test_a_script_that_knows_its_folder_knows_its_end(folder: pathlib.Path, scri
     assert watch.sentences() == []
 
 
-def test_threads_that_raised_are_told(folder: pathlib.Path) -> None:
+def test_errors_of_threads_are_reported(folder: pathlib.Path) -> None:
     heard: list[object] = []
     threading.excepthook = lambda arguments: heard.append(arguments.exc_value)
     watch = ScriptWarnings(str(folder))

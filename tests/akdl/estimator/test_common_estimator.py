@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 
-def test_a_head_of_tensorflow(tmp_path: Path) -> None:
+def test_estimator_trains_with_a_head_of_tensorflow(tmp_path: Path) -> None:
     import tensorflow as tf
 
     made = estimator(tmp_path, tf.estimator.BinaryClassHead())
@@ -27,7 +27,7 @@ def test_a_head_of_tensorflow(tmp_path: Path) -> None:
     assert made.evaluate(input_fn(CLASSES, 1))["auc"] > 0.98
 
 
-def test_batch_normalization_and_regularization(tmp_path: Path) -> None:
+def test_batch_normalization_and_losses_of_layers_take_part_in_training(tmp_path: Path) -> None:
     """The moving mean comes to that of the data, and the losses of layers count."""
     import tensorflow as tf
 
@@ -54,7 +54,7 @@ def test_batch_normalization_and_regularization(tmp_path: Path) -> None:
     assert metrics["loss"] == pytest.approx(metrics["average_loss"] + squares, rel=1e-4)
 
 
-def test_a_warm_start(tmp_path: Path) -> None:
+def test_warm_start_takes_weights_and_counts_its_own_steps(tmp_path: Path) -> None:
     """It begins with the weights of another training, and counts its own steps."""
     estimator(tmp_path / "cold").train(input_fn(CLASSES), max_steps=300)
     cold = estimator(tmp_path / "cold").evaluate(input_fn(CLASSES, 1))
@@ -71,7 +71,7 @@ def test_a_warm_start(tmp_path: Path) -> None:
     assert metrics["loss"] == pytest.approx(cold["loss"], rel=1e-4)
 
 
-def test_models_what_cannot_be_made_anew(tmp_path: Path) -> None:
+def test_models_that_cannot_be_cloned_are_refused(tmp_path: Path) -> None:
     import tensorflow as tf
 
     class Own(tf.keras.Model):  # type: ignore[misc]

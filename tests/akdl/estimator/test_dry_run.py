@@ -104,7 +104,7 @@ def test_the_evaluation_reads_a_batch(make: Any, message: str | None) -> None:
         try_evaluation(functions, lambda: make(tf), generate_run_config())
 
 
-def test_folders_are_tried(tmp_path: Path) -> None:
+def test_try_folders_names_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     from akdl.estimator.dry_run import try_folders
 
     (tmp_path / "file").touch()

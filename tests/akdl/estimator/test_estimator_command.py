@@ -41,7 +41,7 @@ def run_main(tmp_path: Path, text: str, *more: str, params: str = "{}") -> int:
     return main(["train", *files, "--path", "data", "--model-dir", str(tmp_path / "out"), *more])
 
 
-def test_arguments_functions_are_missing(
+def test_module_without_its_functions_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_main(tmp_path, "def model_fn(features, labels, mode, params): pass\n") == 2
@@ -69,14 +69,14 @@ def test_arguments_functions_are_missing(
         ("{}", ["--module", "missing.py"], "to be a Python file, got"),
     ],
 )
-def test_arguments_wrong(
+def test_wrong_arguments_are_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], params: str, more: list[str], message: str
 ) -> None:
     assert run_main(tmp_path, "", *more, params=params) == 2
     assert message in capsys.readouterr().err
 
 
-def test_help_and_missing_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_exits_with_0_and_missing_arguments_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, code in ((["--help"], 0), (["train"], 2)):
         with pytest.raises(SystemExit) as left:
             main(arguments)
@@ -85,7 +85,7 @@ def test_help_and_missing_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--model-dir DIR" in out and "--module" in err
 
 
-def test_arguments_the_parameters_beside_the_module_are_read(
+def test_parameters_next_to_the_module_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "user.py").touch()
@@ -110,7 +110,7 @@ def test_arguments_the_parameters_beside_the_module_are_read(
     )
 
 
-def test_arguments_a_syntax_error_in_the_module(
+def test_syntax_error_in_the_module_names_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_main(tmp_path, "x = 1\ndef model_fn(:\n") == 2
@@ -119,7 +119,7 @@ def test_arguments_a_syntax_error_in_the_module(
     )
 
 
-def test_arguments_a_function_that_fails_before_training_keeps_its_traceback(
+def test_function_that_fails_before_training_keeps_its_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failing = "".join(
@@ -226,7 +226,9 @@ def check_mistakes(found: list[tuple[int, str]], folder: Path) -> None:
 
 
 @WARNINGS
-def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_reported_before_the_first_step_and_export_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What is wrong is told before the first step, and nothing wrong is exported."""
     found = []
     for command in commands(tmp_path):
@@ -236,7 +238,7 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_mistakes_with_tensorflow_1(tmp_path: Path) -> None:
+def test_mistakes_are_reported_with_tensorflow_1_too(tmp_path: Path) -> None:
     driver = [
         TF_1.python(),
         str(SCRIPTS / "run_commands.py"),
@@ -257,7 +259,9 @@ def test_mistakes_with_tensorflow_1(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", ["1.15", "2.15"])
-def test_workers_in_step_without_a_chief(tmp_path: Path, tensorflow: str) -> None:
+def test_worker_0_evaluates_and_exports_in_a_group_without_a_chief(
+    tmp_path: Path, tensorflow: str
+) -> None:
     """Worker 0 evaluates and exports; the steps of both count; what they learn is what one process
     learns in so many steps.
     """
@@ -303,7 +307,9 @@ def test_both_commands_list_all_flags(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @WARNINGS
-def test_digits_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_digits_example_trains_resumes_and_exports_two_heads_in_one_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two heads; a second run goes on; both heads predict what `predict` does."""
     import tensorflow as tf
 
@@ -352,7 +358,7 @@ def test_digits_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.slow
-def test_digits_in_a_group(tmp_path: Path) -> None:
+def test_digits_example_trains_and_exports_in_a_group(tmp_path: Path) -> None:
     """Two workers, a parameter server and an evaluator; the chief evaluates at the end and
     exports.
     """

@@ -103,7 +103,9 @@ def test_until_the_rows_end_with_a_tuple_or_a_dataset(tmp_path: Path) -> None:
         ({"eval_start_delay_secs": 120, "eval_throttle_secs": 0}, [10]),
     ],
 )
-def test_evaluations_when(tmp_path: Path, params: dict[str, Any], steps: list[int]) -> None:
+def test_evaluations_follow_delay_and_throttle(
+    tmp_path: Path, params: dict[str, Any], steps: list[int]
+) -> None:
     _result, lines = train(
         linear_module(),
         tmp_path,
@@ -145,7 +147,7 @@ def test_no_checkpoints_but_the_one_that_is_exported(tmp_path: Path) -> None:
     assert os.path.isdir(result.exported)
 
 
-def test_mistakes_of_the_export_are_told_before_training(tmp_path: Path) -> None:
+def test_export_without_a_default_head_is_refused_before_training(tmp_path: Path) -> None:
     """Here of several heads without the default one."""
     import tensorflow.compat.v1 as tf
 
@@ -166,12 +168,12 @@ def test_mistakes_of_the_export_are_told_before_training(tmp_path: Path) -> None
     assert checkpoints(tmp_path) == []
 
 
-def test_wrong_parameters_are_told_at_once(tmp_path: Path) -> None:
+def test_wrong_parameters_are_refused_before_training(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="eval_steps: expected"):
         train(linear_module(), tmp_path, eval_steps=0)
 
 
-def test_a_head_that_is_left_out_of_the_export_is_said(tmp_path: Path) -> None:
+def test_a_head_left_out_of_the_export_is_reported(tmp_path: Path) -> None:
     import tensorflow.compat.v1 as tf
 
     whole = linear_module()
@@ -194,7 +196,7 @@ def test_a_head_that_is_left_out_of_the_export_is_said(tmp_path: Path) -> None:
     assert os.path.isdir(result.exported)
 
 
-def test_what_cannot_be_exported_is_kept_and_exported_by_the_next_run(tmp_path: Path) -> None:
+def test_model_whose_export_fails_is_kept_and_exported_by_the_next_run(tmp_path: Path) -> None:
     from akdl.user_code.module import TrainingFailed
 
     whole = linear_module()

@@ -53,7 +53,9 @@ def test_the_final_model_takes_examples(trained: Any, tmp_path: Path) -> None:
     assert "examples" in signature(str(exported), "predict").structured_input_signature[1]
 
 
-def test_the_best_model_over_several_runs(trained: Any, tmp_path: Path) -> None:
+def test_best_exporter_remembers_the_best_model_of_earlier_runs(
+    trained: Any, tmp_path: Path
+) -> None:
     from akdl.estimator.exporters import model_best_exporter
 
     def exports(auc: float, **how: Any) -> list[str]:
@@ -68,7 +70,7 @@ def test_the_best_model_over_several_runs(trained: Any, tmp_path: Path) -> None:
     assert (tmp_path / "best" / "best.json").read_text() == '{"auc": 0.8}'
 
 
-def test_the_best_model_by_a_metric_whose_smaller_values_are_better(
+def test_best_exporter_accepts_a_metric_whose_smaller_values_are_better(
     trained: Any, tmp_path: Path
 ) -> None:
     from akdl.estimator.exporters import model_best_exporter
@@ -93,7 +95,7 @@ def test_a_metric_that_is_missing_is_an_error_at_once(trained: Any, tmp_path: Pa
         run(model_best_exporter("best", spec(), metric="accuracy"), trained, tmp_path, 0.5)
 
 
-def test_the_newest_models(trained: Any, tmp_path: Path) -> None:
+def test_latest_exporter_keeps_as_many_models_as_asked_for(trained: Any, tmp_path: Path) -> None:
     from akdl.estimator.exporters import model_latest_exporter
 
     exporter = model_latest_exporter("newest", spec(), exports_to_keep=1)

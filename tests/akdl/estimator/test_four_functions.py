@@ -18,7 +18,7 @@ pytestmark = pytest.mark.estimator
 WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 
-def test_all_that_is_wrong_with_a_module() -> None:
+def test_all_mistakes_of_a_module_are_listed() -> None:
     module = SimpleNamespace(
         __file__="/a/user.py",
         model_fn=lambda features, labels, mode: None,
@@ -48,7 +48,7 @@ def input_function(found: Any, **how: bool) -> Any:
 
 
 @pytest.mark.tf
-def test_inputs_a_dataset() -> None:
+def test_input_function_accepts_a_dataset() -> None:
     import tensorflow as tf
 
     for dataset in (tf.data.Dataset.range(3), tf.compat.v1.data.Dataset.range(3)):
@@ -62,7 +62,7 @@ def test_inputs_a_dataset() -> None:
 
 
 @pytest.mark.tf
-def test_inputs_a_tuple_in_one_process_only() -> None:
+def test_input_function_accepts_a_tuple_in_one_process_only() -> None:
     assert input_function(("features", "labels")) == ("features", "labels")
     with pytest.raises(
         UserModuleError,
@@ -72,14 +72,14 @@ def test_inputs_a_tuple_in_one_process_only() -> None:
 
 
 @pytest.mark.tf
-def test_inputs_something_else() -> None:
+def test_input_function_refuses_other_results() -> None:
     for found, kind in ((None, "nothing"), ([1, 2], "a list"), ((1, 2, 3), "a tuple of 3")):
         with pytest.raises(UserModuleError, match=f"expected a tf.data.Dataset or .*, got {kind}"):
             input_function(found)
 
 
 @pytest.mark.tf
-def test_inputs_params_are_a_copy_for_each_call() -> None:
+def test_input_function_gets_a_copy_of_params_at_each_call() -> None:
     def spoil(path: str, params: dict[str, Any]) -> Any:
         params["list"].append(1)
         return params["list"], path
@@ -99,7 +99,7 @@ def receive(make: Any) -> Any:
 
 @pytest.mark.tf
 @WARNINGS
-def test_a_serving_input_receiver() -> None:
+def test_serving_input_receiver_gives_features_and_receiver_tensors() -> None:
     import tensorflow as tf
 
     def make() -> Any:
@@ -112,7 +112,7 @@ def test_a_serving_input_receiver() -> None:
 
 @pytest.mark.tf
 @WARNINGS
-def test_a_tensor_serving_input_receiver() -> None:
+def test_tensor_serving_input_receiver_gives_one_tensor_of_features() -> None:
     import tensorflow as tf
 
     def make() -> Any:
@@ -124,7 +124,7 @@ def test_a_tensor_serving_input_receiver() -> None:
 
 @pytest.mark.tf
 @WARNINGS
-def test_receivers_functions_that_make_one() -> None:
+def test_receiver_function_may_return_a_function() -> None:
     import tensorflow as tf
 
     export = tf.estimator.export
@@ -146,7 +146,7 @@ def test_receivers_functions_that_make_one() -> None:
 
 @pytest.mark.tf
 @WARNINGS
-def test_receivers_something_else() -> None:
+def test_receiver_function_refuses_other_results() -> None:
     with pytest.raises(
         UserModuleError,
         match="expected a ServingInputReceiver, a TensorServingInputReceiver, or .*, got a dict",

@@ -88,7 +88,7 @@ def test_a_batch_operator_gets_the_model_as_rows_and_a_path_of_its_own(tmp_path:
     assert (tmp_path / "kept" / "checkpoint").exists()
 
 
-def test_without_rows(tmp_path: Path) -> None:
+def test_training_without_rows_is_refused(tmp_path: Path) -> None:
     task_config = testing.train_task_config({"x": [], "label": []}, TYPES, str(tmp_path), PARAMS)
     with pytest.raises(
         ValueError, match="chief 0 got no rows to train on: feed more rows or set fewer workers"
@@ -96,7 +96,7 @@ def test_without_rows(tmp_path: Path) -> None:
         functions_script.main(task_config, linear_module())
 
 
-def test_wrong_parameters_are_told_before_rows_are_waited_for(tmp_path: Path) -> None:
+def test_wrong_parameters_are_refused_before_the_rows_arrive(tmp_path: Path) -> None:
     task_config = testing.train_task_config(
         {"x": [], "label": []}, TYPES, str(tmp_path), {"eval_steps": "5"}
     )
@@ -107,7 +107,7 @@ def test_wrong_parameters_are_told_before_rows_are_waited_for(tmp_path: Path) ->
         functions_script.main(task_config, linear_module())
 
 
-def test_the_checkpoint_dir_of_the_operator(tmp_path: Path) -> None:
+def test_checkpoint_dir_of_the_operator_is_used_and_resumed_from(tmp_path: Path) -> None:
     """Checkpoints lie there without a word in the parameters, and the next job goes on; it reports
     by itself.
     """

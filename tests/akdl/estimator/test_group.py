@@ -58,7 +58,7 @@ def test_export_folders_have_one_owner(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", ["1.15", "2.15"])
-def test_an_evaluator_alone_exports(tmp_path: Path, tensorflow: str) -> None:
+def test_group_with_an_evaluator_exports_one_final_model(tmp_path: Path, tensorflow: str) -> None:
     """All processes end well, and there is one final model, that of the evaluator or, where it is
     late, that of the chief.
     """

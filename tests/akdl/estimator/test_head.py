@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 
-def test_head_classification(tmp_path: Path) -> None:
+def test_classification_head_has_the_metrics_of_numpy(tmp_path: Path) -> None:
     """Trained, evaluated, exported: the metrics are those that numpy computes from the
     predictions.
     """
@@ -77,7 +77,7 @@ def test_head_classification(tmp_path: Path) -> None:
         np.testing.assert_allclose(scores, predicted["probabilities"][:7], rtol=1e-5)
 
 
-def test_head_regression(tmp_path: Path) -> None:
+def test_regression_head_has_the_metrics_of_numpy(tmp_path: Path) -> None:
     import tensorflow as tf
 
     made = estimator(tmp_path, "regression", make_model())
@@ -97,7 +97,7 @@ def test_head_regression(tmp_path: Path) -> None:
         np.testing.assert_allclose(served.numpy()[:, 0], predicted[:7], rtol=1e-5)
 
 
-def test_head_keys() -> None:
+def test_head_returns_the_chosen_keys_and_refuses_unknown_ones() -> None:
     import tensorflow as tf
 
     from akdl.estimator.head import PredictionKeys, UserDefineHead
@@ -114,7 +114,7 @@ def test_head_keys() -> None:
         UserDefineHead("ranking")
 
 
-def test_head_hooks_and_scaffold(tmp_path: Path) -> None:
+def test_hooks_and_scaffold_run_in_their_modes(tmp_path: Path) -> None:
     """Each is called in its mode, and the scaffold gives the first values."""
     import tensorflow.compat.v1 as tf
 
@@ -149,7 +149,7 @@ def test_head_hooks_and_scaffold(tmp_path: Path) -> None:
     assert called[3:] == ["evaluate", "predict"]
 
 
-def test_head_a_train_op_of_ones_own() -> None:
+def test_head_accepts_a_train_op_of_the_user() -> None:
     import tensorflow.compat.v1 as tf
 
     from akdl.estimator.head import UserDefineHead

@@ -36,7 +36,7 @@ def test_optimizers_all_three_kinds_count_steps_and_resume(tmp_path: Path) -> No
         assert metrics["auc"] > 0.9, name
 
 
-def test_optimizers_the_same_mathematics_as_the_given_one() -> None:
+def test_maker_makes_a_legacy_optimizer_with_the_settings_of_a_new_one() -> None:
     import tensorflow as tf
 
     from akdl.estimator.common_estimator import maker
@@ -48,7 +48,7 @@ def test_optimizers_the_same_mathematics_as_the_given_one() -> None:
     assert config["learning_rate"] == pytest.approx(0.3)
 
 
-def test_optimizers_names_of_keras(tmp_path: Path) -> None:
+def test_maker_accepts_names_and_configs_of_keras_optimizers(tmp_path: Path) -> None:
     import tensorflow as tf
 
     from akdl.estimator.common_estimator import maker
@@ -76,7 +76,7 @@ def test_optimizers_names_of_keras(tmp_path: Path) -> None:
     assert trained.get_variable_value("global_step") == 2
 
 
-def test_optimizers_what_the_older_kind_does_not_know() -> None:
+def test_maker_refuses_arguments_that_legacy_optimizers_lack() -> None:
     import tensorflow as tf
 
     from akdl.estimator.common_estimator import maker

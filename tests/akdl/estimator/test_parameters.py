@@ -10,7 +10,7 @@ from akdl.estimator.parameters import with_defaults
 from akdl.user_code.config_file import ConfigError
 
 
-def test_the_defaults() -> None:
+def test_with_defaults_fills_in_every_parameter() -> None:
     assert with_defaults() == {
         "save_checkpoints_steps": None,
         "save_checkpoints_secs": 600,
@@ -42,7 +42,7 @@ def test_later_layers_win_and_other_keys_go_along() -> None:
         ({"save_checkpoints_secs": None}, None, None),
     ],
 )
-def test_when_checkpoints_are_saved(
+def test_checkpoints_are_saved_by_steps_or_by_seconds(
     given: dict[str, Any], steps: int | None, secs: float | None
 ) -> None:
     params = with_defaults(given)
@@ -50,7 +50,7 @@ def test_when_checkpoints_are_saved(
     assert with_defaults(params) == params, "complete parameters stay as they are"
 
 
-def test_both_kinds_of_saving_exclude_each_other() -> None:
+def test_saving_by_steps_and_by_seconds_exclude_each_other() -> None:
     with pytest.raises(
         ConfigError, match="expected one of the two, got 50 and 60; remove one or set it to null"
     ):
@@ -79,7 +79,7 @@ def test_workers_in_step_save_by_steps(
         with_defaults({**given, "save_checkpoints_secs": 60}, in_step=True)
 
 
-def test_names_near_that_of_a_parameter() -> None:
+def test_misspelled_parameter_is_refused_with_the_nearest_name() -> None:
     for key, name in (
         ("train_max_step", "train_max_steps"),
         ("Eval-Steps", "eval_steps"),
@@ -99,7 +99,7 @@ def test_a_number_of_steps_may_be_written_as_a_float() -> None:
         with_defaults({"train_max_steps": 1.5})
 
 
-def test_all_wrong_values_at_once() -> None:
+def test_all_wrong_values_are_listed_in_one_error() -> None:
     wrong = {
         "save_checkpoints_secs": 0,
         "keep_checkpoint_max": -1,
@@ -119,5 +119,5 @@ def test_all_wrong_values_at_once() -> None:
 
 
 @pytest.mark.parametrize("keep", [None, 0, 3])
-def test_checkpoints_to_keep(keep: int | None) -> None:
+def test_number_of_checkpoints_may_be_null_or_0(keep: int | None) -> None:
     assert with_defaults({"keep_checkpoint_max": keep})["keep_checkpoint_max"] == keep

@@ -30,7 +30,7 @@ def run(steps: int, make_hook: Any) -> None:
 
 
 @pytest.mark.parametrize(("steps", "shown"), [(5, ["step 1", "step 2", "step 4"]), (1, ["step 1"])])
-def test_progress_lines(steps: int, shown: list[str]) -> None:
+def test_progress_lines_have_step_loss_and_rate(steps: int, shown: list[str]) -> None:
     lines: list[str] = []
     run(steps, lambda step: progress(lines))
     assert [line.split("  ")[0] for line in lines] == shown

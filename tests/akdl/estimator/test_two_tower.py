@@ -33,7 +33,7 @@ def flags_from(values: dict[str, Any]) -> Any:
     return example("click_flags").flags_from(values)
 
 
-def test_flags_defaults() -> None:
+def test_flags_have_their_defaults() -> None:
     found = flags_from({}).flag_values_dict()
     sides = {"hidden_units": "512,256,128", "dropout": 0.7, "batch_norm": True}
     expected = {
@@ -52,7 +52,7 @@ def test_flags_defaults() -> None:
     assert found == expected
 
 
-def test_flags_values() -> None:
+def test_flags_accept_texts_and_values_and_refuse_unknown_ones() -> None:
     found = flags_from(
         {"user_dropout": "0.2", "item_batch_norm": False, "max_train_steps": 7, "model_dir": None}
     )
@@ -74,7 +74,9 @@ def test_flags_values() -> None:
         file_list("eval_files", None)
 
 
-def test_flags_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_of_a_command_are_listed_by_help_and_wrong_ones_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """`--help` lists all flags and ends with 0; what is wrong ends with 2."""
     flags_of_command = example("click_flags").flags_of_command
     assert (
@@ -130,7 +132,7 @@ def test_input_order_ends_and_epochs(tmp_path: Path) -> None:
     assert sum(len(label) for _, label in input_batches(tmp_path, num_epochs=2)) == 46
 
 
-def test_input_shuffled_from_several_files(tmp_path: Path) -> None:
+def test_input_shuffles_rows_of_several_files(tmp_path: Path) -> None:
     def ages(**arguments: Any) -> Any:
         pattern = str(tmp_path / "train-*.tfrecord")
         return np.concatenate(
@@ -145,7 +147,7 @@ def test_input_shuffled_from_several_files(tmp_path: Path) -> None:
     assert sorted(shuffled) == sorted(in_order) and list(shuffled) != list(in_order)
 
 
-def test_input_features_alone(tmp_path: Path) -> None:
+def test_input_without_a_label_has_features_alone(tmp_path: Path) -> None:
     assert set(input_batches(tmp_path, label_key=None)[0]) == {"label", "user_age"}
 
 
@@ -187,7 +189,7 @@ def auc_of_export(folder: str) -> float:
 
 
 @pytest.mark.slow
-def test_quality_and_exports(trained: Any) -> None:
+def test_training_reaches_its_quality_and_exports_best_last_and_latest_models(trained: Any) -> None:
     folder, _flags, metrics = trained
     assert (
         metrics["global_step"] == 400 and metrics["auc"] > 0.85 and metrics["average_loss"] < 0.56
@@ -262,7 +264,9 @@ def tower_model(**changes: Any) -> Any:
 @pytest.mark.parametrize(
     ("dropout", "batch_norm"), [(0.0, False), (0.5, False), (0.0, True), (0.5, True)]
 )
-def test_towers(dropout: float, batch_norm: bool) -> None:
+def test_towers_give_cosines_and_use_dropout_in_training_only(
+    dropout: float, batch_norm: bool
+) -> None:
     """Logits are cosines, each of its own row alone; dropout is at work in training only."""
     import tensorflow as tf
 
@@ -294,7 +298,7 @@ def test_towers(dropout: float, batch_norm: bool) -> None:
     )
 
 
-def test_towers_that_do_not_meet() -> None:
+def test_towers_of_different_sizes_are_refused() -> None:
     for units in ([], [5, 4]):
         with pytest.raises(
             ValueError,

@@ -34,7 +34,7 @@ def test_write_all_repeats_partial_writes() -> None:
         assert file.got == b"12345678"
 
 
-def test_write_at_replaces_what_a_failed_write_left(tmp_path: pathlib.Path) -> None:
+def test_write_at_cuts_the_file_behind_the_written_bytes(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "rows"
     for place, data, content in (
         (0, b"abc", b"abc"),
@@ -64,11 +64,11 @@ def test_a_full_disk_is_named_with_its_remedy(
     assert caught.value.errno == number and "io.tmp.dirs (else TMPDIR)" in str(caught.value)
 
 
-def test_other_errors_stay(tmp_path: pathlib.Path) -> None:
+def test_errors_other_than_a_full_disk_are_not_changed(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_at(str(tmp_path / "none" / "rows"), 0, b"x")
 
 
-def test_free_bytes_is_what_the_error_says(tmp_path: pathlib.Path) -> None:
+def test_no_room_has_the_errno_of_a_full_disk(tmp_path: pathlib.Path) -> None:
     assert 0 < free_bytes(str(tmp_path)) < 2**60
     assert no_room(OSError(errno.ENOSPC, "full"), str(tmp_path), 0).errno == errno.ENOSPC

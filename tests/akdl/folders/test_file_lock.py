@@ -36,7 +36,7 @@ def test_a_lock_ends_with_its_descriptor(tmp_path: pathlib.Path) -> None:
         assert try_lock(second)
 
 
-def test_other_errors_are_not_taken_for_a_lock_of_another(tmp_path: pathlib.Path) -> None:
+def test_errors_other_than_a_conflict_are_raised(tmp_path: pathlib.Path) -> None:
     with opened(tmp_path / "lock") as fd:
         pass
     with pytest.raises(OSError, match="Bad file descriptor"):

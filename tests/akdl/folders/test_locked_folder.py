@@ -33,7 +33,7 @@ print(os.path.exists(folder.path))
 
 
 @pytest.mark.process
-def test_a_folder_goes_with_its_program_and_not_with_a_forked_one(tmp_path: pathlib.Path) -> None:
+def test_locked_folder_is_removed_by_its_program_and_not_by_a_fork(tmp_path: pathlib.Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True
     )
@@ -81,7 +81,7 @@ def test_a_folder_that_was_removed_while_its_lock_was_awaited_is_made_again(
 
 
 @pytest.mark.process
-def test_what_one_user_keeps_in_the_folder_no_other_removes(tmp_path: pathlib.Path) -> None:
+def test_files_of_one_user_of_a_folder_are_not_removed_by_another(tmp_path: pathlib.Path) -> None:
     folder, done = str(tmp_path / "shared"), threading.Event()
     users, seen = itertools.count(), itertools.count()
 

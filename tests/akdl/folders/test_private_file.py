@@ -34,7 +34,7 @@ def test_reading_does_not_change_the_mode(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "theirs").stat().st_mode & 0o777 == 0o644
 
 
-def test_folders(tmp_path: pathlib.Path) -> None:
+def test_only_folders_of_this_user_alone_are_private(tmp_path: pathlib.Path) -> None:
     (tmp_path / "private").mkdir(0o700)
     (tmp_path / "open").mkdir(0o750)
     (tmp_path / "link").symlink_to(tmp_path / "private")

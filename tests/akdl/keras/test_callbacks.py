@@ -72,7 +72,7 @@ def test_key_of_a_dataset_does_not_choose_the_direction() -> None:
     assert epochs(callback, training(), [0.7, 0.6, 0.5, 0.5], "val_loss(accounts)") == 4
 
 
-def test_early_stopping_the_best_weights() -> None:
+def test_early_stopping_restores_the_best_weights() -> None:
     callback = make(
         {"name": "early_stopping", "args": {"patience": 2, "restore_best_weights": True}}
     )
@@ -101,7 +101,7 @@ def test_early_stopping_goes_on_from_its_state(tmp_path: Path) -> None:
     assert run.weights() == [np.array(5.0)]
 
 
-def test_early_stopping_a_metric_that_is_not_there() -> None:
+def test_early_stopping_refuses_a_metric_that_does_not_exist() -> None:
     with pytest.raises(
         ValueError, match="callbacks: monitor: expected one of loss, val_loss, got 'val_auc'"
     ):
@@ -114,7 +114,7 @@ def rate_of(run: Any) -> float:
     return learning_rate(run.optimizers[0]) or 0.0
 
 
-def test_learning_rates_plateau() -> None:
+def test_learning_rate_falls_on_a_plateau_down_to_its_bound() -> None:
     callback, run = (
         make(
             {"name": "reduce_lr_on_plateau", "args": {"patience": 2, "factor": 0.5, "min_lr": 0.2}}
@@ -128,7 +128,7 @@ def test_learning_rates_plateau() -> None:
     assert rates == pytest.approx([1, 1, 0.5, 0.5, 0.25, 0.25, 0.2, 0.2])
 
 
-def test_learning_rates_by_epoch() -> None:
+def test_learning_rate_follows_rates_by_epoch() -> None:
     callback, run = (
         make({"name": "learning_rate_schedule", "args": {"rates": {"1": 0.5, "3": 0.25}}}),
         training(),
@@ -140,7 +140,7 @@ def test_learning_rates_by_epoch() -> None:
     assert rates == [1, 0.5, 0.5, 0.25, 0.25]
 
 
-def test_learning_rates_by_a_function_of_the_user() -> None:
+def test_learning_rate_follows_a_function_of_the_user() -> None:
     user = user_module(halve=lambda epoch, rate: rate / 2 if epoch else rate)
     callback, run = (
         make({"name": "learning_rate_schedule", "args": {"function": "halve"}}),
@@ -151,7 +151,7 @@ def test_learning_rates_by_a_function_of_the_user() -> None:
     assert rate_of(run) == 0.25
 
 
-def test_tensor_board_chief_only(tmp_path: Path) -> None:
+def test_tensor_board_of_the_chief_writes_scalars(tmp_path: Path) -> None:
     import tensorflow as tf
 
     callback = make({"name": "tensorboard", "args": {"log_dir": str(tmp_path), "every_steps": 2}})
@@ -175,7 +175,7 @@ def test_tensor_board_chief_only(tmp_path: Path) -> None:
     }
 
 
-def test_tensor_board_other_workers(tmp_path: Path) -> None:
+def test_tensor_board_of_other_workers_writes_nothing(tmp_path: Path) -> None:
     callback = make({"name": "TensorBoard", "args": {"log_dir": str(tmp_path / "logs")}})
     run = training(is_chief=False)
     callback.begin(run)
@@ -184,7 +184,7 @@ def test_tensor_board_other_workers(tmp_path: Path) -> None:
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_keras_callback_is_told_of_epochs_and_can_stop() -> None:
+def test_keras_callback_is_called_at_epochs_and_can_stop_training() -> None:
     import tensorflow as tf
 
     class Stop(tf.keras.callbacks.Callback):
@@ -216,12 +216,12 @@ def test_a_keras_callback_is_told_of_epochs_and_can_stop() -> None:
         ({"name": "learning_rate_schedule"}, "expected either rates or function"),
     ],
 )
-def test_keras_callbacks_wrong(spec: Any, message: str) -> None:
+def test_unknown_and_unsuitable_callbacks_are_refused(spec: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(spec)
 
 
-def test_keras_callbacks_checkpoint_settings() -> None:
+def test_checkpoint_settings_are_read_from_the_callback() -> None:
     from akdl.keras.callbacks import checkpoint_settings
 
     assert checkpoint_settings(["early_stopping"]) is None

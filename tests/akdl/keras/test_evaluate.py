@@ -52,7 +52,7 @@ def expected_evaluation(folder: Path) -> list[dict[str, float]]:
     return found
 
 
-def test_evaluate_a_tuple_of_datasets(tmp_path: Path) -> None:
+def test_evaluate_numbers_the_datasets_of_a_tuple_and_writes_the_results(tmp_path: Path) -> None:
     output = {"json": str(tmp_path / "out" / "r.json"), "csv": str(tmp_path / "out" / "r.csv")}
     rows = run_evaluate(evaluate_config(tmp_path, output=output), script("mlp"), tmp_path)
     assert list(rows[0]) == [
@@ -76,7 +76,7 @@ def test_evaluate_a_tuple_of_datasets(tmp_path: Path) -> None:
     ] == rows
 
 
-def test_evaluate_a_dict_of_datasets_and_a_single_one(tmp_path: Path) -> None:
+def test_evaluate_names_the_datasets_of_a_dict_and_not_a_single_one(tmp_path: Path) -> None:
     config, module = evaluate_config(tmp_path), script("mlp")
     first, second = run_evaluate(config, module, tmp_path)[0]["auc(0)"], None
     make = module.awf_create_test_dataset_fn
@@ -91,7 +91,7 @@ def test_evaluate_a_dict_of_datasets_and_a_single_one(tmp_path: Path) -> None:
     assert first == second["auc(all)"] == third["auc"]
 
 
-def test_evaluate_models_loaded_by_the_user(tmp_path: Path) -> None:
+def test_evaluate_loads_models_with_the_function_of_the_user(tmp_path: Path) -> None:
     config, module = evaluate_config(tmp_path), script("mlp")
     seen = []
 
@@ -104,7 +104,7 @@ def test_evaluate_models_loaded_by_the_user(tmp_path: Path) -> None:
     assert seen == [(one["path"], one["name"]) for one in config["models"]]
 
 
-def test_evaluate_no_rows(tmp_path: Path) -> None:
+def test_evaluate_refuses_a_dataset_without_rows(tmp_path: Path) -> None:
     config, module = evaluate_config(tmp_path), script("mlp")
     (tmp_path / "test.csv").write_text("")
     with pytest.raises(
@@ -113,7 +113,7 @@ def test_evaluate_no_rows(tmp_path: Path) -> None:
         run_evaluate(config, module, tmp_path)
 
 
-def test_evaluate_no_model(tmp_path: Path) -> None:
+def test_evaluate_refuses_a_path_without_a_model(tmp_path: Path) -> None:
     config = evaluate_config(tmp_path, models=[{"name": "m", "path": str(tmp_path / "nothing")}])
     with pytest.raises(
         ValueError, match="expected a SavedModel in .*nothing, which is not a folder"
@@ -122,7 +122,7 @@ def test_evaluate_no_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_evaluate_a_group_gets_the_same(tmp_path: Path) -> None:
+def test_evaluate_in_a_group_gives_the_same_metrics(tmp_path: Path) -> None:
     config = evaluate_config(tmp_path, output={"json": str(tmp_path / "group.json")})
     (tmp_path / "c.json").write_text(json.dumps(config))
     arguments = [
@@ -141,7 +141,7 @@ def test_evaluate_a_group_gets_the_same(tmp_path: Path) -> None:
     assert "model  " in outputs[0]
 
 
-def test_evaluate_the_table() -> None:
+def test_as_table_aligns_the_columns() -> None:
     from akdl.keras.evaluate import as_table
 
     rows = [{"model": "a", "auc": 0.5}, {"model": "longer", "auc": 0.123456789}]

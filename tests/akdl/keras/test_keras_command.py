@@ -33,7 +33,7 @@ def write(path: Path, config: Any) -> str:
         (["--module", "missing.py"], "to be a Python file, got"),
     ],
 )
-def test_arguments_wrong(
+def test_wrong_arguments_are_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     module = tmp_path / "user.py"
@@ -42,7 +42,7 @@ def test_arguments_wrong(
     assert message in capsys.readouterr().err
 
 
-def test_arguments_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_flags_and_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["--help"])
     assert left.value.code == 0
@@ -53,7 +53,7 @@ def test_arguments_help(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_arguments_a_module_with_a_syntax_error(
+def test_syntax_error_in_the_module_names_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = tmp_path / "user.py"
@@ -62,12 +62,14 @@ def test_arguments_a_module_with_a_syntax_error(
     assert f"train: {module}, line 2: " in capsys.readouterr().err
 
 
-def test_arguments_no_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_config_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["train", str(tmp_path / "c.json"), *MODULE]) == 2
     assert "c.json" in capsys.readouterr().err
 
 
-def test_arguments_no_task(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["test", "c.json", *MODULE])
     assert left.value.code == 2
@@ -76,7 +78,9 @@ def test_arguments_no_task(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.tf
 @WARNINGS
-def test_tasks_all_mistakes_of_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_mistakes_of_a_config_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = {**mlp_config(tmp_path), "loss": 3, "save_path": "${OUT_PATH}$/model"}
     config["train_data_args"] = {"file": "f", "skip_head": True, "feat_num": 129}
     assert (
@@ -95,7 +99,9 @@ def test_tasks_all_mistakes_of_a_config(tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.tf
 @WARNINGS
-def test_tasks_train_and_predict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_and_predict_run_as_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = mlp_config(tmp_path, save_path="${OUT_PATH}$/model")
     arguments = [*MODULE, "--data-path", str(tmp_path), "--set", f"OUT_PATH={tmp_path}"]
     assert main(["train", write(tmp_path / "c.json", config), *arguments, "--set", "epochs=1"]) == 0
@@ -129,7 +135,9 @@ def test_tasks_train_and_predict(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.tf
 @WARNINGS
-def test_tasks_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupted_command_exits_with_130(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "user.py").write_text(
         "from mlp import *\ndef awf_create_train_dataset_fn(file, skip_head, dim):\n    raise KeyboardInterrupt\n"
     )
@@ -141,7 +149,9 @@ def test_tasks_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.tf
 @WARNINGS
-def test_tasks_a_failure_on_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_during_training_exits_with_1_and_its_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = mlp_config(
         tmp_path, callbacks=[{"name": "early_stopping", "args": {"monitor": "val_f1"}}]
     )
@@ -185,7 +195,7 @@ def test_a_model_that_cannot_be_saved_in_the_end_fails_and_is_kept(
 
 @pytest.mark.tf
 @WARNINGS
-def test_ranknet(tmp_path: Path) -> None:
+def test_ranknet_example_trains_and_saves_only_the_ranker(tmp_path: Path) -> None:
     """The documentation's example as a command: pairs with weights, two validation sets, only the
     ranker saved.
     """

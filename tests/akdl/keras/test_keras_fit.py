@@ -131,7 +131,9 @@ def test_steps_per_epoch_go_on_in_the_rows(tmp_path: Path, monkeypatch: pytest.M
     assert len(history["loss"]) == 4 and int(model.optimizer.iterations.numpy()) == 28
 
 
-def test_a_remote_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Any) -> None:
+def test_checkpoints_at_an_address_resume_to_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Any
+) -> None:
     fsspec = pytest.importorskip("fsspec")
     address = "memory://keras-fit/checkpoints"
     killed_after(config(tmp_path / "work", address), 25, monkeypatch)
@@ -205,7 +207,9 @@ def test_a_folder_that_tensorflow_takes_for_a_pattern(tmp_path: Path, name: str)
         train(config(tmp_path / "work", tmp_path / name))
 
 
-def test_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_reports_its_first_step_and_each_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # or there are more on a slower machine
     monkeypatch.setattr("akdl.training.training_watch.REPORT_S", 3600.0)
     task_config = config(tmp_path / "work")
@@ -231,7 +235,7 @@ def test_checkpoints_in_the_work_folder_are_not_said_to_be_files_of_the_script(
     )
 
 
-def test_what_cannot_be(tmp_path: Path) -> None:
+def test_settings_and_checkpoints_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     from akdl.engine.train import train_keras_model
 
     checkpoints = tmp_path / "checkpoints"

@@ -96,7 +96,7 @@ def shuffled_config(folder: Path, epochs: int, **checkpoint: Any) -> dict[str, A
     return {**SHUFFLED, "epochs": epochs, "callbacks": [{"name": "checkpoint", "args": args}]}
 
 
-def test_resumption_after_an_epoch(tmp_path: Path) -> None:
+def test_resumption_after_an_epoch_gives_the_same_weights(tmp_path: Path) -> None:
     """With shuffling and dropout: both depend on the seed and the epoch only."""
     whole = train(shuffled_config(tmp_path / "whole", 4), script("shuffled"))
     train(shuffled_config(tmp_path / "parts", 2), script("shuffled"))
@@ -107,7 +107,9 @@ def test_resumption_after_an_epoch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("steps_per_epoch", [None, 7])
-def test_resumption_in_the_middle_of_an_epoch(tmp_path: Path, steps_per_epoch: int | None) -> None:
+def test_resumption_inside_an_epoch_gives_the_same_weights(
+    tmp_path: Path, steps_per_epoch: int | None
+) -> None:
     import tensorflow as tf
 
     more = {
@@ -137,7 +139,7 @@ def test_resumption_in_the_middle_of_an_epoch(tmp_path: Path, steps_per_epoch: i
     assert_equal_weights(resumed.model.get_weights(), whole.model.get_weights())
 
 
-def test_resumption_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_resumption_refuses_a_checkpoint_of_another_training(tmp_path: Path) -> None:
     from akdl.training.checkpoints import CheckpointError
 
     config = shuffled_config(tmp_path, 1)
@@ -165,7 +167,7 @@ def test_resumption_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "processes"), [pytest.param("mlp", 3, marks=pytest.mark.slow), ("mlp_batched", 2)]
 )
-def test_groups_processes_get_the_weights_of_one(tmp_path: Path, name: str, processes: int) -> None:
+def test_group_gets_the_weights_of_one_process(tmp_path: Path, name: str, processes: int) -> None:
     """50 rows in steps of 12: the last step has rows for some workers only."""
     checkpoints = {"name": "checkpoint", "args": {"path": "checkpoints"}}
     config = mlp_config(tmp_path, save_path=str(tmp_path / "group"), callbacks=[checkpoints])
@@ -193,7 +195,7 @@ def test_groups_processes_get_the_weights_of_one(tmp_path: Path, name: str, proc
 
 
 @pytest.mark.slow
-def test_a_group_resumes(tmp_path: Path) -> None:
+def test_resumed_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
     args = {"path": str(tmp_path / "checkpoints"), "every_steps": 2}
     config = {
         **SHUFFLED,
@@ -214,7 +216,7 @@ def test_a_group_resumes(tmp_path: Path) -> None:
     assert_equal_weights(weights_in(tmp_path / "checkpoints"), alone.model.get_weights(), 1e-5)
 
 
-def test_groups_batch_normalization(tmp_path: Path) -> None:
+def test_batch_normalization_of_a_group_stays_finite_with_few_rows(tmp_path: Path) -> None:
     """The workers' own means and variances are put together; the last step has a row for one worker
     only.
     """
@@ -258,7 +260,7 @@ def test_rows_of_weight_0_count_in_the_mean_only() -> None:
     assert [float(np.squeeze(value)) for value in model.get_weights()] == pytest.approx([1.0, 1.0])
 
 
-def test_no_rows(tmp_path: Path) -> None:
+def test_training_without_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match="awf_create_train_dataset_fn in mlp.py: there are no rows"
     ):
@@ -271,7 +273,7 @@ def test_a_folder_that_is_not_empty_is_refused_before_the_training(tmp_path: Pat
         train(mlp_config(tmp_path, save_path=str(tmp_path)), script("mlp"), tmp_path)
 
 
-def test_what_is_no_model(tmp_path: Path) -> None:
+def test_model_function_that_returns_no_model_is_refused(tmp_path: Path) -> None:
     module = script("mlp")
     module.awf_create_model_fn = lambda name, input_size, layers: "model"
     with pytest.raises(
@@ -304,7 +306,7 @@ def test_a_loss_of_nan_is_an_error_and_nothing_is_saved(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_resuming_what_stopped_early(tmp_path: Path) -> None:
+def test_training_that_stopped_early_resumes_only_with_more_patience(tmp_path: Path) -> None:
     """With a learning rate of 0 nothing improves: the second epoch is the last, unless the patience
     grows.
     """

@@ -20,31 +20,31 @@ pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 TESTS = [
     "test_callbacks.py",
-    "steps/test_loop.py::test_two_optimizers_equals_a_step_by_hand",
-    "steps/test_loop.py::test_two_optimizers_each_moves_its_own_variables",
-    "steps/test_loop.py::test_two_optimizers_every_variable_is_in_one_group",
-    "steps/test_loop.py::test_several_outputs_loss_and_metrics_per_output",
+    "steps/test_loop.py::test_two_optimizers_equal_a_step_by_hand",
+    "steps/test_loop.py::test_two_optimizers_each_move_their_own_variables",
+    "steps/test_loop.py::test_two_optimizers_need_each_variable_in_one_group",
+    "steps/test_loop.py::test_several_outputs_have_losses_and_metrics_of_their_own",
     "steps/test_row_metrics.py",
     "test_targets.py",
     "test_keras_training.py::test_mlp_equals_keras_itself",
-    "test_keras_training.py::test_resumption_after_an_epoch",
-    "test_keras_training.py::test_groups_processes_get_the_weights_of_one[mlp-3]",
+    "test_keras_training.py::test_resumption_after_an_epoch_gives_the_same_weights",
+    "test_keras_training.py::test_group_gets_the_weights_of_one_process[mlp-3]",
     "test_keras_training.py::test_rows_of_weight_0_count_in_the_mean_only",
-    "test_keras_training.py::test_what_is_no_model",
+    "test_keras_training.py::test_model_function_that_returns_no_model_is_refused",
     "test_validation.py",
-    "test_evaluate.py::test_evaluate_a_tuple_of_datasets",
-    "test_predict.py::test_predict_rows_of_several_models_with_several_outputs",
-    "test_keras_command.py::test_ranknet",
+    "test_evaluate.py::test_evaluate_numbers_the_datasets_of_a_tuple_and_writes_the_results",
+    "test_predict.py::test_predict_gives_rows_of_several_models_with_several_outputs",
+    "test_keras_command.py::test_ranknet_example_trains_and_saves_only_the_ranker",
     "test_keras_command.py::test_the_saved_ranker_is_the_trained_one",
     "steps/test_objects.py",
     "test_operator.py::test_a_train_operator_gets_the_saved_model",
     "test_saved_function.py",
     "test_saving.py",
     # how others become numbers is not Keras's
-    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_labels_come_back[names0-STRING]",
-    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_regression_with_a_seed",
+    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_predicted_labels_have_the_type_of_the_label_column[names0-STRING]",
+    "../models/tf/keras_sequential/test_keras_sequential_main.py::test_regression_is_repeatable_with_a_seed",
     "../models/tf/keras_sequential/test_keras_sequential_main.py::test_training_goes_on_from_a_checkpoint",
-    "../models/tf/dnn/test_dnn_batch.py::test_dnn_batch_model_rows",
+    "../models/tf/dnn/test_dnn_batch.py::test_dnn_batch_writes_its_model_as_rows",
     # The types of labels, and how rows come, are not Keras's either.
     "../models/tf/dnn/test_dnn_train.py::test_dnn_train_learns_and_exports[DOUBLE-False-params0]",
     "../models/tf/dnn/test_keras_classifier.py",
@@ -57,7 +57,7 @@ TESTS = [
 ]
 
 
-def test_keras_3(tmp_path: Path) -> None:
+def test_tests_of_keras_pass_with_keras_3(tmp_path: Path) -> None:
     make(tmp_path)
     python = NEWEST.python()
     environment = {

@@ -114,7 +114,9 @@ def test_prediction_gives_a_row_per_row(tmp_path: Path) -> None:
         ({"config": {**TRAIN, "batch_size": 0}}, "batch_size: expected 1 or more, got 0"),
     ],
 )
-def test_wrong_parameters(tmp_path: Path, params: dict[str, Any], message: str) -> None:
+def test_operator_refuses_wrong_parameters(
+    tmp_path: Path, params: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         operator.main(
             testing.train_task_config(TABLE, TYPES, str(tmp_path), params), script("rows")
@@ -142,7 +144,7 @@ def test_a_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
     np.testing.assert_allclose(group(x), load(alone.saved_model_dir)(x), atol=1e-5)
 
 
-def test_the_operator_has_a_place_for_checkpoints(tmp_path: Path) -> None:
+def test_operator_stops_and_resumes_from_its_checkpoint_dir(tmp_path: Path) -> None:
     """Without a word in the config; a stop keeps the last step, and the next job goes on to the
     same weights.
     """

@@ -37,7 +37,7 @@ def run_predict(config: dict[str, Any], folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv", "tfrecord"])
-def test_predict_files(tmp_path: Path, kind: str) -> None:
+def test_predict_writes_each_kind_of_file(tmp_path: Path, kind: str) -> None:
     import tensorflow as tf
 
     path = str(tmp_path / "out" / f"p.{kind}")
@@ -66,7 +66,7 @@ def test_predict_files(tmp_path: Path, kind: str) -> None:
     assert columns["prediction"] == pytest.approx(expected_predictions(tmp_path), abs=1e-6)
 
 
-def test_predict_rows_of_several_models_with_several_outputs(tmp_path: Path) -> None:
+def test_predict_gives_rows_of_several_models_with_several_outputs(tmp_path: Path) -> None:
     import tensorflow as tf
 
     from akdl.keras.predict import predict_batches
@@ -120,7 +120,7 @@ def test_predict_a_group_writes_shares(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_predict_wrong(
+def test_predict_refuses_a_wrong_config_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

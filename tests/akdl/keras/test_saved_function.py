@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 
-def test_the_numbers_of_keras_2(tmp_path: Path) -> None:
+def test_saved_function_gives_the_numbers_of_keras_2(tmp_path: Path) -> None:
     from akdl.keras.steps.model_call import SavedFunction
 
     folder = folder_of_models(tmp_path)

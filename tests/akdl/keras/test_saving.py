@@ -79,7 +79,7 @@ def test_a_file_of_keras_is_exported_with_the_names_of_its_inputs(
     ] == ["sums"]
 
 
-def test_a_file_that_is_no_model(tmp_path: Path) -> None:
+def test_export_file_refuses_a_file_without_a_model(tmp_path: Path) -> None:
     from akdl.keras.saving import export_file
     from akdl.storage.model_forms import ModelError
 

@@ -40,7 +40,7 @@ def checkpoints(path: Path, **args: Any) -> list[Any]:
     return [{"name": "checkpoint", "args": {"path": str(path), **args}}]
 
 
-def test_all_are_tried_before_anything_is_made(tmp_path: Path) -> None:
+def test_all_targets_are_tried_before_the_training(tmp_path: Path) -> None:
     from akdl.user_code.config_file import ConfigError
 
     def never() -> Any:
@@ -108,7 +108,7 @@ def test_a_wrong_model_to_save_is_found_before_the_training(tmp_path: Path) -> N
         train({"save_path": str(tmp_path / "model"), "callbacks": ["Never"]}, user)
 
 
-def test_output_of_an_evaluation_is_tried_first(tmp_path: Path) -> None:
+def test_output_of_an_evaluation_is_tried_before_it_runs(tmp_path: Path) -> None:
     from akdl.keras.evaluate import evaluate
 
     (tmp_path / "file").write_text("")

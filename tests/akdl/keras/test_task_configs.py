@@ -72,13 +72,15 @@ def schema() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("task", "config"), GOOD)
-def test_check_good(schema: dict[str, Any], task: str, config: dict[str, Any]) -> None:
+def test_correct_configs_pass_the_check_and_the_schema(
+    schema: dict[str, Any], task: str, config: dict[str, Any]
+) -> None:
     assert check(task, config) == []
     jsonschema.validate(config, {**schema, "anyOf": [{"$ref": f"#/definitions/{task}"}]})
 
 
 @pytest.mark.parametrize(("task", "config", "mistakes"), BAD)
-def test_check_bad(
+def test_wrong_configs_fail_the_check_and_the_schema(
     schema: dict[str, Any], task: str, config: dict[str, Any], mistakes: list[str]
 ) -> None:
     assert [one.partition("; known are model_args")[0] for one in check(task, config)] == mistakes
@@ -86,7 +88,7 @@ def test_check_bad(
         jsonschema.validate(config, {**schema, "anyOf": [{"$ref": f"#/definitions/{task}"}]})
 
 
-def test_check_beyond_the_schema() -> None:
+def test_check_finds_mistakes_that_the_schema_cannot_express() -> None:
     assert check("train", {**TRAIN, "callbacks": ["checkpoint", "checkpoint"]}) == [
         "callbacks[1]: expected one checkpoint callback, got another: remove it"
     ]
@@ -95,14 +97,16 @@ def test_check_beyond_the_schema() -> None:
     assert check("evaluate", double) == ["models: expected different names, got m more than once"]
 
 
-def test_check_the_schema_is_one(schema: dict[str, Any]) -> None:
+def test_schema_of_task_configs_is_a_valid_json_schema(schema: dict[str, Any]) -> None:
     jsonschema.Draft7Validator.check_schema(schema)
 
 
 CONFIG = {**TRAIN, "train_data_args": {"files": ["${DATA_PATH}$/a", "${DATA_PATH}$/${PART}$"]}}
 
 
-def test_placeholders_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placeholders_are_filled_from_arguments_before_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PART", "b")
     monkeypatch.setenv("DATA_PATH", "not this")
     filled = prepare("train", CONFIG, {"DATA_PATH": "/d"})
@@ -110,7 +114,7 @@ def test_placeholders_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(placeholders_in(CONFIG)) == {"DATA_PATH", "PART"}
 
 
-def test_placeholders_unset_ones_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placeholders_without_a_value_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PART", raising=False)
     with pytest.raises(ConfigError) as raised:
         prepare("train", {**CONFIG, "batch_size": "x"}, {"DATA_PATH": "/d"})
@@ -121,7 +125,7 @@ def test_placeholders_unset_ones_are_named(monkeypatch: pytest.MonkeyPatch) -> N
     ]
 
 
-def test_user_module_all_mistakes_at_once() -> None:
+def test_user_module_lists_all_mistakes_in_one_error() -> None:
     user = ModuleType("user")
     vars(user).update(awf_create_model_fn=lambda name: None)
     config = {"loss": "mse", "optimizer": ["sgd", "adam"], "val_data_args": {}}
@@ -152,7 +156,7 @@ def test_user_module_groups_of_variables_need_several_optimizers() -> None:
             prepare("train", config, {}, UserModule(user))
 
 
-def test_set_value() -> None:
+def test_set_value_sets_and_adds_values_at_paths() -> None:
     config: dict[str, Any] = {"models": [{"path": "a"}]}
     set_value(config, "optimizer.args.learning_rate", "0.1")
     set_value(config, "models.0.path", "b")
@@ -165,7 +169,7 @@ def test_set_value() -> None:
 
 
 @pytest.mark.parametrize("path", ["epochs.a", "models.1.path", "models.x"])
-def test_set_value_no_such_place(path: str) -> None:
+def test_set_value_refuses_a_path_that_does_not_exist(path: str) -> None:
     with pytest.raises(ConfigError, match="cannot be set"):
         set_value({"epochs": 1, "models": []}, path, "1")
 

@@ -36,7 +36,7 @@ def train(module: Any, **more: Any) -> tuple[Any, list[str]]:
     return train({**CONFIG, **more}, module, report=lines.append), lines
 
 
-def test_the_datasets_are_made_once() -> None:
+def test_validation_datasets_are_made_once() -> None:
     calls = []
 
     def validation() -> Any:
@@ -53,7 +53,7 @@ def test_the_datasets_are_made_once() -> None:
     assert calls == ["made"]
 
 
-def test_an_empty_one_is_an_error_before_the_model_is_made() -> None:
+def test_empty_validation_dataset_is_an_error_before_the_model_is_made() -> None:
     made = []
     module = user_module(
         awf_create_model_fn=lambda: made.append(1) or model(),
@@ -65,7 +65,7 @@ def test_an_empty_one_is_an_error_before_the_model_is_made() -> None:
     assert not made
 
 
-def test_without_the_function_it_is_left_out_with_a_line() -> None:
+def test_validation_without_its_function_is_skipped_with_a_message() -> None:
     module = user_module(awf_create_model_fn=model, awf_create_train_dataset_fn=lambda: rows(4))
     result, lines = train(module, val_data_args={"file": "val.csv"})
     assert list(result.history[0]) == ["loss"]

@@ -22,7 +22,7 @@ class Closed:
 
 
 @pytest.mark.parametrize("output", [None, Closed()], ids=["somebody reads", "nobody reads"])
-def test_a_broken_line(
+def test_broken_channel_is_an_error_that_names_the_call(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, output: Closed | None
 ) -> None:
     channel = Channel(f"unix:{tmp_path}/nobody.sock", "token")

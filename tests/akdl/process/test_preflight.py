@@ -37,7 +37,9 @@ GOOD = {"tensorflow": "2.15.1", "numpy": "1.26.4", "grpcio": "1.59.5", "protobuf
         ({"tensorflow": "1.14.0"}, {"tensorflow>=1.15": "tensorflow 1.14.0 is too old"}),
     ],
 )
-def test_missing(changes: dict[str, str | None], expected: dict[str, str]) -> None:
+def test_missing_lists_packages_that_are_absent_or_too_old(
+    changes: dict[str, str | None], expected: dict[str, str]
+) -> None:
     assert missing({**GOOD, **changes}) == expected
 
 
@@ -78,7 +80,7 @@ def test_an_environment_whose_grpcio_can_deadlock_is_told_so(tmp_path: Path) -> 
     )
 
 
-def test_versions_of_this_environment() -> None:
+def test_versions_are_those_of_the_installed_packages() -> None:
     import grpc
     import numpy
 
@@ -94,7 +96,7 @@ def run(*arguments: str, **variables: Any) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.process
-def test_versions_are_told() -> None:
+def test_preflight_prints_the_versions() -> None:
     done = run("-m", "akdl.process.preflight")
     assert done.returncode == 0 and done.stdout.startswith(
         f"Python {sys.version.split()[0]}, tensorflow "
@@ -102,7 +104,7 @@ def test_versions_are_told() -> None:
 
 
 @pytest.mark.process
-def test_an_environment_without_packages() -> None:
+def test_preflight_lists_the_packages_that_an_environment_lacks() -> None:
     """`-S` keeps site-packages off the path, so this interpreter has nothing but the standard
     library.
     """
@@ -131,7 +133,7 @@ def test_the_module_runs_as_the_main_one(tmp_path: Path) -> None:
 
 @pytest.mark.process
 @pytest.mark.tf
-def test_an_operator_of_the_other_version_says_so(tmp_path: Path) -> None:
+def test_operator_for_the_other_tensorflow_version_is_reported(tmp_path: Path) -> None:
     (tmp_path / "shown.py").write_text(f"import os\nprint(os.environ.get({TF1_OPERATOR!r}))\n")
     path = f"{ROOT}{os.pathsep}{tmp_path}"
     done = run(

@@ -46,7 +46,7 @@ def test_the_hosts_of_the_group_are_added(own: dict[str, str], expected: dict[st
     assert {name: environment[name] for name in expected} == expected, "twice is once"
 
 
-def test_python_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_honours_the_list_of_hosts_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"no_proxy": "corp.example"}
     bypass_proxies(environment, TF_CONFIG)
     for name, value in environment.items():

@@ -41,7 +41,9 @@ def test_workers_are_ranked_behind_the_chief(
 @pytest.mark.parametrize(
     ("cluster", "expected"), [({"chief": ["[fd::1]:2"]}, ("fd::1", "1")), (CLUSTER, None)]
 )
-def test_other_processes(cluster: dict[str, Any], expected: tuple[str, str] | None) -> None:
+def test_worker_variables_of_a_process_alone_and_of_a_parameter_server(
+    cluster: dict[str, Any], expected: tuple[str, str] | None
+) -> None:
     """A process without a group is a group of one, and a parameter server has no rank."""
     task = {"type": "chief" if expected else "ps", "index": 0}
     found = worker_variables(json.dumps({"cluster": cluster, "task": task}), None)
@@ -50,7 +52,7 @@ def test_other_processes(cluster: dict[str, Any], expected: tuple[str, str] | No
     )
 
 
-def test_share_of_cores() -> None:
+def test_share_of_cores_divides_the_cores_among_processes_of_a_host() -> None:
     cores = len(os.sched_getaffinity(0))
     config = {
         "cluster": {"chief": ["a:1"], "worker": ["b:2", "a:3"] + ["b:4"] * 99},

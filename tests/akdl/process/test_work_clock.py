@@ -43,14 +43,14 @@ def _looks(cpu_s: float) -> float:
     return worked_s
 
 
-def test_a_thread_that_computes_works() -> None:
+def test_computing_thread_counts_as_working() -> None:
     with _in_a_thread(
         lambda: json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1))
     ):
         assert _looks(0.3) > 0.05
 
 
-def test_threads_that_look_at_others_do_not_work() -> None:
+def test_observing_threads_do_not_count_as_working() -> None:
     with _in_a_thread(
         lambda: json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1)),
         "akdl-activity",
@@ -58,7 +58,7 @@ def test_threads_that_look_at_others_do_not_work() -> None:
         assert _looks(0.3) < 0.05
 
 
-def test_a_thread_that_stays_in_one_call_does_not_work() -> None:
+def test_thread_that_stays_in_one_call_does_not_count_as_working() -> None:
     with _in_a_thread(lambda: hashlib.pbkdf2_hmac("sha256", b"", b"", 3_000_000)):
         assert _looks(0.3) < 0.05
 

@@ -34,7 +34,7 @@ def context_of(folder: pathlib.Path, *chunks: dict[str, list[Any]]) -> TFContext
     return TFContext(rows, table_columns(TYPES))
 
 
-def test_nulls_are_masked(tmp_path: pathlib.Path) -> None:
+def test_arrays_mask_nulls_of_columns_without_a_default(tmp_path: pathlib.Path) -> None:
     (batch,) = context_of(tmp_path, CELLS).arrays(10, {"x": -1}, masked=True)
     assert isinstance(batch["id"], np.ma.MaskedArray) and batch["id"].tolist() == [1, 2, None]
     assert type(batch["x"]) is np.ndarray and batch["x"].tolist() == [0.5, -1, 1.5]

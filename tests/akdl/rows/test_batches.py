@@ -168,7 +168,9 @@ def test_arrays_have_the_values_of_tensors(tmp_path: pathlib.Path, exact_doubles
             )
 
 
-def test_all_types_shuffled_and_repeated(tmp_path: pathlib.Path) -> None:
+def test_shuffled_and_repeated_batches_keep_the_cells_of_a_row_together(
+    tmp_path: pathlib.Path,
+) -> None:
     """Each row stays together: its cells say which it is."""
     ids = [list(range(start, start + 70)) for start in range(0, 700, 70)]
     types = {
@@ -240,7 +242,7 @@ def test_a_column_that_is_missing_is_null_in_every_row() -> None:
     assert cells.values.tolist() == [3, 3]
 
 
-def test_some_columns(counted: TFContext) -> None:
+def test_batches_have_only_the_columns_asked_for(counted: TFContext) -> None:
     (batch, *_) = counted.batches(300, columns=["id"])
     assert list(batch) == ["id"] and batch["id"].numpy().tolist() == list(range(300))
     with pytest.raises(ValueError, match="unknown column 'z'; the columns are 'x', 'id'"):
@@ -257,7 +259,7 @@ def test_epochs_have_no_break_between_batches(counted: TFContext) -> None:
     assert sum(endless, []) == (list(range(1000)) * 3)[:2400]
 
 
-def test_no_rows_and_no_end_of_epochs(tmp_path: pathlib.Path) -> None:
+def test_batches_without_rows_end_although_epochs_have_no_end(tmp_path: pathlib.Path) -> None:
     assert (
         list(
             context_of(file_rows(tmp_path, [], BATCHES), BATCHES).batches(
@@ -269,7 +271,9 @@ def test_no_rows_and_no_end_of_epochs(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("shuffle_rows", [2, 64, 5000])
-def test_shuffled(counted: TFContext, shuffle_rows: int) -> None:
+def test_shuffled_batches_have_each_row_once_in_an_order_of_each_epoch(
+    counted: TFContext, shuffle_rows: int
+) -> None:
     found = np.concatenate(ids_of(counted.batches(64, shuffle_rows=shuffle_rows, num_epochs=2)))
     first, second = found[:1000], found[1000:]
     for once in (first, second):
@@ -358,7 +362,7 @@ def test_a_batch_that_has_been_made_is_not_held_besides(tmp_path: pathlib.Path) 
     assert len(first["text"].numpy()[0]) == 10_000_000 and held < 5_000_000
 
 
-def test_in_the_graph_of_an_estimator(tmp_path: pathlib.Path) -> None:
+def test_batches_work_in_the_graph_of_an_estimator(tmp_path: pathlib.Path) -> None:
     import tensorflow as tf
 
     types = {"x": "FLOAT", "word": "STRING", "many": "ARRAY<INT>"}
@@ -478,7 +482,7 @@ def values(table: Table) -> list[int]:
 
 
 @pytest.mark.parametrize("sizes", [(), (0, 0), (1,), (3, 3), (2, 0, 5), (20, 1, 1)])
-def test_batched(sizes: tuple[Any, ...]) -> None:
+def test_batched_cuts_tables_into_batches_of_one_size(sizes: tuple[Any, ...]) -> None:
     for at_once in (1, 2, 10):
         found = [
             (count, values(table)) for count, table in batched(tables(*sizes), 3, at_once * 3 * 8)

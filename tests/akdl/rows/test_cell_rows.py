@@ -38,18 +38,18 @@ WHOLE = plain(table(0, 60))
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 60), (0, 1), (17, 43), (59, 60), (30, 30)])
-def test_cut(start: int, end: int) -> None:
+def test_cut_returns_a_range_of_rows(start: int, end: int) -> None:
     assert plain(table(0, 60).cut(start, end)) == [cells[start:end] for cells in WHOLE]
 
 
 @pytest.mark.parametrize("rows", [[], [59], [3, 3, 0], RANDOM.permutation(60).tolist()])
-def test_choose(rows: Any) -> None:
+def test_choose_returns_the_rows_of_the_given_numbers(rows: Any) -> None:
     assert plain(table(0, 60).choose(np.array(rows, np.int64))) == [
         [cells[row] for row in rows] for cells in WHOLE
     ]
 
 
-def test_join() -> None:
+def test_join_puts_tables_together_in_order() -> None:
     whole = join([table(0, 10).cut(0, 5), table(5, 5), table(5, 31), table(0, 60).cut(31, 60)])
     assert plain(whole) == WHOLE
     one = table(0, 3)

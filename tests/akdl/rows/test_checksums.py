@@ -26,7 +26,7 @@ RANDOM = np.random.RandomState(7)
     ],
     ids=["none", "empty", "one", "borders", "wild", "many"],
 )
-def test_crc_of_each(lengths: Any) -> None:
+def test_crc_of_each_equals_crc32c_of_each_record(lengths: Any) -> None:
     lengths = np.array(lengths, np.int64)
     offsets = BLOCK + packed_offsets(lengths)
     data = RANDOM.randint(0, 256, offsets[-1]).astype(np.uint8)
@@ -38,7 +38,9 @@ def test_crc_of_each(lengths: Any) -> None:
     ("length", "place", "width"),
     [(90, 5, 4), (1, 0, 1), (300, 292, 8), (256, 255, 1), (257, 0, 257), (9, 3, 0)],
 )
-def test_add_to_crc(length: int, place: int, width: int) -> None:
+def test_add_to_crc_equals_crc32c_of_the_changed_record(
+    length: int, place: int, width: int
+) -> None:
     record = RANDOM.randint(0, 256, length).astype(np.uint8)
     record[place : place + width] = 0
     column = RANDOM.randint(0, 256, (20, width)).astype(np.uint8)
@@ -49,7 +51,7 @@ def test_add_to_crc(length: int, place: int, width: int) -> None:
         assert crc[row] == crc32c(record.tobytes())
 
 
-def test_masked() -> None:
+def test_masked_crc_is_that_of_tfrecord_files() -> None:
     crcs = [0, 1, 0x80000000, 0xFFFFFFFF]
     wanted = [((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF for crc in crcs]
     assert masked(np.array(crcs, np.uint32)).tolist() == wanted

@@ -37,7 +37,7 @@ def file(tmp_path: pathlib.Path) -> ChunkFile:
     return made
 
 
-def test_chunks_as_received(file: ChunkFile) -> None:
+def test_chunk_file_has_the_chunks_as_received(file: ChunkFile) -> None:
     assert len(file) == 3 and [file.rows(count) for count in range(4)] == [0, 2, 3, 6]
     assert [file.columns(number).rows for number in range(3)] == [2, 1, 3]
     assert file.columns(1).SerializeToString() == chunk_of({"id": [3]}, {"id": "BIGINT"}, 0).columns
@@ -51,7 +51,9 @@ def test_runs_of_about_a_size_have_a_chunk_at_least(
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_frames(file: ChunkFile, tmp_path: pathlib.Path, keep: bool) -> None:
+def test_frames_are_read_from_a_file_that_is_made_once_if_kept(
+    file: ChunkFile, tmp_path: pathlib.Path, keep: bool
+) -> None:
     assert ids(file.frames(1, 3, keep)) == [3, 4, 5, 6]
     assert file.has_frames(3) == keep == os.path.exists(file.path)
     assert ids(file.frames(0, 1, False)) == [1, 2]

@@ -72,7 +72,7 @@ def plain(cells: Any) -> list[Any]:
         ("ARRAY<DATE>", ("bytes", b"2024-02-29"), BYTES, [b"2024-02-29"]),
     ],
 )
-def test_every_type_with_and_without_nulls(
+def test_example_rows_decode_every_type_with_and_without_nulls(
     sql: str, feature: tuple[Any, ...], value_type: Any, cell: Any
 ) -> None:
     schema, wanted = columns(x=sql, n="INT"), [] if cell is None else cell
@@ -88,7 +88,7 @@ def test_every_type_with_and_without_nulls(
         assert plain(decode_columns(message, schema)["x"]) == [None, wanted, None, wanted]
 
 
-def test_arrays_of_any_length() -> None:
+def test_example_rows_decode_arrays_of_any_length() -> None:
     schema = columns(a="ARRAY<BIGINT>", s="ARRAY<STRING>")
     message = taken(
         schema,
@@ -121,7 +121,7 @@ def test_an_example_may_be_used_again() -> None:
     assert cells == [(1, 2)]
 
 
-def test_doubles_of_both_forms_in_one_message() -> None:
+def test_example_rows_decode_doubles_of_both_forms_in_one_message() -> None:
     schema = columns(x="DOUBLE")
     message = taken(
         schema,
@@ -253,7 +253,7 @@ def test_the_size_is_about_what_is_sent() -> None:
     ],
 )
 @pytest.mark.fault("scripts", "A written cell of a wrong type is an error with row and column")
-def test_cells_that_do_not_fit(
+def test_cells_that_do_not_fit_are_refused_by_row_and_column(
     sql: str, feature: tuple[Any, ...] | None, error: type[Exception], words: str
 ) -> None:
     made = example() if feature is None else example(x=feature)
@@ -269,7 +269,7 @@ def test_an_empty_list_is_no_scalar() -> None:
         ExampleRows(columns(x="BIGINT")).read(made, 0)
 
 
-def test_unknown_columns() -> None:
+def test_unknown_columns_of_an_example_are_refused() -> None:
     with pytest.raises(
         ValueError,
         match="output_writer.write: row 2: unknown column 'y', 'z'; outputSchemaStr has 'x', 'w'",
@@ -279,7 +279,7 @@ def test_unknown_columns() -> None:
         )
 
 
-def test_more_than_a_message_can_hold() -> None:
+def test_column_of_2_gb_in_one_batch_is_refused() -> None:
     with pytest.raises(
         ValueError, match="column 'x': expected less than 2 GB in one batch, got 2147483648 bytes"
     ):

@@ -87,7 +87,7 @@ def encoded(
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_rows_are_what_the_protobuf_api_makes_of_them(seed: int) -> None:
+def test_random_rows_are_encoded_as_by_the_protobuf_api(seed: int) -> None:
     random = np.random.RandomState(seed)
     names = random.choice(sorted(TYPES), random.randint(1, len(TYPES) + 1), replace=False)
     types = {f"{name.lower()}{'ü' * random.randint(3)}": TYPES[name] for name in names}
@@ -99,7 +99,9 @@ def test_random_rows_are_what_the_protobuf_api_makes_of_them(seed: int) -> None:
 
 
 @pytest.mark.parametrize("exact_doubles", [False, True])
-def test_thousands_of_rows_of_all_types(exact_doubles: bool) -> None:
+def test_thousands_of_rows_of_all_types_are_encoded_as_by_the_protobuf_api(
+    exact_doubles: bool,
+) -> None:
     cells = random_cells(TYPES, 2_500, 0.2, np.random.RandomState(8))
     assert encoded(cells, TYPES, exact_doubles) == wanted(cells, TYPES, exact_doubles)
 
@@ -120,7 +122,7 @@ def test_tensorflow_reads_the_frames_and_finds_the_checksums_right(
     assert [parsed(each.SerializeToString()) for each in found] == wanted(cells, TYPES, False)
 
 
-def test_lengths_that_differ_wildly() -> None:
+def test_texts_of_very_different_lengths_are_encoded_as_by_the_protobuf_api() -> None:
     lengths = [0, 1, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 5000, 300_000, 2, 0, 70_000, 3]
     cells = {
         "s": [bytes([n % 256]) * length for n, length in enumerate(lengths)],
@@ -166,7 +168,7 @@ def test_an_empty_array_is_not_null() -> None:
         assert encoded(cells, types, exact_doubles) == wanted(cells, types, exact_doubles)
 
 
-def test_names_are_in_the_order_of_the_columns() -> None:
+def test_features_are_encoded_in_the_order_of_the_columns() -> None:
     cells = {"b": [b"1"], "a": [b"2"]}
     types = dict.fromkeys("ba", "STRING")
     (record,) = records(

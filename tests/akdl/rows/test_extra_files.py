@@ -107,7 +107,7 @@ def test_inputs_without_rows_are_files_too(made: Callable[[], ExtraFiles], share
     assert contents(other.complete(write_ids, shared, waits=True)) == [([], ""), ([], "")]
 
 
-def test_who_is_ready_first_waits_for_the_last_file(
+def test_process_that_is_ready_first_waits_for_the_last_file(
     made: Callable[[], ExtraFiles], shared: str
 ) -> None:
     """Whether the maker has begun or not."""

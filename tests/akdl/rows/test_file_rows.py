@@ -82,14 +82,14 @@ def rows(feed: Feed, tmp_path: pathlib.Path) -> FileRows:
     return FileRows(str(tmp_path), feed, COLUMNS)
 
 
-def test_file_and_length_after_the_end(feed: Feed, rows: FileRows) -> None:
+def test_file_and_length_are_known_after_the_end(feed: Feed, rows: FileRows) -> None:
     feed.chunk(1, 2)
     feed.chunk(3)
     feed.end()
     assert ids_in(rows.file()) == [1, 2, 3] and rows.length() == 3
 
 
-def test_no_rows(feed: Feed, rows: FileRows) -> None:
+def test_input_without_rows_has_an_empty_file(feed: Feed, rows: FileRows) -> None:
     feed.end()
     assert list(rows.segments()) == list(rows.columns()) == []
     assert (
@@ -169,7 +169,7 @@ def test_the_file_is_made_while_rows_arrive_and_once(
     assert ids_in(found[0]) == [each for number in range(1, 30) for each in range(number)]
 
 
-def test_a_file_that_was_begun_for_segments_is_ended_for_others(feed: Feed, rows: FileRows) -> None:
+def test_file_started_for_segments_is_completed_for_file(feed: Feed, rows: FileRows) -> None:
     segments = rows.segments()
     feed.chunk(1)
     next(segments)

@@ -85,7 +85,9 @@ def test_a_second_pass_is_an_error(feed: Feed, rows: OnceRows, again: Callable[.
     "ask",
     [lambda context: context.rows.file(), lambda context: context.rows.length(), TFContext.shares],
 )
-def test_what_needs_all_rows_is_refused(rows: OnceRows, ask: Callable[..., Any]) -> None:
+def test_read_once_refuses_calls_that_need_all_rows(
+    rows: OnceRows, ask: Callable[..., Any]
+) -> None:
     with pytest.raises(RuntimeError, match="with readOnce .* remove readOnce"):
         ask(TFContext(rows, COLUMNS))
 
@@ -113,6 +115,6 @@ def test_the_first_rows_cannot_be_asked_for_late(feed: Feed, rows: OnceRows) -> 
         rows.first_columns()
 
 
-def test_no_rows(feed: Feed, rows: OnceRows) -> None:
+def test_read_once_input_without_rows_has_no_columns(feed: Feed, rows: OnceRows) -> None:
     feed.end()
     assert rows.first_columns() is None and list(rows.columns()) == []

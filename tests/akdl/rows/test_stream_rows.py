@@ -135,7 +135,7 @@ def test_missing_rows_are_an_error(feed: Feed, rows: StreamRows) -> None:
         list(rows.segments())
 
 
-def test_progress_wakes_whoever_waits_for_it(feed: Feed, rows: StreamRows) -> None:
+def test_wait_for_progress_returns_when_rows_have_been_read(feed: Feed, rows: StreamRows) -> None:
     assert rows.progress().rows_read == 0
     feed.chunk(1, 2, 3)
     next(rows.segments())
@@ -168,7 +168,7 @@ def task_config(rows: StreamRows, commits: bool = True) -> StreamTaskConfig:
     )
 
 
-def test_commit_counts_chunks_left_behind_or_rows(feed: Feed, rows: StreamRows) -> None:
+def test_commit_counts_finished_chunks_or_the_given_rows(feed: Feed, rows: StreamRows) -> None:
     config, segments = task_config(rows), rows.segments()
     feed.chunk(1, 2)
     next(segments)
@@ -190,7 +190,7 @@ def test_commit_counts_chunks_left_behind_or_rows(feed: Feed, rows: StreamRows) 
         config.commit(2)
 
 
-def test_commit_where_nobody_waits_for_it(rows: StreamRows) -> None:
+def test_commit_is_refused_without_replay_of_uncommitted_rows(rows: StreamRows) -> None:
     with pytest.raises(RuntimeError, match='needs replay="uncommitted"'):
         task_config(rows, commits=False).commit()
 

@@ -44,7 +44,7 @@ def test_one_config_makes_another(tmp_path: pathlib.Path) -> None:
     assert StreamTaskConfig(**vars(batch)).output_writer == "writer"
 
 
-def test_the_file_may_be_another_one(tmp_path: pathlib.Path) -> None:
+def test_dataset_file_of_a_config_may_be_replaced(tmp_path: pathlib.Path) -> None:
     _path, (batch, _, _) = configs(tmp_path)
     made = TrainTaskConfig(
         saved_model_dir="m", dataset_file="other", dataset_length=7, **vars(batch)

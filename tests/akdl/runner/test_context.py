@@ -84,7 +84,7 @@ def test_a_null_without_a_default_is_an_error_that_names_the_column(context: TFC
         list(context.batches(64))
 
 
-def test_graph_mode(context: TFContext) -> None:
+def test_dataset_works_in_graph_mode(context: TFContext) -> None:
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -108,10 +108,10 @@ def test_no_strategy_shards_the_rows_again(context: TFContext, make: Callable[..
     assert policy == tf.data.experimental.AutoShardPolicy.OFF
 
 
-def test_the_share_of_a_process_that_knows_of_no_others(context: TFContext) -> None:
+def test_shares_of_a_process_alone_are_its_own_file(context: TFContext) -> None:
     assert context.shares() == [Share(context.rows.file(), 2000)]
 
 
-def test_the_shares_of_a_group(context: TFContext) -> None:
+def test_shares_of_a_group_are_those_of_the_bridge(context: TFContext) -> None:
     shares = [Share("a", 1), Share("b", 2)]
     assert TFContext(context.rows, context.columns, shares=lambda: shares).shares() == shares

@@ -331,7 +331,7 @@ def test_group_is_refused_by_name(folder: pathlib.Path) -> None:
         Script(folder, is_alone=False).config.checkpoint(print, print)
 
 
-def test_what_is_no_state_is_refused(folder: pathlib.Path) -> None:
+def test_checkpoint_refuses_objects_without_a_state(folder: pathlib.Path) -> None:
     with pytest.raises(TypeError, match=r"expected a Keras model, .* got dict and NoneType"):
         Script(folder).config.checkpoint({})
 

@@ -61,7 +61,7 @@ def kept(folder: pathlib.Path, work: pathlib.Path, rows: FileRows, **changes: An
     )
 
 
-def test_what_is_kept(
+def test_kept_failure_has_files_rows_and_task_without_secrets(
     tmp_path: pathlib.Path, work: pathlib.Path, rows: FileRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_failure, "FILES_BYTES", 500)

@@ -119,7 +119,7 @@ def test_cut_follows_all_rows_written_before_it(channel: Channel) -> None:
     )
 
 
-def test_flush_sends_what_waits(channel: Channel) -> None:
+def test_flush_sends_waiting_rows(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS)
     writer.flush()
     writer.write(row(1))
@@ -188,7 +188,7 @@ def test_nothing_is_written_after_the_end(channel: Channel) -> None:
     assert channel.cells() == [[1]]
 
 
-def test_dates_of_both_forms(channel: Channel) -> None:
+def test_dates_may_be_numbers_or_texts(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS)
     for kind, value in [
         ("int64_list", 1),
@@ -204,7 +204,7 @@ def test_dates_of_both_forms(channel: Channel) -> None:
     assert channel.cells("d") == [[1, 2], [b"2024-02-29"], [3, None]]
 
 
-def test_rows_without_any_cell(channel: Channel) -> None:
+def test_rows_without_cells_are_counted(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS)
     writer.write(Example())
     writer.write(Example())
@@ -212,7 +212,7 @@ def test_rows_without_any_cell(channel: Channel) -> None:
     assert [(output.rows.rows, len(output.rows.columns)) for output in channel.outputs] == [(2, 0)]
 
 
-def test_several_threads(channel: Channel) -> None:
+def test_several_threads_write_each_row_once_in_their_own_order(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS, wait_s=0.001)
 
     def write(start: int) -> None:
@@ -235,7 +235,7 @@ def test_several_threads(channel: Channel) -> None:
         assert own == sorted(own)
 
 
-def test_a_broken_line_is_an_error_of_whoever_writes() -> None:
+def test_broken_channel_is_an_error_of_write_and_close() -> None:
     writer = OutputWriter(Channel(ChannelError("broken")), COLUMNS)
     writer.write_batch({"x": [1]})
 
@@ -253,7 +253,7 @@ def test_a_broken_line_is_an_error_of_whoever_writes() -> None:
         writer.close()
 
 
-def test_a_batch_beyond_what_is_kept_is_made_twice_and_written_once(
+def test_batch_beyond_the_kept_bytes_is_encoded_twice_and_written_once(
     channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output_writer, "BATCH_BYTES", 1000)

@@ -33,7 +33,7 @@ def test_numbers_that_are_not_finite_are_reported() -> None:
 
 
 @pytest.mark.parametrize("value", ["0.5", b"1", None, [0.5], np.zeros(2)])
-def test_what_is_no_number_is_refused(value: Any) -> None:
+def test_report_refuses_metrics_that_are_no_numbers(value: Any) -> None:
     reports = Reports()
     with pytest.raises(TypeError, match=r"report\(loss=\.\.\.\): expected a number, got "):
         reports.add(1, {"loss": value})
@@ -41,7 +41,7 @@ def test_what_is_no_number_is_refused(value: Any) -> None:
 
 
 @pytest.mark.tf
-def test_a_script_reports_tensors(tmp_path: Path) -> None:
+def test_report_accepts_tensors(tmp_path: Path) -> None:
     import tensorflow as tf
 
     task_config = testing.train_task_config([], {"x": "FLOAT"}, str(tmp_path), attempt=2)

@@ -5,7 +5,7 @@ import pytest
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
-def test_one_operation_runs_at_a_time() -> None:
+def test_set_intra_op_parallelism_raises_nothing() -> None:
     from akdl.runner.tf_helper import set_intra_op_parallelism
 
     set_intra_op_parallelism(2)

@@ -22,7 +22,7 @@ GIVEN = {
 }
 
 
-def test_they_are_what_json_has() -> None:
+def test_user_params_behave_as_the_values_of_json() -> None:
     params = with_text(GIVEN)
     assert (
         params == GIVEN and list(range(params["n"]))[-1] == 15 and params["n"] * params["x"] == 8.0
@@ -45,7 +45,7 @@ def test_they_are_what_json_has() -> None:
 @pytest.mark.parametrize(
     ("name", "text"), [("n", "16"), ("x", "0.5"), ("on", "true"), ("off", "false")]
 )
-def test_they_are_text_too(name: str, text: str) -> None:
+def test_user_params_behave_as_texts_too(name: str, text: str) -> None:
     value = with_text(GIVEN)[name]
     assert value == text and text == value and value in (text, "?") and not value != text
     assert str(value) == f"{value}" == "%s" % value == text  # noqa: UP031  scripts of Alink do so
@@ -56,7 +56,7 @@ def test_they_are_text_too(name: str, text: str) -> None:
     )
 
 
-def test_plain_ones_are_for_checks_of_types() -> None:
+def test_plain_user_params_have_the_exact_types_of_json() -> None:
     found = plain(with_text(GIVEN))
     assert (
         found == GIVEN
@@ -66,7 +66,7 @@ def test_plain_ones_are_for_checks_of_types() -> None:
     )
 
 
-def test_copies_and_unknown_attributes() -> None:
+def test_copies_of_user_params_are_equal_and_unknown_attributes_refused() -> None:
     params = with_text(GIVEN)
     for copied in (copy.deepcopy(params), pickle.loads(pickle.dumps(params))):
         assert copied == GIVEN and copied["on"] == "true"
@@ -76,7 +76,7 @@ def test_copies_and_unknown_attributes() -> None:
 
 
 @pytest.mark.tf
-def test_tensorflow_takes_them_as_numbers() -> None:
+def test_tensorflow_accepts_user_params_as_numbers() -> None:
     import tensorflow as tf
 
     params = with_text(GIVEN)

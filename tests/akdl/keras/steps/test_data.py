@@ -47,16 +47,16 @@ def numbers(count: int) -> Any:
     return tf.data.Dataset.range(count).map(lambda n: ((tf.cast(n, tf.float32), {"x": n}), n))
 
 
-def test_runner_batches_one_process() -> None:
+def test_runner_batches_of_one_process_have_all_rows() -> None:
     assert rows_of(lambda: numbers(5), group(), 2) == [[[0, 1]], [[2, 3]], [[4]]]
 
 
-def test_runner_batches_several_workers_share_each_batch() -> None:
+def test_runner_batches_are_divided_among_workers() -> None:
     steps = [rows_of(lambda: numbers(8), group(rank, 3), 5) for rank in range(3)]
     assert steps == [[[[0]], [[5]]], [[[1, 2]], [[6]]], [[[3, 4]], [[7]]]]
 
 
-def test_runner_batches_fewer_rows_than_workers() -> None:
+def test_runner_batches_leave_workers_without_rows_where_rows_are_few() -> None:
     assert [rows_of(lambda: numbers(4), group(rank, 3), 3)[1] for rank in range(3)] == [
         [[]],
         [[]],
@@ -64,11 +64,11 @@ def test_runner_batches_fewer_rows_than_workers() -> None:
     ]
 
 
-def test_runner_batches_several_devices() -> None:
+def test_runner_batches_are_divided_among_devices() -> None:
     assert rows_of(lambda: numbers(7), group(local=2), 4) == [[[0, 1], [2, 3]], [[4], [5, 6]]]
 
 
-def test_runner_batches_own_rows() -> None:
+def test_runner_batches_of_own_rows_have_sizes_that_add_up_to_the_batch() -> None:
     """Five rows for three workers in each step: one, two and two."""
     steps = [rows_of(lambda: numbers(3), group(rank, 3), 5, own=True) for rank in range(3)]
     assert steps == [[[[0]], [[1]], [[2]]], [[[0, 1]], [[2]]], [[[0, 1]], [[2]]]]
@@ -86,7 +86,7 @@ def test_function_batches_the_size_is_that_of_a_replica() -> None:
     assert steps == [[[[0, 1]], [[6]]], [[[2, 3]]], [[[4, 5]]]]
 
 
-def test_function_batches_several_devices_of_several_workers() -> None:
+def test_function_batches_are_dealt_to_the_devices_of_all_workers() -> None:
     steps = [
         rows_of(lambda batch_size: numbers(7).batch(batch_size), group(rank, 2, 2), 4)
         for rank in range(2)
@@ -94,7 +94,7 @@ def test_function_batches_several_devices_of_several_workers() -> None:
     assert steps == [[[[0], [1]], [[4], [5]]], [[[2], [3]], [[6], []]]]
 
 
-def test_function_batches_own_rows() -> None:
+def test_function_batches_of_own_rows_are_dealt_to_this_worker_alone() -> None:
     assert rows_of(lambda batch_size: numbers(3).batch(batch_size), group(1, 3), 6, own=True) == [
         [[0, 1]],
         [[2]],
@@ -136,13 +136,13 @@ def unbatched(*made: Any) -> Any:
     return source(lambda: made if len(made) > 1 else made[0], group(), 2).datasets()
 
 
-def test_structure_several() -> None:
+def test_several_datasets_have_their_own_or_numbered_names() -> None:
     assert list(unbatched(numbers(1), numbers(2))) == ["0", "1"]
     assert list(unbatched({"a": numbers(1), "b": numbers(2)})) == ["a", "b"]
     assert list(unbatched(numbers(1))) == [""]
 
 
-def test_one_structure() -> None:
+def test_datasets_of_different_structure_are_refused() -> None:
     import tensorflow as tf
 
     other = numbers(1).map(lambda x, n: (x, tf.cast(n, tf.float32)))
@@ -163,12 +163,12 @@ def test_one_structure() -> None:
         ({}, "expected one dataset or more, got an empty tuple or dict"),
     ],
 )
-def test_structure_no_dataset(made: Any, message: str) -> None:
+def test_results_that_are_no_datasets_are_refused(made: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         unbatched(made)
 
 
-def test_structure_no_label() -> None:
+def test_elements_without_a_label_are_refused() -> None:
     with pytest.raises(
         ValueError,
         match=r"expected elements \(features, label\) or \(features, label, weight\), got",
@@ -176,12 +176,12 @@ def test_structure_no_label() -> None:
         unbatched(numbers(1).map(lambda x, n: n))
 
 
-def test_structure_a_weight_of_none() -> None:
+def test_weight_of_none_stays_none() -> None:
     made = source(lambda: numbers(3).map(lambda x, n: (x, n, None)), group(1, 2), 2)
     assert [part.weight for parts in made.steps(made.dataset()) for part in parts] == [None, None]
 
 
-def test_structure_features_alone() -> None:
+def test_elements_of_features_alone_are_accepted_without_labels() -> None:
     import tensorflow as tf
 
     made = source(lambda: tf.data.Dataset.range(3), group(), 2, labelled=False)
@@ -201,7 +201,7 @@ def test_structure_sparse_features_are_cut_too() -> None:
     assert tf.sparse.to_dense(part.features).numpy().tolist() == [[3, 0], [0, 4]]
 
 
-def test_a_sample_where_there_are_no_rows() -> None:
+def test_worker_without_rows_gets_a_sample_of_another() -> None:
     """Another worker has some."""
     place = group(0, 2)
     place.sum = lambda own: own + 1

@@ -52,7 +52,7 @@ def train(config: dict[str, Any], module: Any) -> Any:
     return train(config, module)
 
 
-def test_two_optimizers_equals_a_step_by_hand() -> None:
+def test_two_optimizers_equal_a_step_by_hand() -> None:
     result = train(CONFIG, wide_deep())
     start, expected = wide_deep_by_hand(7, [(X[:10], Y[:10]), (X[10:], Y[10:])])
     for ours, theirs, before in zip(result.model.get_weights(), expected, start):
@@ -60,7 +60,7 @@ def test_two_optimizers_equals_a_step_by_hand() -> None:
         assert np.abs(ours - before).max() > 1e-3
 
 
-def test_two_optimizers_each_moves_its_own_variables() -> None:
+def test_two_optimizers_each_move_their_own_variables() -> None:
     still = {"name": "SGD", "args": {"learning_rate": 0.0}}
     moved = train({**CONFIG, "optimizer": [still, "adam"]}, wide_deep()).model
     nothing = train({**CONFIG, "optimizer": [still, still]}, wide_deep()).model
@@ -91,7 +91,7 @@ def test_two_optimizers_each_moves_its_own_variables() -> None:
         ),
     ],
 )
-def test_two_optimizers_every_variable_is_in_one_group(groups: Any, message: str) -> None:
+def test_two_optimizers_need_each_variable_in_one_group(groups: Any, message: str) -> None:
     module = wide_deep()
     module.awf_group_trainable_vars_fn = groups
     with pytest.raises(ValueError, match=message):
@@ -111,7 +111,7 @@ def module_of_several_outputs() -> Any:
     return user_module(awf_create_model_fn=create, awf_create_train_dataset_fn=lambda: data)
 
 
-def test_several_outputs_loss_and_metrics_per_output() -> None:
+def test_several_outputs_have_losses_and_metrics_of_their_own() -> None:
     config = {
         "batch_size": 20,
         "seed": 1,
@@ -127,13 +127,13 @@ def test_several_outputs_loss_and_metrics_per_output() -> None:
     )
 
 
-def test_several_outputs_an_output_that_is_not_there() -> None:
+def test_unknown_output_in_the_config_is_refused() -> None:
     config = {"batch_size": 20, "optimizer": "sgd", "loss": {"c": "mse"}}
     with pytest.raises(ValueError, match="loss: expected one of a, b, got the output 'c'"):
         train(config, module_of_several_outputs())
 
 
-def test_two_metrics_of_one_name() -> None:
+def test_two_metrics_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="several have the name auc; set their argument 'name'"):
         train({**CONFIG, "metrics": ["AUC", "auc"]}, wide_deep())
 

@@ -21,7 +21,7 @@ def call(model: Any, features: Any) -> Any:
     return call_on_sample(Group(), model, Part(features, None, None, 4), "the model on rows")
 
 
-def test_outputs_as_in_evaluation() -> None:
+def test_call_runs_the_model_as_in_evaluation() -> None:
     import tensorflow as tf
 
     model = tf.keras.Sequential(
@@ -30,7 +30,7 @@ def test_outputs_as_in_evaluation() -> None:
     np.testing.assert_array_equal(call(model, tf.ones([4, 2])), np.full([4, 2], 3.0))
 
 
-def test_an_error_names_the_line_of_the_user_and_the_features() -> None:
+def test_failing_model_names_the_line_of_the_user_and_the_features() -> None:
     import tensorflow as tf
 
     from akdl.keras.steps.objects import ObjectError

@@ -12,21 +12,21 @@ pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWar
 
 
 @pytest.mark.parametrize("name", ["Adam", "adam", "ADAM"])
-def test_names_case_does_not_count(name: str) -> None:
+def test_names_of_optimizers_ignore_case(name: str) -> None:
     from akdl.keras.steps.objects import make_optimizer
 
     assert type(make_optimizer(name, user_module())).__name__ == "Adam"
 
 
 @pytest.mark.parametrize("name", ["mse", "MSE", "mean_squared_error", "MeanSquaredError"])
-def test_names_losses(name: str) -> None:
+def test_names_of_losses_may_be_short_or_full(name: str) -> None:
     from akdl.keras.steps.objects import make_loss
 
     loss = make_loss(name, user_module())
     assert loss([[1.0], [3.0]], [[0.0], [0.0]]).numpy().tolist() == [1.0, 9.0]
 
 
-def test_names_schedule() -> None:
+def test_learning_rate_schedule_cannot_be_set_to_a_number() -> None:
     from akdl.keras.steps.objects import learning_rate, make_optimizer, set_learning_rate
 
     rate = {
@@ -39,7 +39,7 @@ def test_names_schedule() -> None:
         set_learning_rate(optimizer, 0.1)
 
 
-def test_names_learning_rate() -> None:
+def test_learning_rate_can_be_read_and_set() -> None:
     from akdl.keras.steps.objects import learning_rate, make_optimizer, set_learning_rate
 
     optimizer = make_optimizer({"name": "SGD", "args": {"learning_rate": 0.25}}, user_module())
@@ -48,7 +48,7 @@ def test_names_learning_rate() -> None:
     assert learning_rate(optimizer) == 0.5
 
 
-def test_names_the_users_own_come_first() -> None:
+def test_functions_of_the_user_shadow_losses_and_metrics_of_keras() -> None:
     from akdl.keras.steps.objects import make_loss, make_metric
 
     def mse(y_true: Any, y_pred: Any, factor: float = 1.0) -> Any:
@@ -63,7 +63,7 @@ def test_names_the_users_own_come_first() -> None:
     assert (metric.name, float(metric.result())) == ("difference", 2.0)
 
 
-def test_names_unknown() -> None:
+def test_unknown_names_and_arguments_are_refused() -> None:
     from akdl.keras.steps.objects import make_metric, make_optimizer
 
     with pytest.raises(ValueError, match="there is no optimizer 'adm', neither .*; similar: Adam"):
@@ -75,14 +75,14 @@ def test_names_unknown() -> None:
 @pytest.mark.parametrize(
     ("name", "shown"), [("AUC", "auc"), ("BinaryAccuracy", "binary_accuracy"), ("acc", "acc")]
 )
-def test_names_of_metrics(name: str, shown: str) -> None:
+def test_metrics_have_the_names_of_keras_or_their_own(name: str, shown: str) -> None:
     from akdl.keras.steps.objects import metric_name
 
     assert metric_name(name) == shown
     assert metric_name({"name": name, "args": {"name": "mine"}}) == "mine"
 
 
-def test_unknown_names_all_with_their_paths() -> None:
+def test_unknown_names_are_listed_with_their_paths() -> None:
     from akdl.keras.steps.objects import unknown_names
 
     config = {
@@ -99,7 +99,7 @@ def test_unknown_names_all_with_their_paths() -> None:
     ]
 
 
-def test_unknown_names_nothing_wrong() -> None:
+def test_unknown_names_is_empty_for_a_correct_config() -> None:
     from akdl.keras.steps.objects import unknown_names
 
     rate = {
@@ -118,7 +118,7 @@ def test_unknown_names_nothing_wrong() -> None:
     ("label", "output", "kind"),
     [([5, 1], [5, 1], "Binary"), ([5], [5, 3], "SparseCategorical"), ([5, 1], [5, 3], "SparseCategorical"), ([5, 3], [5, 3], "Categorical")],
 )  # fmt: skip
-def test_accuracy_the_kind_follows_the_shapes(
+def test_accuracy_follows_the_shapes_of_labels_and_outputs(
     label: list[int], output: list[int], kind: str
 ) -> None:
     import tensorflow as tf
@@ -129,7 +129,7 @@ def test_accuracy_the_kind_follows_the_shapes(
     assert (type(made).__name__, made.name) == (f"{kind}Accuracy", "accuracy")
 
 
-def test_heads_one_output() -> None:
+def test_heads_of_one_output_take_no_names() -> None:
     from akdl.keras.steps.objects import Heads
 
     heads = Heads(None, "tensor")
@@ -141,7 +141,7 @@ def test_heads_one_output() -> None:
         heads.specs("loss", {"a": "mse"}, None)
 
 
-def test_heads_several() -> None:
+def test_heads_of_several_outputs_split_by_name_or_order() -> None:
     from akdl.keras.steps.objects import Heads
 
     heads = Heads(None, {"a": "x", "b": "y"})

@@ -19,7 +19,7 @@ def module(**functions: Any) -> ModuleType:
 def nothing(*args: Any, **kwargs: Any) -> None: ...
 
 
-def test_create_by_name_from_the_config() -> None:
+def test_create_passes_arguments_of_the_config_by_name() -> None:
     user = UserModule(module(awf_create_model_fn=lambda name, size=3: (name, size)))
     assert user.create("awf_create_model_fn", {"model_args": {"name": "m"}}) == ("m", 3)
 
@@ -35,7 +35,7 @@ def test_create_batch_size_only_where_the_signature_has_it() -> None:
     assert user.create("awf_create_train_dataset_fn", config, batch_size=8) == "f"
 
 
-def test_create_missing_and_unknown_are_named() -> None:
+def test_create_names_missing_and_unknown_arguments() -> None:
     user = UserModule(module(awf_create_train_dataset_fn=lambda file, skip_head, dim: None))
     args = {"file": "f", "skip_head": True, "feat_num": 129}
     with pytest.raises(
@@ -45,7 +45,7 @@ def test_create_missing_and_unknown_are_named() -> None:
         user.create("awf_create_train_dataset_fn", {"train_data_args": args})
 
 
-def test_create_what_the_runner_passes_is_not_configured() -> None:
+def test_create_refuses_arguments_that_the_runner_passes() -> None:
     user = UserModule(module(awf_create_train_dataset_fn=lambda batch_size: None))
     with pytest.raises(CallbackError, match="batch_size of .* is passed by the runner: remove it"):
         user.create(
@@ -53,17 +53,17 @@ def test_create_what_the_runner_passes_is_not_configured() -> None:
         )
 
 
-def test_create_any_keyword() -> None:
+def test_create_passes_all_arguments_to_a_function_of_any_keywords() -> None:
     user = UserModule(module(awf_create_model_fn=lambda **options: options))
     assert user.create("awf_create_model_fn", {"model_args": {"a": 1}}) == {"a": 1}
 
 
-def test_create_missing_callback() -> None:
+def test_create_refuses_a_missing_callback() -> None:
     with pytest.raises(CallbackError, match="user has to define awf_create_model_fn"):
         UserModule(module()).create("awf_create_model_fn", {})
 
 
-def test_create_a_name_near_a_callback_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_create_warns_of_a_name_near_that_of_a_callback(caplog: pytest.LogCaptureFixture) -> None:
     """It may be a helper, so it is no error."""
     UserModule(module(awf_create_modle_fn=nothing, awf_rows=nothing, awf_create_model_fn=nothing))
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]

@@ -20,7 +20,7 @@ def group(cluster: dict[str, list[str]], role: str, index: int = 0, **more: Any)
     )
 
 
-def test_alone() -> None:
+def test_group_of_one_process_sums_its_own_values() -> None:
     from akdl.keras.steps.workers import Group
 
     for one in (Group({}), group({"chief": ["localhost:1"], "ps": []}, "chief")):
@@ -59,7 +59,7 @@ def test_alone() -> None:
         ),
     ],
 )
-def test_wrong(
+def test_group_refuses_clusters_and_roles_that_it_cannot_train(
     cluster: dict[str, list[str]], role: str, more: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

@@ -35,7 +35,9 @@ pytestmark = [
         ({"num_epochs": 0}, "num_epochs: expected a whole number of at least 1, got 0"),
     ],
 )
-def test_wrong_tasks_parameters(tmp_path: Path, changes: dict[str, Any], match: str) -> None:
+def test_classifier_refuses_wrong_parameters(
+    tmp_path: Path, changes: dict[str, Any], match: str
+) -> None:
     from akdl.models.tf.dnn import dnn_train
 
     params = {name: value for name, value in {**PARAMS, **changes}.items() if value is not None}
@@ -44,7 +46,7 @@ def test_wrong_tasks_parameters(tmp_path: Path, changes: dict[str, Any], match: 
         dnn_train.main(testing.train_task_config(cells, types, str(tmp_path), params))
 
 
-def test_wrong_tasks_no_rows(tmp_path: Path) -> None:
+def test_classifier_refuses_to_train_without_rows(tmp_path: Path) -> None:
     from akdl.models.tf.dnn import dnn_train
 
     task_config = testing.train_task_config([], made_rows()[1], str(tmp_path), PARAMS)
@@ -60,7 +62,7 @@ def test_wrong_tasks_no_rows(tmp_path: Path) -> None:
         ("a", None, "column 'a': expected a value, got null"),
     ],
 )
-def test_wrong_tasks_cells(tmp_path: Path, name: str, value: Any, match: str) -> None:
+def test_classifier_refuses_wrong_cells(tmp_path: Path, name: str, value: Any, match: str) -> None:
     import tensorflow as tf
 
     from akdl.models.tf.dnn import dnn_train

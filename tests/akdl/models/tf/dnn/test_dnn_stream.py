@@ -16,7 +16,7 @@ pytestmark = [
 ]
 
 
-def test_dnn_stream_model_rows(tmp_path: Path) -> None:
+def test_dnn_stream_writes_its_model_as_rows(tmp_path: Path) -> None:
     import tensorflow as tf
 
     from akdl.models.tf.dnn import dnn_stream

@@ -38,7 +38,7 @@ def test_dnn_tensor_learns_and_exports(tmp_path: Path) -> None:
     assert np.mean((logits > 0) == labels) > 0.8
 
 
-def test_dnn_tensor_no_array(tmp_path: Path) -> None:
+def test_dnn_tensor_refuses_a_column_without_arrays(tmp_path: Path) -> None:
     from akdl.models.tf.dnn import dnn_tensor
 
     rows = {"t": [1.0], "label": [1]}

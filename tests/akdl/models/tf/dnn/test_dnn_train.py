@@ -49,7 +49,7 @@ def test_dnn_train_learns_and_exports(
     }
 
 
-def test_it_does_not_wait_for_the_last_row_before_it_trains(
+def test_dnn_train_does_not_wait_for_the_last_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from akdl.models.tf.dnn import dnn_train

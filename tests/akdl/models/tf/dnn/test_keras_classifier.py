@@ -92,7 +92,7 @@ def test_keras_exports_what_the_estimator_exports(
     assert np.mean(values["class_ids"] == expected["class_ids"]) > 0.95
 
 
-def test_it_goes_on_from_a_checkpoint(
+def test_keras_classifier_resumes_from_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     import tensorflow as tf

@@ -68,7 +68,9 @@ def predict(signature: Any, rows: Any = VALUES) -> dict[str, Any]:
         (["a", "b", "c"], "STRING"),
     ],
 )
-def test_labels_come_back(tmp_path: Path, names: list[Any], label_type: str) -> None:
+def test_predicted_labels_have_the_type_of_the_label_column(
+    tmp_path: Path, names: list[Any], label_type: str
+) -> None:
     index = np.digitize(VALUES.sum(axis=1), [0.0] if len(names) == 2 else [-0.5, 0.5])
     labels = [names[each] for each in index]
     found = predict(train(tmp_path / "w", labels, label_type))
@@ -86,7 +88,7 @@ def test_labels_come_back(tmp_path: Path, names: list[Any], label_type: str) -> 
         assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
 
 
-def test_regression_with_a_seed(tmp_path: Path) -> None:
+def test_regression_is_repeatable_with_a_seed(tmp_path: Path) -> None:
     labels = VALUES.sum(axis=1).tolist()
     first, again = (
         predict(train(tmp_path / name, labels, "DOUBLE", labels=False)) for name in "ab"
@@ -170,7 +172,7 @@ def test_training_goes_on_from_a_checkpoint(
     assert epochs == [f"Epoch {each}" for each in ("1/2", "2/2", "3/3", "1/3", "2/3", "3/3")]
 
 
-def test_wrong(tmp_path: Path) -> None:
+def test_classifier_refuses_a_single_label(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError,
         match="labelCol 'label': expected two labels or more for a classifier, got \\['a'\\]",

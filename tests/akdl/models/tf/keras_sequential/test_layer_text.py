@@ -13,7 +13,7 @@ from akdl.models.tf.keras_sequential.layer_text import (
 )
 
 
-def test_calls_with_literals() -> None:
+def test_parse_call_reads_calls_with_literals() -> None:
     assert parse_call("Dense(64, activation='relu')") == Call("Dense", [64], {"activation": "relu"})
     assert parse_call(" tf.keras.layers.Reshape((-1, 2), name=None) ") == Call(
         "Reshape", [(-1, 2)], {"name": None}
@@ -45,13 +45,13 @@ def test_calls_with_literals() -> None:
         ("keras.optimizers.Adam()", "expected a name of tf.keras.layers"),
     ],
 )
-def test_anything_else_is_refused(text: str, match: str) -> None:
+def test_parse_call_refuses_anything_but_calls_with_literals(text: str, match: str) -> None:
     with pytest.raises(LayerTextError, match=match):
         parse_call(text)
 
 
 @pytest.mark.tf
-def test_layers_are_made() -> None:
+def test_make_builds_nested_layers_and_refuses_wrong_arguments() -> None:
     import tensorflow as tf
 
     assert make(parse_call("Bidirectional(LSTM(3))"))(tf.ones([1, 2, 4])).shape == [1, 6]
