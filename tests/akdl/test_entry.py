@@ -31,7 +31,7 @@ def runner_of(folder: Path, text: str, runner: Any = None) -> Any:
 
 @pytest.mark.tf
 @pytest.mark.usefixtures("_own_path")
-def test_main_script_by_what_it_holds(tmp_path: Path) -> None:
+def test_runner_of_a_script_follows_from_its_functions(tmp_path: Path) -> None:
     from akdl.estimator import functions_script
     from akdl.keras import operator as keras
 
@@ -46,7 +46,7 @@ def test_main_script_by_what_it_holds(tmp_path: Path) -> None:
 
 @pytest.mark.tf
 @pytest.mark.usefixtures("_own_path")
-def test_main_script_several_kinds(tmp_path: Path) -> None:
+def test_script_of_several_kinds_needs_a_chosen_runner(tmp_path: Path) -> None:
     from akdl.estimator import functions_script
 
     text = FOUR + "def awf_create_model_fn(): pass\n"
@@ -59,7 +59,7 @@ def test_main_script_several_kinds(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_own_path")
-def test_main_script_none(tmp_path: Path) -> None:
+def test_script_without_known_functions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         entry.ScriptError,
         match="script.py defines no function `main`.* or the four functions of an Estimator",

@@ -65,7 +65,7 @@ def tensors() -> Any:
     return tf
 
 
-def test_feature_spec_dtypes() -> None:
+def test_feature_spec_has_the_dtypes_of_the_columns() -> None:
     tf = tensors()
     spec = features.feature_spec(table_columns(SCALARS))
     assert all(
@@ -81,12 +81,12 @@ def test_feature_spec_dtypes() -> None:
 
 
 @pytest.mark.parametrize("text", ["ARRAY<INT>", "ARRAY<INT NOT NULL> NOT NULL", "array< int >"])
-def test_feature_spec_arrays(text: str) -> None:
+def test_feature_spec_of_an_array_has_any_length(text: str) -> None:
     tf = tensors()
     assert features.feature_spec(table_columns({"a": text})) == {"a": tf.io.VarLenFeature(tf.int64)}
 
 
-def test_feature_spec_exact_doubles() -> None:
+def test_feature_spec_of_exact_doubles_is_of_strings() -> None:
     tf = tensors()
     spec = features.feature_spec(
         table_columns({"a": "DOUBLE", "b": "FLOAT", "c": "ARRAY<DOUBLE>"}), exact_doubles=True
@@ -96,18 +96,18 @@ def test_feature_spec_exact_doubles() -> None:
     assert spec["c"] == tf.io.FixedLenFeature([], tf.string, b"")
 
 
-def test_feature_spec_unknown_default() -> None:
+def test_feature_spec_refuses_a_default_of_an_unknown_column() -> None:
     with pytest.raises(ValueError, match="unknown columns 'y'; the columns are 'x'"):
         features.feature_spec(table_columns({"x": "INT"}), defaults={"y": 0})
 
 
-def test_feature_spec_default_of_an_array() -> None:
+def test_feature_spec_refuses_a_default_of_an_array() -> None:
     with pytest.raises(ValueError, match="ARRAY column 'x'"):
         features.feature_spec(table_columns({"x": "ARRAY<INT>"}), defaults={"x": 0})
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_parse_examples_scalars(exact: bool) -> None:
+def test_parse_examples_returns_scalars_of_every_type(exact: bool) -> None:
     parsed = parse(CELLS, SCALARS, exact)
     for name, cells in CELLS.items():
         expected = [cell.encode() if isinstance(cell, str) else cell for cell in cells]
@@ -124,7 +124,7 @@ def test_parse_examples_exact_doubles_are_exact() -> None:
     assert parsed.numpy().tobytes() == struct.pack("<5d", *cells)
 
 
-def test_parse_examples_arrays() -> None:
+def test_parse_examples_returns_arrays_and_empty_ones_for_null() -> None:
     types = {"i": "ARRAY<INT>", "f": "ARRAY<FLOAT>", "s": "ARRAY<STRING>"}
     parsed = parse({"i": [[1, 2], []], "f": [[], [0.5]], "s": [["a"], None]}, types)
     assert dense(parsed["i"]) == [[1, 2], []]
@@ -132,12 +132,12 @@ def test_parse_examples_arrays() -> None:
     assert dense(parsed["s"]) == [[b"a"], []]
 
 
-def test_parse_examples_exact_arrays_of_different_length() -> None:
+def test_parse_examples_returns_exact_arrays_of_different_lengths() -> None:
     parsed = parse({"d": [[0.1, 0.2], None, [], [0.3]]}, {"d": "ARRAY<DOUBLE>"}, exact=True)["d"]
     assert dense(parsed) == [[0.1, 0.2], [], [], [0.3]]
 
 
-def test_parse_examples_no_rows() -> None:
+def test_parse_examples_accepts_no_rows() -> None:
     tf = tensors()
     types = {"d": "DOUBLE", "a": "ARRAY<DOUBLE>"}
     parsed = features.parse_examples(
@@ -150,7 +150,7 @@ def test_parse_examples_no_rows() -> None:
 @pytest.mark.parametrize(
     ("sql_type", "exact"), [("INT", False), ("FLOAT", False), ("STRING", False), ("DOUBLE", True)]
 )
-def test_parse_examples_null_without_default(sql_type: str, exact: bool) -> None:
+def test_parse_examples_refuses_null_without_a_default(sql_type: str, exact: bool) -> None:
     with pytest.raises(
         tensors().errors.InvalidArgumentError,
         match="Feature: x .*is required but could not be found",
@@ -170,7 +170,7 @@ def test_parse_examples_null_without_default(sql_type: str, exact: bool) -> None
         ("DECIMAL(4, 2)", False, "0.00", b"0.00"),
     ],
 )
-def test_parse_examples_null_with_default(
+def test_parse_examples_replaces_null_by_the_default(
     sql_type: str, exact: bool, default: Any, expected: Any
 ) -> None:
     parsed = parse({"x": [None]}, {"x": sql_type}, exact, defaults={"x": default})
@@ -178,7 +178,7 @@ def test_parse_examples_null_with_default(
 
 
 @pytest.mark.parametrize(("drop", "sizes"), [(False, [4, 4, 2]), (True, [4, 4])])
-def test_batches_rows_in_order(drop: bool, sizes: list[int]) -> None:
+def test_batches_have_the_rows_in_order(drop: bool, sizes: list[int]) -> None:
     types = {"x": "BIGINT", "d": "DOUBLE"}
     records = encode_rows({"x": range(10), "d": [0.1] * 10}, types, True)
     dataset = tensors().data.Dataset.from_tensor_slices(records)

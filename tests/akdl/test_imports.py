@@ -115,7 +115,7 @@ def test_akdl_loads_the_standard_library_only() -> None:
 
 
 @pytest.mark.tf
-def test_importing_what_trains_leaves_eager_execution_on() -> None:
+def test_importing_training_modules_leaves_eager_execution_on() -> None:
     modules = "akdl.engine.train, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train, akdl.keras.keras_training"
     if importlib.util.find_spec("tensorflow_estimator"):
         modules += ", akdl.engine.early_stopping, akdl.estimator.estimator_training, akdl.estimator.common_estimator, akdl.estimator.exporters"

@@ -14,13 +14,13 @@ from tests.support.secret_values import ADDRESSES, HARMLESS, SECRET, TREES, leak
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_addresses(address: str) -> None:
+def test_secrets_of_addresses_are_masked(address: str) -> None:
     assert not leaks(shown(address)), shown(address)
     assert shown(shown(address)) == shown(address)
 
 
 @pytest.mark.parametrize("address", [each for each in ADDRESSES if " " not in each])
-def test_addresses_in_texts(address: str) -> None:
+def test_secrets_of_addresses_in_texts_are_masked(address: str) -> None:
     for text in (
         f"cannot read {address}: HTTP 404",
         f"'{address}'.",
@@ -57,17 +57,17 @@ def test_addresses_in_texts(address: str) -> None:
         ("file:///data/a.zip", "file:///data/a.zip"),
     ],
 )
-def test_what_stays_of_an_address(address: str, text: str) -> None:
+def test_masked_address_keeps_host_and_path(address: str, text: str) -> None:
     assert shown(address) == text
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_parameters(tree: dict[str, Any]) -> None:
+def test_secrets_of_parameters_are_masked(tree: dict[str, Any]) -> None:
     assert not leaks(json.dumps(masked_value("userParams", tree))), masked_value("userParams", tree)
 
 
 @pytest.mark.parametrize("tree", HARMLESS)
-def test_what_is_no_secret_stays(tree: dict[str, Any]) -> None:
+def test_harmless_parameters_are_not_masked(tree: dict[str, Any]) -> None:
     assert masked_value("userParams", tree) == tree and masked(json.dumps(tree)) == json.dumps(tree)
 
 
@@ -94,7 +94,7 @@ def test_parts_of_a_login_without_a_colon_are_hidden_where_they_stand_alone() ->
     assert told == "NoSuchBucket: ***; no key ***/***@bucket"
 
 
-def test_logins() -> None:
+def test_login_of_returns_user_and_password_of_an_address() -> None:
     assert [login_of(each) for each in ("u:p@h:80", "https://u:p@h/a@b", "h:80", "http://h/a@b", "u@h")] == [
         "u:p", "u:p@h/a", "", "", "u",
     ]  # fmt: skip

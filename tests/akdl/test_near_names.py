@@ -21,21 +21,21 @@ KNOWN = ["numWorkers", "batch_size", "kafka", "upsert-kafka"]
         ("", []),
     ],
 )
-def test_the_nearest_name(name: str, found: list[str]) -> None:
+def test_near_finds_the_nearest_names(name: str, found: list[str]) -> None:
     assert near(name, KNOWN) == found
 
 
-def test_several_names_and_the_words_of_messages() -> None:
+def test_near_returns_several_names_and_did_you_mean_one() -> None:
     assert near("kafka", KNOWN, most=2, likeness=0.5) == ["kafka", "upsert-kafka"]
     assert did_you_mean("numworkers", KNOWN) == " (did you mean 'numWorkers'?)"
     assert did_you_mean("epochs", KNOWN) == "" and did_you_mean("x", []) == ""
 
 
-def test_lists_of_names() -> None:
+def test_listed_quotes_and_joins_names() -> None:
     assert listed(["a", "b c"]) == "'a', 'b c'" and listed([]) == "none"
 
 
-def test_values_are_cut() -> None:
+def test_short_cuts_long_values() -> None:
     assert (short("ab"), short([1] * 9, most=10)) == ("'ab'", "[1, 1, ...")
 
 

@@ -187,7 +187,7 @@ def test_nothing_secret_is_kept_and_nobody_else_may_read_it(tmp_path: pathlib.Pa
     }
 
 
-def test_a_script_that_does_not_fail_again(tmp_path: pathlib.Path) -> None:
+def test_replay_of_a_script_that_does_not_fail_says_so(tmp_path: pathlib.Path) -> None:
     done = replayed(
         failed(tmp_path / "runs", "fails_once", {}, params={"marker": str(tmp_path / "seen")})
     )
@@ -210,7 +210,7 @@ def test_a_script_that_does_not_fail_again(tmp_path: pathlib.Path) -> None:
         ({"../outside": b""}, "it has an entry that would leave its folder: '../outside'"),
     ],
 )
-def test_a_file_that_no_script_left(
+def test_replay_refuses_a_file_that_no_failed_script_left(
     tmp_path: pathlib.Path, content: Any, expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "failure.tar"

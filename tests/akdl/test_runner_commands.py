@@ -19,12 +19,12 @@ def test_lines_are_written_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "two\n"
 
 
-def test_exit_codes() -> None:
+def test_exit_codes_are_the_documented_ones() -> None:
     """Documented in the modules of the commands."""
     assert (FAILED, WRONG, INTERRUPTED) == (1, 2, 130)
 
 
-def test_settings_are_keys_and_values() -> None:
+def test_settings_are_split_at_the_first_equals_sign() -> None:
     assert list(settings(["epochs=3", "place=a=b"])) == [("epochs", "3"), ("place", "a=b")]
     with pytest.raises(ConfigError, match="--set epochs: expected key=value"):
         list(settings(["epochs"]))

@@ -17,7 +17,7 @@ TYPES = {"x": "DOUBLE", "words": "ARRAY<STRING>", "n": "BIGINT"}
 CELLS: dict[str, list[Any]] = {"x": [0.5, None], "words": [["a", "ä"], []], "n": [1, 2]}
 
 
-def test_encode_rows_features() -> None:
+def test_encode_rows_makes_examples_with_the_features_of_the_types() -> None:
     first, second = (Example.FromString(record) for record in testing.encode_rows(CELLS, TYPES))
     assert first.features.feature["x"].float_list.value == [0.5]
     assert first.features.feature["words"].bytes_list.value == [b"a", "ä".encode()]
@@ -25,24 +25,24 @@ def test_encode_rows_features() -> None:
     assert sorted(second.features.feature) == ["n", "words"]
 
 
-def test_encode_rows_exact_doubles() -> None:
+def test_encode_rows_makes_bytes_of_exact_doubles() -> None:
     (record,) = testing.encode_rows({"x": [1.0]}, {"x": "DOUBLE"}, exact_doubles=True)
     assert Example.FromString(record).features.feature["x"].bytes_list.value == [
         b"\0\0\0\0\0\0\xf0\x3f"
     ]
 
 
-def test_encode_rows_names_differ() -> None:
+def test_encode_rows_refuses_columns_without_types() -> None:
     with pytest.raises(ValueError, match=r"columns \['x'\] and the types \['y'\]"):
         testing.encode_rows({"x": [1]}, {"y": "INT"})
 
 
-def test_encode_rows_lengths_differ() -> None:
+def test_encode_rows_refuses_columns_of_different_lengths() -> None:
     with pytest.raises(ValueError, match="different numbers of rows: {'x': 1, 'y': 2}"):
         testing.encode_rows({"x": [1], "y": [1, 2]}, {"x": "INT", "y": "INT"})
 
 
-def test_encode_rows_value_that_does_not_fit() -> None:
+def test_encode_rows_refuses_a_value_that_does_not_fit() -> None:
     with pytest.raises(TypeError):
         testing.encode_rows({"x": ["a"]}, {"x": "INT"})
 
@@ -52,26 +52,26 @@ EXAMPLE.features.feature["n"].int64_list.value.append(7)
 EXAMPLE.features.feature["words"].bytes_list.value.append(b"a")
 
 
-def test_collecting_writer_write_without_types() -> None:
+def test_collecting_writer_collects_a_row_without_types() -> None:
     writer = testing.CollectingWriter()
     writer.write(EXAMPLE)
     assert writer.rows == [{"n": 7, "words": b"a"}]
 
 
-def test_collecting_writer_write_with_types() -> None:
+def test_collecting_writer_collects_a_row_of_the_given_types() -> None:
     writer = testing.CollectingWriter(TYPES)
     writer.write(EXAMPLE)
     assert writer.rows == [{"x": None, "words": [b"a"], "n": 7}]
     assert writer.rows_written == 1
 
 
-def test_collecting_writer_write_unknown_column() -> None:
+def test_collecting_writer_refuses_an_unknown_column() -> None:
     with pytest.raises(ValueError, match="row 0: unknown column 'words'; outputSchemaStr has 'n'"):
         testing.CollectingWriter({"n": "INT"}).write(EXAMPLE)
 
 
 @pytest.mark.fault("scripts", "A written row with a wrong number of values is an error")
-def test_collecting_writer_write_wrong_count() -> None:
+def test_collecting_writer_refuses_a_wrong_number_of_values() -> None:
     example = Example()
     example.features.feature["n"].int64_list.value.extend([1, 2])
     with pytest.raises(
@@ -81,7 +81,7 @@ def test_collecting_writer_write_wrong_count() -> None:
         testing.CollectingWriter({"n": "INT"}).write(example)
 
 
-def test_collecting_writer_write_wrong_kind() -> None:
+def test_collecting_writer_refuses_a_value_of_a_wrong_kind() -> None:
     writer = testing.CollectingWriter({"n": "STRING", "words": "ARRAY<STRING>"})
     with pytest.raises(
         TypeError,
@@ -91,7 +91,7 @@ def test_collecting_writer_write_wrong_kind() -> None:
     assert writer.rows == []
 
 
-def test_collecting_writer_write_exact_doubles() -> None:
+def test_collecting_writer_reads_exact_doubles() -> None:
     example = Example()
     example.features.feature["x"].bytes_list.value.append(np.float64(0.1).tobytes())
     writer = testing.CollectingWriter({"x": "DOUBLE"})
@@ -100,7 +100,7 @@ def test_collecting_writer_write_exact_doubles() -> None:
 
 
 @pytest.mark.parametrize("writer", [testing.CollectingWriter(), OutputWriter(None, [])])  # type: ignore[arg-type]
-def test_collecting_writer_write_what_is_no_example(writer: Any) -> None:
+def test_writers_refuse_objects_that_are_no_examples(writer: Any) -> None:
     with pytest.raises(
         TypeError,
         match="expected a tf.train.Example, got list; write lists and arrays with .*write_batch",
@@ -109,14 +109,14 @@ def test_collecting_writer_write_what_is_no_example(writer: Any) -> None:
 
 
 @pytest.mark.parametrize("types", [None, {"n": "BIGINT", "s": "STRING"}])
-def test_collecting_writer_write_batch(types: dict[str, str] | None) -> None:
+def test_collecting_writer_collects_a_batch(types: dict[str, str] | None) -> None:
     writer = testing.CollectingWriter(types)
     writer.write_batch({"n": np.array([1, 2]), "s": ["a", None]})
     assert writer.rows == [{"n": 1, "s": "a"}, {"n": 2, "s": None}]
     assert type(writer.rows[0]["n"]) is int
 
 
-def test_collecting_writer_write_batch_of_a_sparse_tensor_of_bytes() -> None:
+def test_collecting_writer_collects_a_batch_of_a_sparse_tensor_of_bytes() -> None:
     tensor = types.SimpleNamespace(numpy=lambda: np.array([b"a\0", b"b"], object))
     places = types.SimpleNamespace(numpy=lambda: np.array([[0, 0], [1, 0]]))
     sparse = types.SimpleNamespace(indices=places, values=tensor, dense_shape=np.array([2, 1]))
@@ -125,24 +125,24 @@ def test_collecting_writer_write_batch_of_a_sparse_tensor_of_bytes() -> None:
     assert writer.rows == [{"a": [b"a\0"]}, {"a": [b"b"]}]
 
 
-def test_collecting_writer_write_batch_leaves_out_a_column() -> None:
+def test_collecting_writer_fills_a_left_out_column_with_null() -> None:
     writer = testing.CollectingWriter({"n": "BIGINT", "s": "STRING"})
     writer.write_batch({"n": np.ma.masked_array([1, 2], [False, True])})
     assert writer.rows == [{"n": 1, "s": None}, {"n": None, "s": None}]
 
 
-def test_collecting_writer_write_batch_of_arrays() -> None:
+def test_collecting_writer_collects_a_batch_of_arrays() -> None:
     writer = testing.CollectingWriter({"a": "ARRAY<FLOAT>"})
     writer.write_batch({"a": np.zeros([2, 3], np.float32)})
     assert writer.rows == [{"a": [0.0, 0.0, 0.0]}] * 2
 
 
-def test_collecting_writer_write_batch_of_different_lengths() -> None:
+def test_collecting_writer_refuses_columns_of_different_lengths() -> None:
     with pytest.raises(ValueError, match="different numbers of rows"):
         testing.CollectingWriter().write_batch({"a": [1], "b": [1, 2]})
 
 
-def test_collecting_writer_write_batch_that_does_not_fit() -> None:
+def test_collecting_writer_refuses_a_batch_that_does_not_fit() -> None:
     with pytest.raises(TypeError, match=r"column 'n' \(BIGINT\)"):
         testing.CollectingWriter({"n": "BIGINT"}).write_batch({"n": ["a"]})
     with pytest.raises(ValueError, match="unknown column 'm'"):
@@ -150,7 +150,7 @@ def test_collecting_writer_write_batch_that_does_not_fit() -> None:
 
 
 @pytest.mark.tf
-def test_task_configs_batch(tmp_path: Path) -> None:
+def test_batch_task_config_has_rows_task_and_writer(tmp_path: Path) -> None:
     import tensorflow as tf
 
     task_config = testing.batch_task_config(CELLS, TYPES, str(tmp_path), {"n": 3}, {"y": "INT"})
@@ -183,13 +183,13 @@ def test_a_script_passes_its_arrays_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.tf
-def test_task_configs_serialized_rows(tmp_path: Path) -> None:
+def test_batch_task_config_accepts_serialized_rows(tmp_path: Path) -> None:
     records = testing.encode_rows(CELLS, TYPES)
     assert testing.batch_task_config(records, TYPES, str(tmp_path)).dataset_length == 2
 
 
 @pytest.mark.tf
-def test_task_configs_train(tmp_path: Path) -> None:
+def test_train_task_config_has_task_and_model_dir(tmp_path: Path) -> None:
     task_config = testing.train_task_config(
         CELLS, TYPES, str(tmp_path), task_type="worker", num_workers=2
     )
@@ -199,20 +199,20 @@ def test_task_configs_train(tmp_path: Path) -> None:
 
 
 @pytest.mark.tf
-def test_task_configs_stream(tmp_path: Path) -> None:
+def test_stream_task_config_has_a_dataset_of_the_rows(tmp_path: Path) -> None:
     task_config = testing.stream_task_config(CELLS, TYPES, str(tmp_path))
     assert isinstance(task_config, StreamTaskConfig)
     assert len(list(task_config.dataset_fn())) == 2
 
 
 @pytest.mark.tf
-def test_task_configs_unknown_argument(tmp_path: Path) -> None:
+def test_batch_task_config_refuses_an_unknown_argument(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'role'"):
         testing.batch_task_config(CELLS, TYPES, str(tmp_path), role="ps")
 
 
 @pytest.mark.tf
-def test_task_configs_shares(tmp_path: Path) -> None:
+def test_train_task_config_has_its_own_share_or_the_given_ones(tmp_path: Path) -> None:
     task_config = testing.train_task_config(CELLS, TYPES, str(tmp_path))
     assert task_config.tf_context.shares() == [Share(task_config.dataset_file, 2)]
     shares = [Share("a", 1), Share("b", 2)]

@@ -14,10 +14,12 @@ from akdl.tf_version import parse_version
         ("2.18.0.dev20240901", (2, 18, 0)),
     ],
 )
-def test_parse_version(text: str, version: tuple[int, ...]) -> None:
+def test_parse_version_returns_the_numbers_of_a_release(
+    text: str, version: tuple[int, ...]
+) -> None:
     assert parse_version(text) == version
 
 
-def test_no_version() -> None:
+def test_parse_version_refuses_text_without_a_number() -> None:
     with pytest.raises(ValueError, match="expected a version number, got 'unknown'"):
         parse_version("unknown")

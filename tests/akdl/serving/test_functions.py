@@ -118,7 +118,9 @@ def test_values_arrive_exactly_and_belong_to_the_function(make: Make) -> None:
         ("return {'y': batch['x']}", "y STRING", ["1.0", "2.0"]),
     ],
 )
-def test_outputs(make: Make, body: str, outputs: str, expected: list[Any]) -> None:
+def test_function_outputs_become_columns(
+    make: Make, body: str, outputs: str, expected: list[Any]
+) -> None:
     assert (
         np.array(
             make(body, outputs=outputs).predict({"x": np.array([1, 2], "f4")})["y"], object
@@ -220,7 +222,9 @@ def test_memory_of_texts_is_proportional_to_them(make: Make, kind: str) -> None:
 @pytest.mark.fault(
     "data", "An output of a function with another shape, length or type is refused by name"
 )
-def test_outputs_that_do_not_fit(make: Make, body: str, outputs: str, message: str) -> None:
+def test_function_outputs_that_do_not_fit_are_refused(
+    make: Make, body: str, outputs: str, message: str
+) -> None:
     with pytest.raises(ServingError, match=rf"^the function load in of_\S+.py: .*{message}"):
         make(body, outputs=outputs).predict({"x": np.array([1, 2], "f4")})
 
@@ -246,7 +250,7 @@ def test_rows_that_a_function_rejects(make: Make) -> None:
 
 
 @pytest.mark.fault("hosts", "A function that runs out of memory gets smaller batches from then on")
-def test_a_function_without_memory(make: Make) -> None:
+def test_function_that_runs_out_of_memory_gets_smaller_batches(make: Make) -> None:
     told: list[tuple[int, str]] = []
     body = "if len(batch['x']) > 2: raise RuntimeError('CUDA out of memory.')\nreturn {'y': batch['x'] * 0 + len(batch['x'])}"
     model = make(body, lambda *notice: told.append(notice), infer_batch_size=8)
@@ -274,14 +278,14 @@ def test_a_function_without_memory(make: Make) -> None:
         ("load = lambda: len", SignatureError, "the column 'y' has the type 'DATE'"),
     ],
 )
-def test_functions_that_cannot_be_loaded(
+def test_functions_that_cannot_be_loaded_are_errors_with_their_cause(
     make: Make, whole: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         make("", outputs="y DATE" if error is SignatureError else "y DOUBLE", whole=whole)
 
 
-def test_called_once_with_its_arguments_and_never_at_the_same_time(make: Make) -> None:
+def test_factory_is_called_once_and_the_function_never_at_the_same_time(make: Make) -> None:
     whole = """
 import threading
 COUNT = []

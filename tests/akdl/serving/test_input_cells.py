@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 
-def test_types_strings() -> None:
+def test_texts_and_bytes_reach_a_model_of_strings_unchanged() -> None:
     model = models.served(
         models.identity("string", (None,)),
         outputs=[models.OutputColumn("b", "STRING"), models.OutputColumn("c", "BYTES", "b")],
@@ -30,7 +30,7 @@ def test_types_strings() -> None:
     assert model.predict({"a": np.array(["a", "bc"])})["b"] == ["a", "bc"]
 
 
-def test_types_numbers_are_no_strings() -> None:
+def test_numbers_are_refused_where_a_model_expects_strings() -> None:
     _, bad = models.served(models.identity("string", (None,))).predict_collecting(
         {"a": np.array([1, 2])}
     )
@@ -38,7 +38,7 @@ def test_types_numbers_are_no_strings() -> None:
     assert "expected a string or bytes, got int" in bad[0][1]
 
 
-def test_types_arrays_of_strings() -> None:
+def test_arrays_of_strings_reach_the_model_and_nulls_are_refused() -> None:
     model = models.served(models.identity("string", (None, 2)))
     cells = np.array([[b"a", "é".encode()], [b"c", b""]], object)
     assert model.predict({"a": cells})["b"].tolist() == cells.tolist()
@@ -48,7 +48,7 @@ def test_types_arrays_of_strings() -> None:
     ]
 
 
-def test_types_strings_in_utf8() -> None:
+def test_utf8_columns_feed_strings_and_numbers_and_invalid_ones_are_bad_rows() -> None:
     model = models.served(models.texts_and_numbers(), inputs=["t", "x"], utf8_columns=["t", "x"])
     result, bad = model.predict_collecting(
         {"t": ["é".encode(), b"bb", b""], "x": [b"1,2", None, b"\xff"]}
@@ -79,14 +79,16 @@ def test_types_strings_in_utf8() -> None:
         ((None, None), "3 4", [3, 4]),
     ],
 )
-def test_shapes_one_row(shape: tuple[int | None, ...], cell: Any, wanted: Any) -> None:
+def test_single_cell_takes_the_shape_of_the_signature(
+    shape: tuple[int | None, ...], cell: Any, wanted: Any
+) -> None:
     for cells in ([cell], np.array([cell])):
         assert models.served(models.identity("int32", shape)).predict({"a": cells})[
             "b"
         ].tolist() == [wanted]
 
 
-def test_shapes_ragged_rows_where_the_signature_is_open() -> None:
+def test_ragged_rows_are_accepted_where_the_signature_is_open() -> None:
     model = models.served(
         models.total(),
         outputs=[
@@ -99,7 +101,7 @@ def test_shapes_ragged_rows_where_the_signature_is_open() -> None:
     assert [list(cell) for cell in result["twice"]] == [[2], [2, 4], [6], [8, 10, 12], [1, 1]]
 
 
-def test_shapes_fixed_batch() -> None:
+def test_model_of_a_fixed_batch_size_predicts_any_number_of_rows() -> None:
     for rows in (1, 3, 4, 9):
         result = models.served(models.identity("int32", (4, 2))).predict(
             {"a": [[row, row] for row in range(rows)]}
@@ -107,7 +109,7 @@ def test_shapes_fixed_batch() -> None:
         assert result["b"].tolist() == [[row, row] for row in range(rows)]
 
 
-def test_shapes_batch_dimension_in_the_cell() -> None:
+def test_cells_may_hold_whole_batches() -> None:
     model = models.served(
         models.identity("float32", (None, 2)),
         cells_hold_batches=True,
@@ -117,7 +119,7 @@ def test_shapes_batch_dimension_in_the_cell() -> None:
     assert [list(cell) for cell in result["b"]] == [[1, 2], [3, 4, 5, 6], [7, 8]]
 
 
-def test_shapes_a_model_of_single_tensors() -> None:
+def test_model_without_a_batch_dimension_needs_cells_of_batches() -> None:
     folder = models.identity("float32", ())
     with pytest.raises(SignatureError, match="has no batch dimension"):
         models.served(folder)
@@ -141,7 +143,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("cell", "message"), CELLS)
-def test_bad_rows_does_not_fail_its_batch(cell: Any, message: str) -> None:
+def test_bad_row_does_not_fail_its_batch(cell: Any, message: str) -> None:
     good = [1.0, 2.0, 3.0]
     model = models.served(models.module())
     columns = {"x": [good, cell, good], "k": [1, 2, 3]}
@@ -158,7 +160,7 @@ def test_bad_rows_does_not_fail_its_batch(cell: Any, message: str) -> None:
         model.predict(columns)
 
 
-def test_bad_rows_one_input_is_bad_and_the_others_are_not() -> None:
+def test_row_with_one_bad_input_is_bad() -> None:
     model = models.served(models.texts_and_numbers())
     result, bad = model.predict_collecting(
         {"t": ["a", "bb", None, "dddd"], "x": [[1, 2], None, [3, 4], "5 6"]}
@@ -169,7 +171,7 @@ def test_bad_rows_one_input_is_bad_and_the_others_are_not() -> None:
     assert (result["length"], [row for row, _ in bad]) == ([1, None], [1])
 
 
-def test_bad_rows_masked_arrays() -> None:
+def test_masked_cells_are_bad_rows() -> None:
     model = models.served(models.identity("int32", (None,)))
     result, bad = model.predict_collecting(
         {"a": np.ma.masked_array([1, 2, 3], [False, True, False])}
@@ -188,7 +190,7 @@ def test_bad_rows_masked_arrays() -> None:
         ),
     ],
 )
-def test_bad_rows_where_all_cells_are_bad_in_the_same_way(
+def test_all_rows_may_be_bad_for_the_same_reason(
     dtype: str, cells: list[object], message: str
 ) -> None:
     converted = InputConverter(

@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 
-def test_every_kind_of_model_small_batches_are_put_together_in_order() -> None:
+def test_results_of_small_batches_are_joined_in_order() -> None:
     columns = models.rows(50)
     whole = models.served(models.module()).predict(columns)
     parts = models.served(models.module(), infer_batch_size=7).predict(columns)
@@ -36,7 +36,7 @@ def test_every_kind_of_model_small_batches_are_put_together_in_order() -> None:
     np.testing.assert_allclose(parts["logits"], whole["logits"], rtol=1e-6)
 
 
-def test_every_kind_of_model_other_columns_feed_the_inputs() -> None:
+def test_inputs_may_be_fed_by_columns_of_other_names() -> None:
     model = models.served(
         models.module(),
         inputs={"features": "x", "K": "k"},
@@ -53,14 +53,14 @@ def test_every_kind_of_model_other_columns_feed_the_inputs() -> None:
     assert {each.name: each.key for each in model._outputs} == {"y": "logits"}
 
 
-def test_every_kind_of_model_no_rows() -> None:
+def test_predicting_no_rows_gives_empty_columns() -> None:
     model = models.served(
         models.module(), outputs=["p", models.OutputColumn("l", "STRING", "logits")]
     )
     assert [len(cells) for cells in model.predict({"x": [], "k": []}).values()] == [0, 0]
 
 
-def test_columns_that_do_not_fit() -> None:
+def test_columns_that_do_not_fit_the_signature_are_refused() -> None:
     model = models.served(models.module())
     with pytest.raises(
         ServingError, match="missing the column 'k' for the input 'k'; the columns are 'x'"
@@ -70,7 +70,7 @@ def test_columns_that_do_not_fit() -> None:
         model.predict({"x": [[1, 2, 3]], "k": [1, 2]})
 
 
-def test_bad_rows_that_the_model_refuses() -> None:
+def test_rows_that_the_model_refuses_are_bad() -> None:
     model = models.served(
         models.module(),
         signature_def_key="look_up",
@@ -83,7 +83,7 @@ def test_bad_rows_that_the_model_refuses() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [2, 256])
-def test_bad_rows_nulls_among_good_rows(batch_size: int) -> None:
+def test_rows_with_nulls_are_bad_and_the_other_rows_predicted(batch_size: int) -> None:
     model = models.served(models.module(), infer_batch_size=batch_size)
     columns = {"x": [None, [1, 2, 3], [4, 5, 6], [7, 8, 9], None], "k": [1, 2, None, 4, 5]}
     result, bad = model.predict_collecting(columns)
@@ -171,7 +171,7 @@ def test_columns_of_numbers_are_stacked_for_the_only_input(
         ("float32", (None, None, None), ["u", "v"]),
     ],
 )
-def test_columns_that_do_not_fit_the_only_input(
+def test_columns_that_do_not_fit_the_only_input_are_refused(
     dtype: str, shape: tuple[int | None, ...], columns: list[str]
 ) -> None:
     with pytest.raises(
@@ -183,7 +183,7 @@ def test_columns_that_do_not_fit_the_only_input(
         models.served(models.identity("float32", (None, 2)), inputs=["a", "u"])
 
 
-def test_bad_rows_only_nulls() -> None:
+def test_batch_of_nulls_has_only_bad_rows() -> None:
     result, bad = models.served(models.module()).predict_collecting(
         {"x": [None, None], "k": [1, 2]}
     )
@@ -294,7 +294,7 @@ def test_odd_sizes_of_a_compiled_model_are_padded(monkeypatch: pytest.MonkeyPatc
     assert not models.served(models.module()).signature.is_compiled
 
 
-def test_threads() -> None:
+def test_several_threads_predict_with_one_model_at_once() -> None:
     model = models.served(models.module(), infer_batch_size=16)
     batches = [models.rows(40, seed) for seed in range(8)]
     wanted = [model.predict(columns)["logits"] for columns in batches]
@@ -332,7 +332,7 @@ time.sleep(600)
 
 
 @pytest.mark.process
-def test_the_slow_batch_ends_the_process_alone_and_is_named(tmp_path: pathlib.Path) -> None:
+def test_batch_that_takes_too_long_ends_the_process_and_is_named(tmp_path: pathlib.Path) -> None:
     with subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)]) as process:
         assert process.wait(2 * DEADLINE_S) == 74
     path = pathlib.Path(stalled_file(str(tmp_path), process.pid))

@@ -140,7 +140,7 @@ def test_describes_predicts_and_ends_with_its_pipe() -> None:
         assert os.listdir(server.folder) == []
 
 
-def test_strings_feed_numbers_and_strings() -> None:
+def test_texts_of_a_table_feed_inputs_of_numbers_and_strings() -> None:
     inputs = [TableColumn(name="t", type="STRING"), TableColumn(name="x", type="VARCHAR(20)")]
     outputs = [TableColumn(name="length", type="INT"), TableColumn(name="sum", type="DOUBLE")]
     with served(model=models.texts_and_numbers(), input_columns=inputs, output_columns=outputs) as (
@@ -159,7 +159,7 @@ def test_strings_feed_numbers_and_strings() -> None:
         assert "expected the shape [2], got [3]" in answer.bad_rows[0].message
 
 
-def test_several_clients_of_a_packed_model() -> None:
+def test_several_clients_get_the_same_answers_from_a_packed_model() -> None:
     rows = models.rows(64)
     with tempfile.TemporaryDirectory() as folder, served() as (_, client):
         wanted = client.predict(rows).rows
@@ -186,7 +186,7 @@ def test_several_clients_of_a_packed_model() -> None:
     assert all(answer.rows == wanted for answer in answers)
 
 
-def test_every_client_hears_why_there_is_no_model() -> None:
+def test_every_client_gets_the_reason_why_no_model_was_loaded() -> None:
     with served(signature_def_key="other") as (server, client):
         failure = client.describe().failure
         assert failure.type == "SignatureError"
@@ -195,7 +195,7 @@ def test_every_client_hears_why_there_is_no_model() -> None:
         assert server.process.poll() is None
 
 
-def test_columns_that_are_not_expected() -> None:
+def test_unexpected_columns_of_a_request_are_refused() -> None:
     with served() as (_, client):
         other = [*INPUTS[:1], TableColumn(name="z", type="BIGINT")]
         assert (
@@ -261,7 +261,7 @@ def test_newer_models_of_a_folder_take_over(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.fault("jobs", "A model process ends with its killed parent")
-def test_ends_with_a_killed_parent() -> None:
+def test_model_server_ends_when_its_parent_is_killed() -> None:
     """test -> parent (killed) -> server."""
     serving = Serving(model=models.module(), input_columns=INPUTS, output_columns=OUTPUTS)
     with tempfile.TemporaryDirectory(prefix="s-") as folder:
@@ -291,7 +291,7 @@ def test_ends_with_a_killed_parent() -> None:
         assert os.listdir(folder) == []
 
 
-def test_the_work_folder_stays_while_somebody_is_about_to_join() -> None:
+def test_work_folder_is_kept_while_another_process_is_about_to_join() -> None:
     """Else what the next process of the same job has put there would go with this one."""
     with tempfile.TemporaryDirectory(prefix="s-") as folder:
         work = pathlib.Path(folder, "work")

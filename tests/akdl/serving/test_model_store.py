@@ -89,7 +89,9 @@ def test_each_batch_is_of_one_model_and_none_fails(store: Make, tmp_path: Any) -
 
 
 @pytest.mark.tf
-def test_the_old_one_goes(store: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_model_is_closed_and_its_files_removed(
+    store: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         with tempfile.TemporaryDirectory() as other:
@@ -123,7 +125,7 @@ def test_closed_store_has_no_files_and_predicts_no_rows(
 
 
 @pytest.mark.tf
-def test_what_does_not_fit_leaves_the_old_one(store: Make, tmp_path: Any) -> None:
+def test_offered_model_that_does_not_fit_leaves_the_current_one(store: Make, tmp_path: Any) -> None:
     live = store(models.scaled(1.0))
     rows = {"x": np.ones([3, 3], "f4"), "k": np.zeros(3, "i8")}
     assert answer(live, rows) == [3.0] * 3
@@ -148,7 +150,9 @@ def test_what_does_not_fit_leaves_the_old_one(store: Make, tmp_path: Any) -> Non
 
 
 @pytest.mark.tf
-def test_rows_that_neither_can_predict_are_no_reason(store: Make, tmp_path: Any) -> None:
+def test_rows_that_no_model_can_predict_do_not_refuse_a_new_model(
+    store: Make, tmp_path: Any
+) -> None:
     live = store(models.scaled(1.0))
     _results, bad, _ = live.predict({"x": [[1.0, 1.0, 1.0], None], "k": [0, 0]}, 2)
     assert [row for row, _ in bad] == [1]
@@ -250,7 +254,7 @@ def test_each_row_gets_its_model_in_the_order_of_rows(keyed: Make) -> None:
     "A key that is missing, or no plain name, is an error of its row, and never leads out of the folder",
 )
 @pytest.mark.tf
-def test_keys_without_a_model(keyed: Make, folder: pathlib.Path) -> None:
+def test_keys_without_a_model_are_errors_of_their_rows(keyed: Make, folder: pathlib.Path) -> None:
     odd = [
         "../models",
         "..",
@@ -286,7 +290,7 @@ def test_keys_without_a_model(keyed: Make, folder: pathlib.Path) -> None:
     "data", "A model of a key that is broken, or takes other inputs, is an error of its rows alone"
 )
 @pytest.mark.tf
-def test_models_that_cannot_be_used(keyed: Make) -> None:
+def test_unusable_models_of_a_key_are_errors_of_their_rows(keyed: Make) -> None:
     served = keyed()
     for _ in range(2):
         results, bad, _ = served.predict(keyed_columns(["empty", "de", "other"]), 3)
@@ -299,7 +303,7 @@ def test_models_that_cannot_be_used(keyed: Make) -> None:
 
 
 @pytest.mark.tf
-def test_missing_models_cost_a_look_each_and_are_remembered_up_to_a_bound(
+def test_missing_models_collect_no_garbage_and_their_errors_are_bounded(
     keyed: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each one collected garbage, which takes 85 ms beside TensorFlow, while all other models
@@ -330,7 +334,7 @@ def test_model_that_was_missing_is_found_later(
 
 
 @pytest.mark.tf
-def test_a_default_model_for_missing_ones_alone(keyed: Make) -> None:
+def test_default_model_stands_in_for_missing_models_only(keyed: Make) -> None:
     results, bad, _ = keyed(default_model="de").predict(
         keyed_columns(["nowhere", "../de", "7", "empty"]), 4
     )
@@ -346,7 +350,7 @@ def test_a_default_model_for_missing_ones_alone(keyed: Make) -> None:
 
 
 @pytest.mark.tf
-def test_models_that_were_not_used_for_longest_leave(
+def test_least_recently_used_models_are_dropped_first(
     keyed: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_store, "_resident_bytes", lambda: 0)
@@ -430,7 +434,7 @@ def test_loaded_models_predict_while_another_is_loaded(
 
 
 @pytest.mark.tf
-def test_an_archive_of_the_folder(
+def test_archive_of_keyed_models_is_unpacked_and_removed_on_close(
     keyed: Make, folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     served = keyed(shutil.make_archive(str(tmp_path / "all"), "zip", folder))
@@ -442,7 +446,7 @@ def test_an_archive_of_the_folder(
 
 
 @pytest.mark.tf
-def test_an_address(keyed: Make, folder: pathlib.Path) -> None:
+def test_keyed_models_are_fetched_from_an_address(keyed: Make, folder: pathlib.Path) -> None:
     import fsspec
 
     memory = fsspec.filesystem("memory")

@@ -65,7 +65,9 @@ class Watch:
         return self.taken[before:]
 
 
-def test_what_is_published_is_whole_and_the_newest(tmp_path: pathlib.Path) -> None:
+def test_published_models_are_complete_and_the_last_one_is_the_newest(
+    tmp_path: pathlib.Path,
+) -> None:
     source, target = export(tmp_path / "export"), tmp_path / "models"
     (target / "99999999999").mkdir(parents=True)  # a name without a time
     paths = [publish(str(source), str(target)) for _ in range(5)]
@@ -78,7 +80,7 @@ def test_what_is_published_is_whole_and_the_newest(tmp_path: pathlib.Path) -> No
     assert len(os.listdir(target)) == 6
 
 
-def test_models_of_a_stream_say_what_they_have_learnt_and_leave_in_the_end(
+def test_published_models_carry_their_notes_and_the_oldest_are_removed(
     tmp_path: pathlib.Path,
 ) -> None:
     source, target = export(tmp_path / "export"), tmp_path / "models"
@@ -92,7 +94,7 @@ def test_models_of_a_stream_say_what_they_have_learnt_and_leave_in_the_end(
     ]
 
 
-def test_publish_removes_what_a_killed_process_left(tmp_path: pathlib.Path) -> None:
+def test_publish_removes_old_leftovers_of_a_killed_process(tmp_path: pathlib.Path) -> None:
     source, target = export(tmp_path / "export"), tmp_path / "models"
     for name in (".publish-old", ".publish-new"):
         (target / name / "model").mkdir(parents=True)
@@ -101,7 +103,7 @@ def test_publish_removes_what_a_killed_process_left(tmp_path: pathlib.Path) -> N
     assert sorted(os.listdir(target)) == [".publish-new", os.path.basename(path)]
 
 
-def test_several_publish_at_once(tmp_path: pathlib.Path) -> None:
+def test_concurrent_publications_get_different_names(tmp_path: pathlib.Path) -> None:
     source = export(tmp_path / "export")
     paths: list[str] = []
     threads = [
@@ -121,7 +123,7 @@ def test_several_publish_at_once(tmp_path: pathlib.Path) -> None:
     )
 
 
-def test_names_that_are_times(tmp_path: pathlib.Path) -> None:
+def test_names_of_models_are_read_as_times(tmp_path: pathlib.Path) -> None:
     for name in ("1700000001", "1700000000999.zip", "20231114000000000", "20231116000000.tar.gz", ".1800000000", "temp-1800000000",
                  "_1800000000", "1800000000.part"):  # fmt: skip
         (tmp_path / name).mkdir()
@@ -135,7 +137,7 @@ def test_names_that_are_times(tmp_path: pathlib.Path) -> None:
     assert found[1].time_ms == 1700000001000 and found[-1].time_ms == 1600000000000
 
 
-def test_the_newest_is_taken_once_and_the_older_never(tmp_path: pathlib.Path) -> None:
+def test_newest_model_is_taken_once_and_older_ones_never(tmp_path: pathlib.Path) -> None:
     watch = Watch(tmp_path)
     assert watch.look() == []
     export(tmp_path / "1700000001")
@@ -159,7 +161,7 @@ def test_models_from_before_the_start_do_not_count(tmp_path: pathlib.Path) -> No
 @pytest.mark.fault(
     "data", "A broken newer model leaves the old one in use, and is tried again when it changes"
 )
-def test_a_broken_one_is_tried_again_when_it_changes(
+def test_broken_model_is_tried_again_when_its_files_change(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = Watch(tmp_path)
@@ -182,7 +184,7 @@ def test_a_broken_one_is_tried_again_when_it_changes(
     assert len(watch.said) == said, "without saying the same again"
 
 
-def test_one_that_does_not_fit_is_refused_for_good(
+def test_model_that_does_not_fit_is_not_tried_again(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = Watch(tmp_path)
@@ -195,7 +197,7 @@ def test_one_that_does_not_fit_is_refused_for_good(
     ]
 
 
-def test_what_is_being_written_waits(
+def test_model_that_is_still_being_written_is_not_taken(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = Watch(tmp_path)
@@ -213,7 +215,7 @@ def test_what_is_being_written_waits(
     assert watch.said == []
 
 
-def test_a_folder_that_is_not_there_yet(tmp_path: pathlib.Path) -> None:
+def test_missing_folder_of_models_is_warned_of_once_and_watched(tmp_path: pathlib.Path) -> None:
     watch: Any = Watch(tmp_path / "later")
     assert watch.look() == [] and watch.look() == []
     assert [level for level, _ in watch.said] == [logging.WARNING]

@@ -20,7 +20,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("dtype", [*models.NUMBERS, "bfloat16"])
-def test_types_numbers_there_and_back(dtype: str) -> None:
+def test_numbers_of_every_type_come_back_in_the_same_type(dtype: str) -> None:
     values = [[0, 1], [2, 100]]
     model = models.served(models.identity(dtype, (None, 2)))
     for cells in (
@@ -42,12 +42,12 @@ def test_types_numbers_there_and_back(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1.5", "x", "", "1 2", "1e30", str(2**63)])
-def test_types_text_that_is_no_integer(text: str) -> None:
+def test_texts_without_an_integer_are_bad_rows(text: str) -> None:
     _, bad = models.served(models.identity("int64", (None,))).predict_collecting({"a": ["1", text]})
     assert [row for row, _ in bad] == [1]
 
 
-def test_types_decimals() -> None:
+def test_decimals_feed_floats_and_only_whole_ones_feed_integers() -> None:
     cells = [decimal.Decimal("1.5"), decimal.Decimal(2)]
     assert models.served(models.identity("float32", (None,))).predict({"a": cells})[
         "b"
@@ -57,7 +57,7 @@ def test_types_decimals() -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity"])
-def test_types_decimals_that_are_no_integers_leave_other_rows_alone(text: str) -> None:
+def test_fractional_decimals_are_bad_rows_of_their_own(text: str) -> None:
     cells = [[decimal.Decimal(text)], [decimal.Decimal(2)]]
     result, bad = models.served(models.identity("int32", (None, 1))).predict_collecting(
         {"a": cells}
@@ -67,7 +67,7 @@ def test_types_decimals_that_are_no_integers_leave_other_rows_alone(text: str) -
     assert row == 0 and message.endswith(f"expected int32, got [Decimal('{text}')]")
 
 
-def test_types_large_integers_stay_exact() -> None:
+def test_large_integers_stay_exact() -> None:
     model = models.served(
         models.identity("int64", (None,)), outputs=[models.OutputColumn("b", "BIGINT")]
     )
@@ -101,7 +101,7 @@ def test_memory_of_texts_in_lists_is_proportional_to_them(cells: list[Any]) -> N
     ("dtype", "cell"),
     [("int32", 1.5), ("uint8", 300), ("int8", -129), ("int64", 2**63), ("bool", 2), ("string", 1)],
 )
-def test_bad_rows_numbers_that_do_not_fit(dtype: str, cell: Any) -> None:
+def test_numbers_out_of_range_of_the_input_are_bad_rows(dtype: str, cell: Any) -> None:
     result, bad = models.served(models.identity(dtype, (None,))).predict_collecting(
         {"a": [0 if dtype != "string" else "", cell]}
     )

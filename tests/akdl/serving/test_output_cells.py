@@ -14,7 +14,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("dtype", models.NUMBERS)
-def test_declared_types(dtype: str) -> None:
+def test_outputs_are_converted_to_declared_types(dtype: str) -> None:
     kind = np.dtype(dtype).kind
     types = [
         "FLOAT",
@@ -35,7 +35,7 @@ def test_declared_types(dtype: str) -> None:
         )
 
 
-def test_types_booleans() -> None:
+def test_booleans_become_lists_or_texts() -> None:
     model = models.served(
         models.identity("bool", (None, 2)),
         outputs=[
@@ -56,7 +56,7 @@ def test_types_booleans() -> None:
         assert result["t"] == ["true false"]
 
 
-def test_types_lists_of_strings() -> None:
+def test_lists_of_strings_become_lists_or_texts() -> None:
     model = models.served(
         models.identity("string", (None, 2)),
         outputs=[
@@ -70,7 +70,7 @@ def test_types_lists_of_strings() -> None:
     }
 
 
-def test_types_text_elements_as_numbers() -> None:
+def test_texts_become_numbers_or_bad_rows() -> None:
     model = models.served(
         models.identity("string", (None,)),
         outputs=[models.OutputColumn("b", "INT"), models.OutputColumn("c", "DOUBLE", "b")],
@@ -82,7 +82,7 @@ def test_types_text_elements_as_numbers() -> None:
     ]
 
 
-def test_types_bytes_that_are_no_text() -> None:
+def test_bytes_that_are_not_utf8_are_bad_rows_of_a_text_column() -> None:
     model = models.served(
         models.identity("string", (None,)), outputs=[models.OutputColumn("b", "STRING")]
     )
@@ -91,14 +91,14 @@ def test_types_bytes_that_are_no_text() -> None:
     assert "declare BYTES" in bad[0][1]
 
 
-def test_types_shortest_text_of_floats() -> None:
+def test_floats_become_their_shortest_text() -> None:
     model = models.served(
         models.identity("float32", (None, 2)), outputs=[models.OutputColumn("b", "STRING")]
     )
     assert model.predict({"a": [[0.1, 1e20]]})["b"] == ["0.1 1e+20"]
 
 
-def test_types_out_of_the_columns_range() -> None:
+def test_numbers_out_of_range_of_the_column_are_bad_rows() -> None:
     model = models.served(
         models.identity("int64", (None,)), outputs=[models.OutputColumn("b", "TINYINT")]
     )

@@ -61,7 +61,7 @@ ROOT = Path(__file__).parents[3]
     ],
 )
 @pytest.mark.tf
-def test_what_the_model_has_not_is_named_beside_what_it_has(
+def test_missing_tag_or_signature_is_named_with_the_existing_ones(
     arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SignatureError, match=message):
@@ -69,7 +69,7 @@ def test_what_the_model_has_not_is_named_beside_what_it_has(
 
 
 @pytest.mark.tf
-def test_no_model(tmp_path: Any) -> None:
+def test_folder_without_a_model_or_with_a_damaged_one_is_refused(tmp_path: Any) -> None:
     with pytest.raises(ModelError, match="found nothing"):
         models.served(str(tmp_path))
     (tmp_path / "saved_model.pb").write_bytes(b"no proto")
@@ -84,7 +84,7 @@ def key_of(make: Any) -> str:
 @pytest.mark.parametrize("make", models.ALL)
 @pytest.mark.estimator
 @pytest.mark.tf
-def test_every_kind_of_model_same_numbers(make: Any) -> None:
+def test_every_kind_of_model_gives_the_numbers_of_tensorflow(make: Any) -> None:
     columns, folder = models.rows(50), make()
     theirs = expected(folder, columns, key_of(make))
     with contextlib.closing(models.served(folder, signature_def_key=key_of(make))) as model:
@@ -97,7 +97,7 @@ def test_every_kind_of_model_same_numbers(make: Any) -> None:
 @pytest.mark.parametrize("make", models.ALL)
 @pytest.mark.estimator
 @pytest.mark.tf
-def test_every_kind_of_model_same_numbers_in_a_session(
+def test_every_kind_of_model_gives_the_numbers_of_tensorflow_in_a_session(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("akdl.serving.saved_model.runs_eagerly", lambda: False)
@@ -183,7 +183,7 @@ def test_folders_that_tensorflow_takes_for_a_pattern(
 
 @pytest.mark.estimator
 @pytest.mark.tf
-def test_what_the_model_has_not_variables_are_missing(tmp_path: Any) -> None:
+def test_model_without_its_variables_is_refused(tmp_path: Any) -> None:
     shutil.copy(models.module() + "/saved_model.pb", tmp_path)
     with pytest.raises(ModelError, match="cannot be loaded"):
         models.served(str(tmp_path))
@@ -202,7 +202,9 @@ def test_intra_op_parallelism_is_applied() -> None:
 
 @pytest.mark.estimator
 @pytest.mark.tf
-def test_intra_op_parallelism_that_comes_too_late_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_intra_op_parallelism_that_comes_too_late_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     models.module()
     models.served(models.module(), intra_op_parallelism=3).predict(models.rows(1))
     assert "intraOpParallelism 3 has no effect" in caplog.text
@@ -248,7 +250,7 @@ def test_clean_process_imports_nothing_from_the_current_folder(
 
 @pytest.mark.tf
 @pytest.mark.process
-def test_a_broken_one_sends_nothing(tmp_path: pathlib.Path) -> None:
+def test_model_that_cannot_be_loaded_is_not_sent(tmp_path: pathlib.Path) -> None:
     shutil.copytree(models.module(), tmp_path / "m")
     next((tmp_path / "m" / "variables").glob("variables.data*")).write_bytes(b"short")
     written = Written()
@@ -259,7 +261,7 @@ def test_a_broken_one_sends_nothing(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.tf
 @pytest.mark.process
-def test_a_file_that_is_no_graph(tmp_path: pathlib.Path) -> None:
+def test_file_without_a_graph_is_refused_in_a_clean_process(tmp_path: pathlib.Path) -> None:
     (tmp_path / "saved_model.pb").write_text("no model")
     with pytest.raises(ModelError, match=f"the SavedModel in {tmp_path} "):
         write_checked_model(str(tmp_path), Written())
@@ -267,7 +269,7 @@ def test_a_file_that_is_no_graph(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.tf
 @pytest.mark.process
-def test_without_signatures(tmp_path: pathlib.Path) -> None:
+def test_model_without_signatures_is_refused(tmp_path: pathlib.Path) -> None:
     import tensorflow as tf
 
     tf.saved_model.save(tf.Module(), str(tmp_path / "m"))
@@ -277,7 +279,9 @@ def test_without_signatures(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.tf
 @pytest.mark.process
-def test_none_and_several_are_told_without_a_process(tmp_path: pathlib.Path) -> None:
+def test_folder_with_no_model_or_several_is_refused_without_a_process(
+    tmp_path: pathlib.Path,
+) -> None:
     with pytest.raises(ModelError, match="found nothing"):
         load_in_clean_process(str(tmp_path), timeout_s=0)
     for name in ("1", "2"):
@@ -288,14 +292,16 @@ def test_none_and_several_are_told_without_a_process(tmp_path: pathlib.Path) -> 
 
 @pytest.mark.tf
 @pytest.mark.process
-def test_too_slow() -> None:
+def test_model_that_loads_too_slowly_is_refused() -> None:
     with pytest.raises(ModelError, match="not be loaded within 0.1 seconds"):
         load_in_clean_process(models.module(), timeout_s=0.1)
 
 
 @pytest.mark.tf
 @pytest.mark.process
-def test_a_process_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crashed_process_of_the_check_is_an_error_with_its_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     with pytest.raises(ModelError, match="ended with status 1, its last lines: none"):
         load_in_clean_process(models.module())
@@ -315,7 +321,7 @@ def run_with(folder: Path, text: str) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
-def test_the_garbage_collector_leaves_it_alone_and_not_what_comes_later(folder: Path) -> None:
+def test_garbage_collector_skips_tensorflow_and_collects_later_objects(folder: Path) -> None:
     said = run_with(
         folder,
         """
@@ -332,7 +338,7 @@ def test_the_garbage_collector_leaves_it_alone_and_not_what_comes_later(folder: 
     assert said == ["[False, True]", "False True"]
 
 
-def test_where_it_was_imported_before_nothing_changes(folder: Path) -> None:
+def test_nothing_is_frozen_if_tensorflow_was_imported_before(folder: Path) -> None:
     """So it is in the tests, and wherever a program calls what these processes call."""
     said = run_with(
         folder,

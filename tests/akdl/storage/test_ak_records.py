@@ -57,7 +57,7 @@ def test_rows_of_a_model_table_come_back_without_other_columns(tmp_path: Path) -
         ),
     ],
 )
-def test_other_tables_are_refused(
+def test_tables_other_than_model_tables_are_refused(
     tmp_path: Path, columns: str, row: tuple[Any, ...], message: str
 ) -> None:
     with pytest.raises(ArchiveError, match=message):

@@ -68,7 +68,7 @@ BOTH = pytest.mark.parametrize("pack", [tar_of, zip_of])
         zip_of,
     ],
 )
-def test_files_folders_and_their_modes(
+def test_unpacked_files_and_folders_keep_their_executable_bits(
     tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]
 ) -> None:
     archive = pack(
@@ -88,7 +88,9 @@ def test_files_folders_and_their_modes(
 
 
 @BOTH
-def test_links_inside(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
+def test_links_within_the_archive_are_unpacked(
+    tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]
+) -> None:
     unpack_archive(
         pack(
             link("bin/python", "python3"), link("lib64", "lib"), file("bin/python3"), file("lib/x")
@@ -99,7 +101,7 @@ def test_links_inside(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -
     assert (tmp_path / "bin/python").read_bytes() == b"x" and (tmp_path / "lib64/x").exists()
 
 
-def test_hard_links(tmp_path: pathlib.Path) -> None:
+def test_hard_links_to_earlier_files_are_unpacked(tmp_path: pathlib.Path) -> None:
     unpack_archive(tar_of(file("./a", b"1"), hard_link("./b", "./a")), str(tmp_path), links=True)
     assert (tmp_path / "b").read_bytes() == b"1"
 
@@ -121,7 +123,7 @@ def test_hard_links(tmp_path: pathlib.Path) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.fault("security", "An archive entry that would leave the folder is refused")
-def test_what_would_leave_the_folder(
+def test_entries_that_would_leave_the_folder_are_refused(
     tmp_path: pathlib.Path,
     pack: Callable[..., io.BytesIO],
     entries: list[tuple[str, bytes, int, str]],
@@ -135,14 +137,14 @@ def test_what_would_leave_the_folder(
 
 
 @BOTH
-def test_links_where_none_are_expected(
+def test_links_are_refused_unless_asked_for(
     tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]
 ) -> None:
     with pytest.raises(ArchiveError, match="not a regular file: 'here'"):
         unpack_archive(pack(link("here", ".")), str(tmp_path))
 
 
-def test_a_hard_link_to_something_else(tmp_path: pathlib.Path) -> None:
+def test_hard_link_to_a_file_outside_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(
         ArchiveError,
         match="'a' is a link to '/etc/passwd', which is not an earlier file of the archive",
@@ -152,13 +154,15 @@ def test_a_hard_link_to_something_else(tmp_path: pathlib.Path) -> None:
 
 @BOTH
 @pytest.mark.fault("security", "A damaged archive is an error")
-def test_damage(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
+def test_truncated_archive_is_refused_as_damaged(
+    tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]
+) -> None:
     whole = pack(file("a", os.urandom(100_000))).getvalue()
     with pytest.raises(ArchiveError, match="damaged"):
         unpack_archive(io.BytesIO(whole[:50_000]), str(tmp_path))
 
 
-def test_names_of_archives() -> None:
+def test_archives_are_known_by_their_names() -> None:
     assert [
         name for name in ("a.zip", "a.tar.gz", "a.TGZ", "a.gz", "a.tar", "zip") if is_archive(name)
     ] == [
@@ -216,7 +220,7 @@ def test_limits_come_from_variables() -> None:
 
 @BOTH
 @pytest.mark.fault("security", "An archive entry with an impossible name is an error")
-def test_a_name_that_no_file_system_takes(
+def test_entry_name_too_long_for_a_file_system_is_refused(
     tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]
 ) -> None:
     with pytest.raises(ArchiveError, match="name is longer than 255 bytes: 'xxxx"):
@@ -228,7 +232,7 @@ def test_a_name_that_no_file_system_takes(
     "name", ["/".join(["x" * 200] * 25), "/".join(["x"] * 2040)], ids=["long", "deep"]
 )
 @pytest.mark.fault("security", "An archive entry with too long a path is an error")
-def test_a_path_that_no_file_system_takes(
+def test_entry_path_too_long_for_a_file_system_is_refused(
     tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], name: str
 ) -> None:
     with pytest.raises(ArchiveError, match="path is longer than 4096 bytes: 'x"):
@@ -255,7 +259,7 @@ def test_a_link_of_megabytes_takes_no_memory(
 
 @pytest.mark.parametrize("says", [struct.pack("<HHI", 2, 0, 0), struct.pack("<HHI", 0, 0, 0)])
 @pytest.mark.fault("security", "A zip file that claims to be empty is an error")
-def test_a_zip_file_whose_end_says_that_it_is_empty(says: bytes, tmp_path: pathlib.Path) -> None:
+def test_zip_file_that_claims_to_be_empty_is_refused(says: bytes, tmp_path: pathlib.Path) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a", "x")
@@ -268,14 +272,14 @@ def test_a_zip_file_whose_end_says_that_it_is_empty(says: bytes, tmp_path: pathl
 
 
 @pytest.mark.fault("security", "A truncated tar file is an error, even between two entries")
-def test_a_tar_file_that_is_cut_between_two_entries(tmp_path: pathlib.Path) -> None:
+def test_tar_file_cut_between_two_entries_is_refused(tmp_path: pathlib.Path) -> None:
     whole = tar_of(file("a"), file("b"), compression="").getvalue()
     with pytest.raises(ArchiveError, match="damaged, or cut off: .* at byte 1024"):
         unpack_archive(io.BytesIO(whole[:1024]), str(tmp_path))
 
 
 @pytest.mark.fault("security", "A tar file with a damaged entry is an error that says where")
-def test_a_tar_file_with_a_damaged_entry_in_the_middle(tmp_path: pathlib.Path) -> None:
+def test_damaged_entry_of_a_tar_file_is_named_by_its_place(tmp_path: pathlib.Path) -> None:
     whole = bytearray(tar_of(file("a"), file("b"), file("c"), compression="").getvalue())
     whole[1030] ^= 1  # in the name of the second
     with pytest.raises(ArchiveError, match="damaged, or cut off: bad checksum at byte 1024"):
@@ -283,7 +287,7 @@ def test_a_tar_file_with_a_damaged_entry_in_the_middle(tmp_path: pathlib.Path) -
 
 
 @pytest.mark.fault("security", "A compressed tar file with a wrong checksum is an error")
-def test_a_compressed_tar_file_whose_checksum_does_not_agree(tmp_path: pathlib.Path) -> None:
+def test_compressed_tar_file_with_a_wrong_checksum_is_refused(tmp_path: pathlib.Path) -> None:
     whole = bytearray(tar_of(file("a", b"content")).getvalue())
     whole[-8] ^= 1
     with pytest.raises(ArchiveError, match="it is damaged: CRC check failed"):

@@ -58,7 +58,7 @@ def test_a_local_folder_is_used_as_it_is(tmp_path: Path) -> None:
     assert files(folder) == {"one": "1"}
 
 
-def test_what_one_process_publishes_another_fetches(tmp_path: Path) -> None:
+def test_published_checkpoints_are_fetched_by_other_processes(tmp_path: Path) -> None:
     chief, other = remote(tmp_path, "chief"), remote(tmp_path, "other")
     other.fetch()
     write(chief, a="1", b="2", checkpoint="b", best__c="3")
@@ -73,7 +73,7 @@ def test_what_one_process_publishes_another_fetches(tmp_path: Path) -> None:
     assert files(later) == {"b": "22", "checkpoint": "b", "best/c": "3"}
 
 
-def test_only_what_changed_is_sent_and_the_pointer_comes_last(
+def test_only_changed_files_are_sent_and_the_pointer_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, sent = remote(tmp_path, "chief"), []
@@ -121,7 +121,7 @@ def test_a_stop_is_asked_for_once_and_holds_for_one_job(tmp_path: Path, is_remot
     assert not opened().is_asked_to_stop(), "the next job"
 
 
-def test_an_address_that_cannot_be_reached(tmp_path: Path) -> None:
+def test_unreachable_address_of_checkpoints_is_an_error(tmp_path: Path) -> None:
     folder = CheckpointFolder("nosuch://key:secret@bucket/x", str(tmp_path))
     with pytest.raises(
         FileError,
@@ -160,7 +160,7 @@ def test_files_at_an_address_change_with_a_checkpoint(tmp_path: Path) -> None:
         ("s3://key:secret@bucket/run*", r"^s3://bucket/run\*: fsspec reads '\*'"),
     ],
 )
-def test_patterns_are_refused(address: str, message: str) -> None:
+def test_paths_that_tensorflow_reads_as_patterns_are_refused(address: str, message: str) -> None:
     with pytest.raises(FileError, match=message):
         refuse_pattern(address)
 
@@ -168,7 +168,7 @@ def test_patterns_are_refused(address: str, message: str) -> None:
 @pytest.mark.parametrize(
     "address", ["/a/run1", "file:///a/b", "s3://bucket/run?", "s3://bucket/a\\b"]
 )
-def test_other_paths_are_not(address: str) -> None:
+def test_paths_without_patterns_are_accepted(address: str) -> None:
     refuse_pattern(address)
 
 

@@ -67,7 +67,7 @@ def test_a_local_file_stays_where_it_is(
         fetch(f"{tmp_path}#sha256={good}", "/nowhere")
 
 
-def test_names() -> None:
+def test_file_names_are_taken_from_addresses_without_query_and_login() -> None:
     address = "https://me:pass@host:80/a/b%20c.zip?token=t#sha256=0"
     assert is_remote(address) and not is_remote("file:///a") and not is_remote("a")
     assert (
@@ -80,7 +80,9 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("tells_size", [True, False])
-def test_download(tmp_path: pathlib.Path, tells_size: bool) -> None:
+def test_download_fetches_the_current_content_and_checks_it(
+    tmp_path: pathlib.Path, tells_size: bool
+) -> None:
     with served(files={"/a%20b/x.bin": CONTENT}, tells_size=tells_size) as site:
         assert read(fetch(f"{site.url}/a%20b/x.bin?v=1#sha256={SHA}", str(tmp_path))) == CONTENT
         assert site.requests[0][":path"] == "/a%20b/x.bin?v=1"
@@ -118,7 +120,7 @@ def test_a_file_that_changes_on_the_way_is_begun_again(tmp_path: pathlib.Path) -
 
 @pytest.mark.parametrize("ranges", [True, False])
 @pytest.mark.fault("network", "A download that is cut each time is an error after 5 attempts")
-def test_a_download_that_is_always_cut(tmp_path: pathlib.Path, ranges: bool) -> None:
+def test_download_that_is_always_cut_is_given_up(tmp_path: pathlib.Path, ranges: bool) -> None:
     cut = 0 if ranges else 1000
     with served(files={"/x": CONTENT}, cut_after=cut, ranges=ranges) as site:
         with pytest.raises(
@@ -144,7 +146,7 @@ def test_a_server_that_trickles_is_given_up(
 
 @pytest.mark.parametrize("tells_size", [True, False])
 @pytest.mark.fault("security", "A download without an end is an error that names AKDL_DOWNLOAD_GB")
-def test_a_file_that_is_too_large(
+def test_download_beyond_the_limit_is_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, tells_size: bool
 ) -> None:
     monkeypatch.setenv("AKDL_DOWNLOAD_GB", str(1 / 1024))
@@ -158,7 +160,7 @@ def test_a_file_that_is_too_large(
     assert os.path.getsize(tmp_path / "x") < 3 << 20
 
 
-def test_a_file_of_a_storage_that_is_too_large(
+def test_files_of_a_storage_beyond_the_limit_are_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AKDL_DOWNLOAD_GB", str(1 / 1024))
@@ -210,7 +212,9 @@ def test_a_redirect_never_leaves_https() -> None:
     ],
 )
 @pytest.mark.fault("security", "Errors of downloads hide secrets of their addresses")
-def test_refusals(tmp_path: pathlib.Path, status: int, message: str, requests: int) -> None:
+def test_http_errors_hide_the_secrets_of_the_address(
+    tmp_path: pathlib.Path, status: int, message: str, requests: int
+) -> None:
     with served(status={"/x": status}) as site:
         with pytest.raises(FileError) as raised:
             fetch(f"{site.url.replace('//', '//me:secret@')}/x?token=secret", str(tmp_path))
@@ -232,7 +236,7 @@ def test_a_login_goes_to_its_host_alone(tmp_path: pathlib.Path) -> None:
         assert "authorization" not in other.requests[0]
 
 
-def test_nobody_there(tmp_path: pathlib.Path) -> None:
+def test_unreachable_hosts_are_errors_after_the_attempts(tmp_path: pathlib.Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -243,7 +247,7 @@ def test_nobody_there(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("checksum", ["0" * 64, "12"])
-def test_another_checksum(tmp_path: pathlib.Path, checksum: str) -> None:
+def test_wrong_checksum_of_a_download_is_refused(tmp_path: pathlib.Path, checksum: str) -> None:
     with served(files={"/x": b"1"}) as site:
         with pytest.raises(
             FileError, match="expected the SHA-256 000|expected 64 hex digits after"
@@ -252,13 +256,15 @@ def test_another_checksum(tmp_path: pathlib.Path, checksum: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["http://me:s3cret/x@127.0.0.1/y", "http://me:s3cret@[x/y"])
-def test_no_address(tmp_path: pathlib.Path, address: str) -> None:
+def test_invalid_address_is_refused_without_showing_its_secrets(
+    tmp_path: pathlib.Path, address: str
+) -> None:
     with pytest.raises(FileError, match="the address is not valid") as raised:
         fetch(address, str(tmp_path))
     assert "s3cret" not in str(raised.value)
 
 
-def test_memory_stays_small(tmp_path: pathlib.Path) -> None:
+def test_download_needs_little_memory(tmp_path: pathlib.Path) -> None:
     content = bytes(60_000_000)
     with served(files={"/x": content}) as site:
         tracemalloc.start()
@@ -285,14 +291,16 @@ def memory() -> Iterator[Any]:
     system.rm("/akdl", recursive=True)
 
 
-def test_fsspec_file_and_folder(tmp_path: pathlib.Path, memory: Any) -> None:
+def test_files_and_folders_of_a_storage_are_fetched(tmp_path: pathlib.Path, memory: Any) -> None:
     assert read(fetch(f"memory://akdl/x.bin#sha256={SHA}", str(tmp_path))) == CONTENT
     folder = fetch("memory://akdl/model", str(tmp_path))
     assert read(os.path.join(folder, "saved_model.pb")) == b"graph"
     assert read(os.path.join(folder, "variables", "x")) == b"1"
 
 
-def test_fsspec_what_is_not_there(tmp_path: pathlib.Path, memory: Any) -> None:
+def test_missing_file_and_unknown_protocol_of_a_storage_are_errors(
+    tmp_path: pathlib.Path, memory: Any
+) -> None:
     with pytest.raises(FileError, match="^memory://akdl/nope: there is no such file$"):
         fetch("memory://akdl/nope", str(tmp_path))
     with pytest.raises(
@@ -302,7 +310,9 @@ def test_fsspec_what_is_not_there(tmp_path: pathlib.Path, memory: Any) -> None:
         fetch("nosuch://key:secret@bucket/x", str(tmp_path))
 
 
-def test_no_fsspec(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_fsspec_is_an_error_that_names_the_extra(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(
         FileError,
@@ -311,7 +321,7 @@ def test_no_fsspec(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> N
         fetch("s3://key:secret@bucket/x", str(tmp_path))
 
 
-def test_fsspec_errors_without_secrets(
+def test_errors_of_a_storage_hide_the_secrets_of_the_address(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fsspec = pytest.importorskip("fsspec")

@@ -9,7 +9,7 @@ import pytest
 from akdl.storage.limits import TEXT, LimitError
 
 
-def test_what_fits_is_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_reads_what_fits_and_refuses_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AKDL_TEXT_MB", "0.00001")  # 10 bytes
     assert TEXT.read(io.BytesIO(b"0123456789")) == b"0123456789"
     file = io.BytesIO(bytes(1000))
@@ -22,7 +22,7 @@ def test_what_fits_is_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "much", "nan", "inf"])
-def test_a_limit_that_is_no_number(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_limit_that_is_not_a_number_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("AKDL_TEXT_MB", text)
     with pytest.raises(LimitError, match=f"AKDL_TEXT_MB: expected a number of MB, got '{text}'"):
         TEXT.check(1)

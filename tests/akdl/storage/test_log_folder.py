@@ -39,7 +39,7 @@ def test_files_come_to_an_address_while_the_script_runs_and_at_its_end(
     assert system.cat("/runs/a/train/events") == b"12" == system.cat("/runs/b/train/events")
 
 
-def test_an_address_that_refuses_is_told_once(
+def test_failing_address_of_logs_is_reported_once(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = LogFolder("nosuch://user:secret@host/runs", str(tmp_path))
@@ -51,7 +51,7 @@ def test_an_address_that_refuses_is_told_once(
     assert "cannot copy the script's logs to nosuch://" in line and "secret" not in line
 
 
-def test_a_file_that_goes_meanwhile_stops_no_copy(
+def test_file_that_disappears_during_a_copy_does_not_stop_it(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     system = fsspec.filesystem("memory")

@@ -58,46 +58,46 @@ def zip_bytes(rows: list[Row]) -> bytes:
     return b"".join(base64.b64decode(text) for _, text in sorted(rows)[1:])
 
 
-def test_find_saved_model_in_the_folder_itself(tmp_path: Path) -> None:
+def test_find_saved_model_finds_it_in_the_folder_itself(tmp_path: Path) -> None:
     assert find_saved_model(str(make_model(tmp_path / "m"))) == str(tmp_path / "m")
 
 
-def test_find_saved_model_one_folder_below(tmp_path: Path) -> None:
+def test_find_saved_model_finds_it_one_folder_below(tmp_path: Path) -> None:
     model = make_model(tmp_path / "m" / "1700000000")
     (tmp_path / "m" / "notes").mkdir()
     (tmp_path / "m" / "checkpoint").write_text("x")
     assert find_saved_model(str(tmp_path / "m")) == str(model)
 
 
-def test_find_saved_model_text_format(tmp_path: Path) -> None:
+def test_find_saved_model_finds_the_text_format(tmp_path: Path) -> None:
     (tmp_path / "saved_model.pbtxt").write_text("")
     assert find_saved_model(str(tmp_path)) == str(tmp_path)
 
 
-def test_find_saved_model_two_folders_deep_is_none(tmp_path: Path) -> None:
+def test_find_saved_model_does_not_look_two_folders_below(tmp_path: Path) -> None:
     make_model(tmp_path / "a" / "b")
     with pytest.raises(ModelError, match="or one folder below, found a"):
         find_saved_model(str(tmp_path))
 
 
-def test_find_saved_model_nothing(tmp_path: Path) -> None:
+def test_find_saved_model_refuses_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="found nothing"):
         find_saved_model(str(tmp_path))
 
 
-def test_find_saved_model_no_folder(tmp_path: Path) -> None:
+def test_find_saved_model_refuses_a_path_that_is_no_folder(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="is not a folder"):
         find_saved_model(str(tmp_path / "missing"))
 
 
-def test_find_saved_model_several_are_listed(tmp_path: Path) -> None:
+def test_find_saved_model_lists_several_models(tmp_path: Path) -> None:
     make_model(tmp_path / "1700000002")
     make_model(tmp_path / "1700000001")
     with pytest.raises(ModelError, match="found 2: 1700000001, 1700000002"):
         find_saved_model(str(tmp_path))
 
 
-def test_pack_format(tmp_path: Path) -> None:
+def test_pack_makes_rows_of_a_zip_file_with_a_manifest(tmp_path: Path) -> None:
     model = make_model(tmp_path / "out" / "1700000000", big=2 * CHUNK_BYTES + 17)
     rows = list(pack(str(tmp_path / "out")))
     assert [number for number, _ in rows] == [0, 1, 2, 3]
@@ -114,7 +114,7 @@ def test_pack_format(tmp_path: Path) -> None:
     assert manifest["files"]["saved_model.pb"]["size"] == 5
 
 
-def test_pack_equal_directories_give_equal_rows(tmp_path: Path) -> None:
+def test_pack_gives_equal_rows_for_equal_folders(tmp_path: Path) -> None:
     first = make_model(tmp_path / "a" / "m", big=1000)
     second = make_model(tmp_path / "b" / "m", big=1000)
     os.utime(first / "saved_model.pb", (1, 1))
@@ -122,7 +122,7 @@ def test_pack_equal_directories_give_equal_rows(tmp_path: Path) -> None:
     assert list(pack(str(first))) == list(pack(str(second)))
 
 
-def test_pack_memory_does_not_grow_with_the_model(tmp_path: Path) -> None:
+def test_pack_needs_memory_independent_of_the_model(tmp_path: Path) -> None:
     make_model(tmp_path / "m", big=24 * CHUNK_BYTES)
     tracemalloc.start()
     count = sum(1 for _ in pack(str(tmp_path / "m")))
@@ -132,14 +132,14 @@ def test_pack_memory_does_not_grow_with_the_model(tmp_path: Path) -> None:
     assert peak < 8 * CHUNK_BYTES
 
 
-def test_pack_link_to_a_folder_is_refused(tmp_path: Path) -> None:
+def test_pack_refuses_a_link_to_a_folder(tmp_path: Path) -> None:
     model = make_model(tmp_path / "m")
     (model / "extra").symlink_to(tmp_path)
     with pytest.raises(ModelError, match="extra.*link to a folder"):
         list(pack(str(model)))
 
 
-def test_pack_nothing_is_left_when_the_reader_stops(
+def test_pack_leaves_nothing_when_its_reader_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
@@ -150,7 +150,7 @@ def test_pack_nothing_is_left_when_the_reader_stops(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_unpack_round_trip_in_any_order(tmp_path: Path) -> None:
+def test_unpack_accepts_rows_in_any_order(tmp_path: Path) -> None:
     model = make_model(tmp_path / "m", big=3 * CHUNK_BYTES + 5)
     rows = list(pack(str(model)))
     for seed in range(3):
@@ -160,18 +160,18 @@ def test_unpack_round_trip_in_any_order(tmp_path: Path) -> None:
         assert files_of(Path(found)) == files_of(model)
 
 
-def test_unpack_ids_of_numpy(tmp_path: Path) -> None:
+def test_unpack_accepts_ids_of_numpy(tmp_path: Path) -> None:
     rows = [(np.int64(number), text) for number, text in pack(str(make_model(tmp_path / "m")))]
     unpack(rows, str(tmp_path / "target"))  # type: ignore[arg-type]
 
 
-def test_unpack_into_an_empty_folder(tmp_path: Path) -> None:
+def test_unpack_uses_an_existing_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     unpack(pack(str(make_model(tmp_path / "m"))), str(tmp_path / "target"))
     assert (tmp_path / "target" / "saved_model.pb").exists()
 
 
-def test_unpack_archive_without_manifest(tmp_path: Path) -> None:
+def test_unpack_accepts_an_archive_without_a_manifest(tmp_path: Path) -> None:
     rows = rows_of_zip(
         zip_of(("saved_model.pb", b"graph"), ("variables/", b""), ("variables/x", b"1"))
     )
@@ -182,7 +182,7 @@ def test_unpack_archive_without_manifest(tmp_path: Path) -> None:
     }
 
 
-def test_unpack_model_one_folder_below(tmp_path: Path) -> None:
+def test_unpack_finds_a_model_one_folder_below(tmp_path: Path) -> None:
     rows = rows_of_zip(zip_of(("1700/saved_model.pb", b"graph")))
     assert unpack(rows, str(tmp_path / "t")) == str(tmp_path / "t" / "1700")
 
@@ -201,51 +201,51 @@ def rows(tmp_path: Path) -> list[Row]:
 
 
 @pytest.mark.parametrize("lost", [0, 1, 3])
-def test_unpack_missing(tmp_path: Path, rows: list[Row], lost: int) -> None:
+def test_unpack_names_a_missing_row(tmp_path: Path, rows: list[Row], lost: int) -> None:
     del rows[lost]
     check_unpack_refuses(tmp_path, rows, f"1 of 5 are missing, among them model_id {lost}$")
 
 
-def test_unpack_last_missing(tmp_path: Path, rows: list[Row]) -> None:
+def test_unpack_refuses_rows_without_the_last_one(tmp_path: Path, rows: list[Row]) -> None:
     check_unpack_refuses(tmp_path, rows[:-1], "damaged")
 
 
-def test_unpack_only_the_name(tmp_path: Path, rows: list[Row]) -> None:
+def test_unpack_refuses_a_name_without_content(tmp_path: Path, rows: list[Row]) -> None:
     check_unpack_refuses(tmp_path, rows[:1], "a file name and no content")
 
 
-def test_unpack_twice(tmp_path: Path, rows: list[Row]) -> None:
+def test_unpack_refuses_a_repeated_row(tmp_path: Path, rows: list[Row]) -> None:
     check_unpack_refuses(tmp_path, [*rows, rows[2]], "model_id 2 occurs twice")
 
 
-def test_unpack_swapped(tmp_path: Path, rows: list[Row]) -> None:
+def test_unpack_refuses_swapped_rows(tmp_path: Path, rows: list[Row]) -> None:
     rows[1], rows[2] = (1, rows[2][1]), (2, rows[1][1])
     check_unpack_refuses(tmp_path, rows, "damaged")
 
 
-def test_unpack_short_in_the_middle(tmp_path: Path, rows: list[Row]) -> None:
+def test_unpack_refuses_a_short_row_in_the_middle(tmp_path: Path, rows: list[Row]) -> None:
     rows[2] = (2, rows[2][1][:400])
     check_unpack_refuses(tmp_path, rows, "model_id 2 is shorter")
 
 
 @pytest.mark.parametrize("text", ["not base64!", "abc", None, 3.5, "ä"])
-def test_unpack_no_base64(tmp_path: Path, rows: list[Row], text: Any) -> None:
+def test_unpack_refuses_text_that_is_not_base64(tmp_path: Path, rows: list[Row], text: Any) -> None:
     rows[2] = (2, text)
     check_unpack_refuses(tmp_path, rows, "model_id 2 should hold a chunk as base64 text")
 
 
-def test_unpack_empty_chunk(tmp_path: Path, rows: list[Row]) -> None:
+def test_unpack_refuses_an_empty_row(tmp_path: Path, rows: list[Row]) -> None:
     check_unpack_refuses(tmp_path, [*rows, (5, "")], "model_id 5 holds 0 bytes")
 
 
-def test_unpack_flipped_byte(tmp_path: Path, rows: list[Row]) -> None:
+def test_unpack_refuses_a_changed_byte(tmp_path: Path, rows: list[Row]) -> None:
     data = bytearray(base64.b64decode(rows[2][1]))
     data[1000] ^= 1
     rows[2] = (2, base64.b64encode(data).decode())
     check_unpack_refuses(tmp_path, rows, "damaged")
 
 
-def test_unpack_no_rows(tmp_path: Path) -> None:
+def test_unpack_refuses_a_table_without_rows(tmp_path: Path) -> None:
     check_unpack_refuses(tmp_path, [], "got no rows")
 
 
@@ -253,11 +253,11 @@ def test_unpack_no_rows(tmp_path: Path) -> None:
     "rows",
     [[("a", "b")], [(1.5, "x")], [(-1, "x")], [(2**60, "YQ==")], [(0, "hello"), (1, "YQ==")]],
 )
-def test_unpack_rows_of_another_table(tmp_path: Path, rows: Any) -> None:
+def test_unpack_refuses_rows_of_another_table(tmp_path: Path, rows: Any) -> None:
     check_unpack_refuses(tmp_path, rows, "not a model|name of a zip file")
 
 
-def test_unpack_far_away_id(tmp_path: Path) -> None:
+def test_unpack_counts_missing_rows_before_a_large_id(tmp_path: Path) -> None:
     check_unpack_refuses(
         tmp_path,
         [(0, "a.zip"), (1 << 19, "YQ==")],
@@ -265,11 +265,11 @@ def test_unpack_far_away_id(tmp_path: Path) -> None:
     )
 
 
-def test_unpack_no_zip(tmp_path: Path) -> None:
+def test_unpack_refuses_content_that_is_not_a_zip_file(tmp_path: Path) -> None:
     check_unpack_refuses(tmp_path, rows_of_zip(b"hello"), "damaged")
 
 
-def test_unpack_no_saved_model_inside(tmp_path: Path) -> None:
+def test_unpack_refuses_an_archive_without_a_model(tmp_path: Path) -> None:
     check_unpack_refuses(
         tmp_path, rows_of_zip(zip_of(("variables.index", b""))), "found variables.index"
     )
@@ -278,7 +278,7 @@ def test_unpack_no_saved_model_inside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "C:/evil", "a//b", "./a"]
 )
-def test_unpack_entry_that_leaves_the_folder(tmp_path: Path, name: str) -> None:
+def test_unpack_refuses_an_entry_that_leaves_the_folder(tmp_path: Path, name: str) -> None:
     check_unpack_refuses(
         tmp_path,
         rows_of_zip(zip_of(("saved_model.pb", b""), (name, b"x"))),
@@ -286,7 +286,7 @@ def test_unpack_entry_that_leaves_the_folder(tmp_path: Path, name: str) -> None:
     )
 
 
-def test_unpack_link(tmp_path: Path) -> None:
+def test_unpack_refuses_a_link(tmp_path: Path) -> None:
     link = zipfile.ZipInfo("variables")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     rows = rows_of_zip(zip_of(("saved_model.pb", b""), (link, b"/etc")))
@@ -294,13 +294,13 @@ def test_unpack_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_unpack_entry_twice(tmp_path: Path) -> None:
+def test_unpack_refuses_a_repeated_entry(tmp_path: Path) -> None:
     check_unpack_refuses(
         tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), ("saved_model.pb", b"x"))), "twice"
     )
 
 
-def test_unpack_file_that_is_also_a_folder(tmp_path: Path) -> None:
+def test_unpack_refuses_a_file_that_is_also_a_folder(tmp_path: Path) -> None:
     check_unpack_refuses(
         tmp_path,
         rows_of_zip(zip_of(("saved_model.pb", b""), ("a", b"x"), ("a/b", b"x"))),
@@ -310,7 +310,7 @@ def test_unpack_file_that_is_also_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("manifest", [b"[" * 100_000, b"{}" + b" " * (2 << 20), b"\xff"])
 @pytest.mark.fault("security", "A manifest of a model that is too large or too deep is an error")
-def test_a_manifest_that_cannot_be_read(
+def test_unpack_refuses_a_manifest_that_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manifest: bytes
 ) -> None:
     monkeypatch.setenv("AKDL_TEXT_MB", "1")
@@ -334,21 +334,23 @@ def test_a_manifest_that_cannot_be_read(
         ([], "has no list of files"),
     ],
 )
-def test_unpack_manifest_that_does_not_agree(tmp_path: Path, manifest: Any, match: str) -> None:
+def test_unpack_refuses_a_manifest_that_does_not_agree(
+    tmp_path: Path, manifest: Any, match: str
+) -> None:
     rows = rows_of_zip(
         zip_of(("saved_model.pb", b"graph"), (MANIFEST, json.dumps(manifest).encode()))
     )
     check_unpack_refuses(tmp_path, rows, match)
 
 
-def test_unpack_target_in_use(tmp_path: Path, rows: list[Row]) -> None:
+def test_unpack_refuses_a_target_folder_with_files(tmp_path: Path, rows: list[Row]) -> None:
     (tmp_path / "mine").write_text("keep")
     with pytest.raises(ModelError, match="not an empty folder"):
         unpack(rows, str(tmp_path))
     assert (tmp_path / "mine").read_text() == "keep"
 
 
-def test_write_model_in_pieces(tmp_path: Path) -> None:
+def test_write_model_writes_batches_of_rows(tmp_path: Path) -> None:
     class Writer:
         def __init__(self) -> None:
             self.pieces: list[dict[str, list[Any]]] = []

@@ -36,14 +36,16 @@ KERAS, WEIGHTS, FUNCTION = (
         ([], "missing", ""),
     ],
 )
-def test_forms_by_names(tmp_path: Path, files: list[str], path: str, expected: str) -> None:
+def test_other_form_knows_forms_of_models_by_names(
+    tmp_path: Path, files: list[str], path: str, expected: str
+) -> None:
     for name in files:
         (tmp_path / name).touch()
     found = other_form(str(tmp_path / path))
     assert found.startswith(expected) and bool(found) == bool(expected)
 
 
-def test_forms_of_keras_by_their_content(tmp_path: Path) -> None:
+def test_other_form_knows_files_of_keras_by_their_content(tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(b"\x89HDF\r\n\x1a\n and more")
     assert other_form(str(tmp_path / "model")).startswith(f": model {KERAS}")
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as file:

@@ -100,7 +100,7 @@ def test_a_model_that_is_damaged_missing_or_elsewhere_is_refused(
         get_model(name, str(folder), str(tmp_path))
 
 
-def test_a_folder_that_cannot_be_written_is_told(
+def test_model_dir_that_cannot_be_written_is_an_error(
     model: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -111,7 +111,7 @@ def test_a_folder_that_cannot_be_written_is_told(
         put_model(str(model), str(tmp_path / "file" / "models"))
 
 
-def test_a_reader_that_is_told_no_folder_says_what_to_do(
+def test_placed_model_without_a_model_dir_is_refused_with_the_remedy(
     model: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     text = put_model(str(model), str(tmp_path / "models"))
@@ -207,7 +207,9 @@ def test_archive_without_a_model_is_refused_by_its_names(tmp_path: pathlib.Path)
 
 
 @pytest.mark.parametrize("make", [archive, model_table, folder_of_tables, model_dir])
-def test_others_are_unpacked_and_removed(saved: pathlib.Path, make: Any) -> None:
+def test_models_in_archives_and_tables_are_unpacked_and_removed(
+    saved: pathlib.Path, make: Any
+) -> None:
     folder = ModelFolder(make(saved))
     assert contents(folder.path) == FILES and folder.path != str(saved)
     for _ in range(2):
@@ -225,7 +227,7 @@ def test_others_are_unpacked_and_removed(saved: pathlib.Path, make: Any) -> None
         ),
     ],
 )
-def test_what_holds_no_model_leaves_nothing(
+def test_path_without_a_model_is_refused_and_leaves_nothing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
 ) -> None:
     (tmp_path / "text").write_text("no archive")
@@ -239,7 +241,7 @@ def test_what_holds_no_model_leaves_nothing(
 
 @pytest.mark.parametrize("suffix", ["zip", "gztar", "tar"])
 @pytest.mark.parametrize("inside", ["", "model/"])
-def test_archives_are_unpacked(
+def test_archives_of_each_kind_are_unpacked(
     saved: pathlib.Path, tmp_path: pathlib.Path, suffix: str, inside: str
 ) -> None:
     shutil.copytree(saved, tmp_path / "packed" / inside)
@@ -268,7 +270,9 @@ def test_models_at_addresses_are_fetched(saved: pathlib.Path, tmp_path: pathlib.
     system.rm("/akdl_served", recursive=True)
 
 
-def test_files_that_are_no_archive_of_a_model(saved: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_files_without_an_archive_of_a_model_are_refused(
+    saved: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "m.zip").write_text("text")
     with pytest.raises(
         ModelError, match="expected the folder of a SavedModel, .*, a zip or tar file of one"

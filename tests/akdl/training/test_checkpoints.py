@@ -58,7 +58,9 @@ def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     assert found is not None and found[1] == {"number": 11}
 
 
-def test_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_may_be_saved_to_a_relative_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from akdl.training.checkpoints import latest, save
 
     monkeypatch.chdir(tmp_path)
@@ -69,7 +71,7 @@ def test_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
+def test_folder_without_checkpoints_restores_nothing(tmp_path: Path) -> None:
     from akdl.training.checkpoints import latest, restore
 
     assert latest(str(tmp_path)) is None and latest(str(tmp_path / "missing")) is None
@@ -94,7 +96,7 @@ def test_links_in_the_way_are_replaced(tmp_path: Path) -> None:
     assert restore(str(folder), None, model=variables(0.0)) is not None
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_restore_refuses_a_checkpoint_of_another_model(tmp_path: Path) -> None:
     from akdl.training.checkpoints import CheckpointError, restore, save
 
     save(str(tmp_path), 1, True, {}, model=variables([1.0], [[2.0]]))

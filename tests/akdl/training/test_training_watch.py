@@ -81,7 +81,7 @@ def test_workers_in_step_look_at_the_same_steps_and_stop_at_the_same_one(
     assert other.stop, "it was told by the sum"
 
 
-def test_a_storage_that_fails_does_not_end_the_training(
+def test_failing_storage_does_not_end_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     system = fsspec.filesystem("memory")

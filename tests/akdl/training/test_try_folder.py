@@ -19,7 +19,7 @@ def test_a_folder_is_made_and_left_empty(tmp_path: Path) -> None:
     )
 
 
-def test_a_reason_is_returned(tmp_path: Path) -> None:
+def test_try_folder_returns_the_reason_why_it_cannot_be_written(tmp_path: Path) -> None:
     from akdl.training.checkpoints import try_folder
 
     (tmp_path / "file").touch()

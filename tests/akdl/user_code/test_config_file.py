@@ -21,14 +21,16 @@ from akdl.user_code.config_file import ConfigError, named, read_config, set_valu
         (b"[" * 100_000, "expected JSON as UTF-8: maximum recursion depth"),
     ],
 )
-def test_a_file_that_is_not_a_config(tmp_path: pathlib.Path, content: bytes, message: str) -> None:
+def test_file_without_a_json_object_is_refused(
+    tmp_path: pathlib.Path, content: bytes, message: str
+) -> None:
     (tmp_path / "c.json").write_bytes(content)
     with pytest.raises(ConfigError) as caught:
         read_config(str(tmp_path / "c.json"))
     assert str(caught.value).startswith(f"the c.json config has a mistake:\n- {message}")
 
 
-def test_a_config(tmp_path: pathlib.Path) -> None:
+def test_read_config_returns_the_values_of_a_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "c.json").write_text('{"größe": [1, null]}', encoding="utf-8")
     assert read_config(str(tmp_path / "c.json")) == {"größe": [1, None]}
 
@@ -52,7 +54,9 @@ def test_all_mistakes_are_listed() -> None:
         ("list.1.x", "null", {"list": [0, {"x": None}]}),
     ],
 )
-def test_values_at_paths(path: str, text: str, expected: dict[str, Any]) -> None:
+def test_set_value_changes_and_adds_values_at_paths(
+    path: str, text: str, expected: dict[str, Any]
+) -> None:
     config: dict[str, Any] = {"a": 1, "b": {"c": 0}, "list": [0, {}]}
     changed = {**config, **expected}
     set_value(config, path, text)
@@ -68,12 +72,12 @@ def test_values_at_paths(path: str, text: str, expected: dict[str, Any]) -> None
         ("list.7.y", "list.7.y cannot be set: a list has no 'y'"),
     ],
 )
-def test_values_without_a_place(path: str, message: str) -> None:
+def test_set_value_refuses_paths_without_a_place(path: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         set_value({"a": 1, "list": [0]}, path, "3")
 
 
-def test_values_for_messages() -> None:
+def test_named_describes_values_in_messages() -> None:
     assert [named(value) for value in ({}, [], "x", None, 1.5)] == [
         "an object",
         "a list",

@@ -19,7 +19,7 @@ from akdl.user_code.keras_saves import lost_model, saves_file
         ("3.15.1", {"TF_USE_LEGACY_KERAS": "0"}, "3.15.1"),
     ],
 )
-def test_which_keras_it_will_be(
+def test_keras_3_returns_the_version_unless_legacy_keras_is_chosen(
     version: str | None, environment: dict[str, str], expected: str
 ) -> None:
     assert keras_3(version, environment) == expected
@@ -46,7 +46,7 @@ def test_which_keras_it_will_be(
         ("mine.save(config.saved_model_dir)\n\nclass Mine:\n    def save(self, path): ...", False),
     ],
 )
-def test_a_folder_that_keras_3_does_not_write(lines: str, is_lost: bool) -> None:
+def test_lost_model_finds_models_that_keras_3_would_not_save(lines: str, is_lost: bool) -> None:
     source = f"import os\n\ndef main(config):\n    {lines}\n"
     told = lost_model(source, "train.py", "3.15.1")
     assert bool(told) == is_lost and lost_model(source, "train.py", "") == ""
@@ -57,7 +57,7 @@ def test_a_folder_that_keras_3_does_not_write(lines: str, is_lost: bool) -> None
         )
 
 
-def test_the_line_is_told() -> None:
+def test_lost_model_names_the_line() -> None:
     source = (
         "import os\n\ndef main(config):\n    model.fit(x)\n    model.save(config.saved_model_dir)\n"
     )
@@ -75,5 +75,5 @@ def test_the_line_is_told() -> None:
         ("tf.keras.Model", False),
     ],
 )
-def test_files_of_keras(source: str, expected: bool) -> None:
+def test_saves_file_finds_scripts_that_write_files_of_keras(source: str, expected: bool) -> None:
     assert saves_file(source) == expected

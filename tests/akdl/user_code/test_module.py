@@ -28,11 +28,11 @@ def nothing(*args: Any, **kwargs: Any) -> None: ...
         ("estimator", ["model_fn", "train_input_fn", "eval_input_fn", "serving_input_receiver_fn"]),
     ],
 )
-def test_kind_of_one_kind(kind: str, names: list[str]) -> None:
+def test_kind_of_a_module_follows_from_its_functions(kind: str, names: list[str]) -> None:
     assert kind_of(module(**dict.fromkeys(names, nothing))) == kind
 
 
-def test_kind_of_several_kinds_need_a_word() -> None:
+def test_kind_of_several_kinds_has_to_be_chosen() -> None:
     both = module(model_fn=nothing, train_input_fn=nothing, awf_create_model_fn=nothing)
     listed = r"keras: awf_create_model_fn; estimator: model_fn, train_input_fn"
     with pytest.raises(
@@ -52,14 +52,16 @@ def test_main_comes_before_the_other_kinds() -> None:
     assert (kind_of(both), kind_of(both, "keras")) == ("main", "keras")
 
 
-def test_kind_of_none() -> None:
+def test_kind_of_a_module_without_known_functions_is_an_error() -> None:
     with pytest.raises(
         UserModuleError, match="^user defines no function `main`: the main script needs `def main"
     ):
         kind_of(module(model_fn=nothing))
 
 
-def test_load_module_under_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_module_imports_it_under_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.path", ["/somewhere"])
     (tmp_path / "beside_it.py").write_text("VALUE = 3\n")
     (tmp_path / "my_callbacks.py").write_text("from beside_it import VALUE\n")
@@ -68,7 +70,7 @@ def test_load_module_under_its_own_name(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", ["missing.py", "text.txt"])
-def test_load_module_no_python_file(tmp_path: Path, name: str) -> None:
+def test_load_module_refuses_what_is_no_python_file(tmp_path: Path, name: str) -> None:
     (tmp_path / "text.txt").write_text("")
     with pytest.raises(UserModuleError, match=f"to be a Python file, got .*{name}"):
         load_module(str(tmp_path / name))

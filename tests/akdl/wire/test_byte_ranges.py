@@ -23,7 +23,7 @@ LENGTHS = {
 
 
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_joined_ranges(lengths: Any) -> None:
+def test_joined_ranges_puts_ranges_of_any_length_together(lengths: Any) -> None:
     lengths = np.array(lengths, np.int64)
     source = RANDOM.randint(0, 256, 400_000).astype(np.uint8)
     starts = np.array([RANDOM.randint(0, len(source) - length + 1) for length in lengths], np.int64)
@@ -34,7 +34,7 @@ def test_joined_ranges(lengths: Any) -> None:
     assert joined_ranges(source, starts, lengths).tobytes() == wanted
 
 
-def test_only_what_follows_a_range_is_overwritten() -> None:
+def test_copy_ranges_overwrites_only_what_follows_a_range() -> None:
     lengths, target = np.array([1, 20, 0, 3]), np.full(400, 7, np.uint8)
     places = np.array([10, 100, 200, 300])
     copy_ranges(np.full(20, 1, np.uint8), np.zeros(4, np.int64), lengths, target, places)
@@ -44,12 +44,12 @@ def test_only_what_follows_a_range_is_overwritten() -> None:
         assert target[place + length + SPILL :][:SPILL].tolist() == [7] * SPILL
 
 
-def test_windows_and_items() -> None:
+def test_windows_and_items_split_bytes() -> None:
     data = np.arange(6, dtype=np.uint8)
     assert windows(data, 4)[[2, 0]].tobytes() == bytes([2, 3, 4, 5, 0, 1, 2, 3])
     assert len(windows(data, 7)) == 0
     assert [item.tobytes() for item in items(data.reshape(2, 3))] == [b"\0\1\2", b"\3\4\5"]
 
 
-def test_packed_offsets() -> None:
+def test_packed_offsets_add_up_lengths() -> None:
     assert packed_offsets(np.array([2, 0, 3])).tolist() == [0, 2, 2, 5]

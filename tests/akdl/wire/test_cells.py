@@ -101,7 +101,7 @@ def test_bytes_of_the_arrays_of_numpy_are_known() -> None:
 
 
 @pytest.mark.parametrize(("column", "rows", "cells"), COLUMNS)
-def test_a_column_and_its_cells(column: Column, rows: int, cells: Any) -> None:
+def test_columns_and_cells_convert_both_ways(column: Column, rows: int, cells: Any) -> None:
     column.name = "x"
     assert fill_column(Column(), "x", cells) == column
     found = read_cells(column, rows)
@@ -134,7 +134,7 @@ def test_a_column_and_its_cells(column: Column, rows: int, cells: Any) -> None:
     ],
 )
 @pytest.mark.fault("data", "Columns whose buffers do not agree are an error")
-def test_buffers_that_do_not_agree(column: Column, rows: int, values: int) -> None:
+def test_buffers_that_do_not_agree_are_refused(column: Column, rows: int, values: int) -> None:
     with pytest.raises(
         ValueError,
         match=f"^the buffers of the column 'x' do not hold {rows} rows of {values} values$",
@@ -143,7 +143,7 @@ def test_buffers_that_do_not_agree(column: Column, rows: int, values: int) -> No
 
 
 @pytest.mark.fault("data", "Damaged offsets of cells are an error that names the column")
-def test_offsets_that_go_back() -> None:
+def test_decreasing_offsets_are_refused() -> None:
     for column in (
         Column(name="x", type=INT8, cell_offsets=offsets(0, 2, 1), values=b"a"),
         Column(name="x", type=BYTES, value_offsets=offsets(1, 1, 1), values=b"a"),
@@ -154,7 +154,7 @@ def test_offsets_that_go_back() -> None:
             read_cells(column, 2)
 
 
-def test_values_of_a_type_that_nobody_knows() -> None:
+def test_values_of_an_unknown_type_are_refused() -> None:
     with pytest.raises(ValueError, match="^the column 'x' has values of the unknown type 99$"):
         read_cells(Column.FromString(Column(name="x").SerializeToString() + b"\x10\x63"), 0)
 
@@ -176,7 +176,7 @@ def test_numbers_and_bytes_are_views_that_cannot_be_written_to() -> None:
         Cells(np.array([1, 2], "<i4"), np.array([True, True])),
     ],
 )
-def test_other_byte_orders_and_gaps_go_and_so_do_bits_that_say_nothing(cells: Any) -> None:
+def test_fill_column_normalizes_byte_order_gaps_and_needless_bits(cells: Any) -> None:
     assert fill_column(Column(), "x", cells) == Column(
         name="x", type=INT32, values=b"\x01\0\0\0\x02\0\0\0"
     )
@@ -210,13 +210,13 @@ def test_a_column_is_filled_where_it_lies() -> None:
         ([True] + [False] * 7 + [True, True], b"\x01\x03"),
     ],
 )
-def test_bits(booleans: list[bool], bits: bytes) -> None:
+def test_booleans_are_packed_into_bits_and_back(booleans: list[bool], bits: bytes) -> None:
     assert packed_bits(np.array(booleans, bool)) == bits
     found = unpacked_bits(bits, len(booleans))
     assert (found.dtype, found.tolist()) == (bool, booleans)
 
 
-def test_fewer_bits_than_asked_for() -> None:
+def test_missing_bits_are_unpacked_as_false() -> None:
     assert unpacked_bits(b"\x81", 20).tolist() == [
         True,
         False,
@@ -229,7 +229,7 @@ def test_fewer_bits_than_asked_for() -> None:
     ]
 
 
-def test_bytes_back_to_back_and_their_lengths() -> None:
+def test_bytes_are_joined_and_lengths_counted() -> None:
     pieces = [b"ab", b"", b"c"]
     assert (joined(pieces).dtype, joined(pieces).tobytes()) == (np.uint8, b"abc")
     assert joined([]).tolist() == []
@@ -246,7 +246,7 @@ def test_values_are_spread_over_the_cells_that_are_not_null() -> None:
     assert spread(values, None) is values
 
 
-def test_offsets() -> None:
+def test_offsets_of_lengths_begin_at_zero() -> None:
     assert offsets_of(np.array([2, 0, 1]), "column 'x'").tolist() == [0, 2, 2, 3]
     assert offsets_of(np.zeros(0, "i8"), "column 'x'").tolist() == [0]
 
@@ -254,7 +254,7 @@ def test_offsets() -> None:
 @pytest.mark.fault(
     "data", "Rows of more than 2 GB in one message are an error that names the column"
 )
-def test_offsets_end_where_32_bits_do() -> None:
+def test_offsets_beyond_32_bits_are_refused() -> None:
     assert offsets_of(np.array([2**30, 2**30 - 1]), "column 'x'")[-1] == 2**31 - 1
     with pytest.raises(
         ValueError,
@@ -264,7 +264,7 @@ def test_offsets_end_where_32_bits_do() -> None:
 
 
 @pytest.mark.fault("data", "Numbers of another type than the column's are an error")
-def test_numbers_of_another_type_than_the_column_s() -> None:
+def test_numbers_of_another_type_than_that_of_the_column_are_refused() -> None:
     column = fill_column(Column(), "x", Cells(np.array([0.5, np.nan])))
     assert read_cells(column, 2, FLOAT32).values[0] == 0.5, "of any width"
     for sent in (INT64, BOOL, BYTES):

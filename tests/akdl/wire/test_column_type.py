@@ -198,7 +198,7 @@ def test_outputs_of_models_become_numbers_and_texts(text: str, sql: str, feature
         ("TIME(6)", "the type TIME(6); at most TIME(3) is supported: CAST it to TIME(3)"),
     ],
 )
-def test_texts_that_are_no_type(text: str, words: str) -> None:
+def test_texts_without_a_type_are_refused(text: str, words: str) -> None:
     with pytest.raises(ValueError) as caught:
         type_of(TableColumn(name="odd", type=text))
     assert str(caught.value).startswith("the column 'odd' has the ")
@@ -211,7 +211,7 @@ def test_an_empty_literal_of_a_table_can_travel() -> None:
     assert parse_type("CHAR(0) NOT NULL") == ColumnType(Kind.STRING, (0,), "CHAR", nullable=False)
 
 
-def test_names_are_not_taken_twice_and_each_kind_has_its_own() -> None:
+def test_names_of_types_are_unique_and_each_kind_has_its_own() -> None:
     names = [name for meaning in MEANINGS.values() for name in meaning.names]
     assert len(names) == len(set(names))
     assert set(MEANINGS) == set(Kind)

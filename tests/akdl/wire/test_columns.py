@@ -114,7 +114,9 @@ def encode(sql: str, cells: Any) -> tuple[int, Column]:
         ),
     ],
 )
-def test_values_of_every_kind(sql: str, cells: Any, value_type: Any, values: bytes) -> None:
+def test_values_of_every_kind_are_encoded(
+    sql: str, cells: Any, value_type: Any, values: bytes
+) -> None:
     rows, column = encode(sql, cells)
     assert (rows, column.type, column.values, column.valid) == (len(cells), value_type, values, b"")
 
@@ -128,7 +130,7 @@ def test_values_of_every_kind(sql: str, cells: Any, value_type: Any, values: byt
         np.ma.masked_array(np.array([1, "x", 3], object), [False, True, False]),
     ],
 )
-def test_nulls(cells: Any) -> None:
+def test_nulls_are_encoded_as_cleared_bits(cells: Any) -> None:
     rows, column = encode("INT", cells)
     assert (rows, column.valid, column.values) == (3, b"\5", np.array([1, 0, 3], "<i8").tobytes())
 
@@ -139,7 +141,7 @@ def test_null_strings_take_no_bytes() -> None:
     assert column.value_offsets == np.array([0, 1, 1, 3], "<i4").tobytes()
 
 
-def test_what_is_masked_needs_not_fit() -> None:
+def test_masked_values_need_not_fit_the_type() -> None:
     _, column = encode("FLOAT", np.ma.masked_array([1e300, 0.5], [True, False]))
     assert (column.valid, column.values) == (b"\2", np.array([0.0, 0.5], "<f4").tobytes())
 
@@ -147,7 +149,7 @@ def test_what_is_masked_needs_not_fit() -> None:
 @pytest.mark.parametrize(
     "cells", [np.array([[1.0, 2.0], [3.0, 4.0]], "f4"), [[1.0, 2.0], [3.0, 4.0]]]
 )
-def test_arrays(cells: Any) -> None:
+def test_arrays_of_one_length_are_encoded_with_offsets(cells: Any) -> None:
     rows, column = encode("ARRAY<FLOAT>", cells)
     assert (rows, column.cell_offsets) == (2, np.array([0, 2, 4], "<i4").tobytes())
     assert column.values == np.array([1.0, 2.0, 3.0, 4.0], "<f4").tobytes()
@@ -181,21 +183,23 @@ def test_nan_is_a_number_and_nat_a_null() -> None:
         ([[], []], b"", [0, 0, 0], []),
     ],
 )
-def test_arrays_of_numpy(cells: Any, valid: bytes, offsets: list[int], values: list[int]) -> None:
+def test_masked_arrays_of_numpy_are_encoded(
+    cells: Any, valid: bytes, offsets: list[int], values: list[int]
+) -> None:
     _, column = encode("ARRAY<BIGINT>", cells)
     assert (column.valid, column.values) == (valid, np.array(values, "<i8").tobytes())
     assert column.cell_offsets == np.array(offsets, "<i4").tobytes()
 
 
 @pytest.mark.parametrize("second", [None, []])
-def test_ragged_arrays_of_strings(second: list[Any] | None) -> None:
+def test_ragged_arrays_of_strings_are_encoded(second: list[Any] | None) -> None:
     rows, column = encode("ARRAY<STRING>", [["a", "bc"], second, []])
     assert (rows, column.valid, column.values) == (3, b"\5" if second is None else b"", b"abc")
     assert column.cell_offsets == np.array([0, 2, 2, 2], "<i4").tobytes()
     assert column.value_offsets == np.array([0, 1, 3], "<i4").tobytes()
 
 
-def test_a_string_tensor_of_two_dimensions() -> None:
+def test_string_tensor_of_two_dimensions_is_encoded() -> None:
     _, column = encode("ARRAY<STRING>", np.array([[b"a", b"b"], [b"c", b"d"]], object))
     assert (column.values, column.cell_offsets) == (b"abcd", np.array([0, 2, 4], "<i4").tobytes())
 
@@ -207,7 +211,7 @@ def sparse(indices: list[list[int]], values: list[Any]) -> Any:
     )
 
 
-def test_a_sparse_tensor() -> None:
+def test_sparse_tensor_is_encoded_and_one_with_gaps_refused() -> None:
     rows, column = encode("ARRAY<BIGINT>", sparse([[0, 0], [0, 1], [2, 0]], [1, 2, 3]))
     assert (rows, column.valid, column.values) == (3, b"", np.array([1, 2, 3], "<i8").tobytes())
     assert column.cell_offsets == np.array([0, 2, 2, 3], "<i4").tobytes()
@@ -216,7 +220,7 @@ def test_a_sparse_tensor() -> None:
             encode("ARRAY<BIGINT>", sparse(indices, [1, 2][: len(indices)]))
 
 
-def test_no_rows() -> None:
+def test_column_without_rows_is_encoded() -> None:
     assert encode("BIGINT", [])[0] == 0
 
 
@@ -327,13 +331,15 @@ def test_no_rows() -> None:
         ("ARRAY<INT>", [1], ValueError, "expected an array of shape [rows, n] or a list of lists"),
     ],
 )
-def test_cells_that_do_not_fit(sql: str, cells: Any, error: type[Exception], words: str) -> None:
+def test_cells_that_do_not_fit_are_refused(
+    sql: str, cells: Any, error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match="column 'x'") as caught:
         encode(sql, cells)
     assert words in str(caught.value)
 
 
-def test_columns_that_do_not_fit_together() -> None:
+def test_columns_that_do_not_fit_together_are_refused() -> None:
     columns = [TableColumn(name="x", type="INT"), TableColumn(name="y", type="INT")]
     with pytest.raises(ValueError, match="different numbers of rows: {'x': 1, 'y': 2}"):
         encode_columns({"x": [1], "y": [1, 2]}, columns)
@@ -366,7 +372,9 @@ def test_columns_that_do_not_fit_together() -> None:
 )
 @pytest.mark.parametrize("shape", ["scalars", "arrays of one length", "ragged arrays"])
 @pytest.mark.parametrize("nulls", ["none", "one", "all", "no rows"])
-def test_every_type_there_and_back(type_: str, cells: list[Any], shape: str, nulls: str) -> None:
+def test_every_type_is_decoded_as_it_was_encoded(
+    type_: str, cells: list[Any], shape: str, nulls: str
+) -> None:
     if shape != "scalars":
         type_, cells = (
             f"ARRAY<{type_}>",
@@ -411,13 +419,13 @@ def test_numbers_are_views_of_the_message() -> None:
     assert [cell.base is not None for cell in ragged] == [True, True]
 
 
-def test_integers_of_any_size_are_booleans() -> None:
+def test_integers_of_any_size_are_decoded_as_booleans() -> None:
     message = encode_columns({"x": np.array([1, 0], "i1")}, [TableColumn(name="x", type="TINYINT")])
     decoded = decode_columns(message, [TableColumn(name="x", type="BOOLEAN")])["x"]
     assert (decoded.dtype, decoded.tolist()) == (bool, [True, False])
 
 
-def test_which_columns_are_strings() -> None:
+def test_columns_of_strings_are_known_by_their_type() -> None:
     types = [
         "STRING NOT NULL",
         "CHAR(3)",
@@ -440,7 +448,7 @@ def test_a_field_of_a_message_is_filled_where_it_is() -> None:
     )
 
 
-def test_what_cannot_be_decoded() -> None:
+def test_unknown_columns_and_short_buffers_are_refused() -> None:
     rows = encode_columns({"x": [1, 2]}, [TableColumn(name="x", type="BIGINT")])
     with pytest.raises(ValueError, match="unknown column 'x'; expected 'y'"):
         decode_columns(rows, [TableColumn(name="y", type="BIGINT")])

@@ -18,7 +18,7 @@ COLUMNS = [
 ]
 
 
-def test_rows() -> None:
+def test_serialized_rows_equal_those_of_protobuf() -> None:
     columns = [
         Column(
             name=one.name,
@@ -33,7 +33,7 @@ def test_rows() -> None:
     assert serialized_rows(0, []) == b""
 
 
-def test_cell_offsets() -> None:
+def test_serialized_rows_carry_cell_offsets() -> None:
     offsets = np.array([0, 2, 4], "<i4")
     (column,) = Rows.FromString(
         serialized_rows(2, [ColumnBuffers("a", INT64, b"", offsets, b"", LARGE[:4])])
@@ -41,7 +41,7 @@ def test_cell_offsets() -> None:
     assert (column.cell_offsets, column.values) == (offsets.tobytes(), LARGE[:4].tobytes())
 
 
-def test_chunk() -> None:
+def test_serialized_chunk_equals_that_of_protobuf() -> None:
     for rows, extra_input, columns in ((3, 0, b"x" * 200), (1, 2, b"y"), (0, 0, b"")):
         expected = Chunk(rows=rows, input=extra_input, columns=columns)
         assert Chunk.FromString(serialized_chunk(rows, extra_input, columns)) == expected

@@ -27,7 +27,7 @@ def decoded(encoded: list[int]) -> int:
         (2**14, b"\x80\x80\x01"),
     ],
 )
-def test_varint(value: int, encoded: bytes) -> None:
+def test_varint_encodes_numbers_in_groups_of_seven_bits(value: int, encoded: bytes) -> None:
     assert varint(value) == encoded
 
 
@@ -36,7 +36,7 @@ def test_width_is_that_of_the_varint(value: int) -> None:
     assert width_of(np.array([0, value])) == len(varint(value))
 
 
-def test_width_of_nothing() -> None:
+def test_width_of_no_numbers_is_one() -> None:
     assert width_of(np.zeros(0, np.int64)) == 1
 
 

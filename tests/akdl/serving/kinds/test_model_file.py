@@ -28,7 +28,9 @@ def predicted(path: str, x: Any, **settings: Any) -> tuple[Any, Any]:
 
 @pytest.mark.tf
 @pytest.mark.parametrize("name", KINDS)
-def test_columns_of_files(name: str, tmp_path: pathlib.Path) -> None:
+def test_model_file_of_each_framework_predicts_its_columns(
+    name: str, tmp_path: pathlib.Path
+) -> None:
     kind = kinds.Kind(name, tmp_path)
     if not kind.is_here:
         pytest.skip("of another Python")
