@@ -54,7 +54,9 @@ def values(*texts: bytes) -> Values:
         (5, 2, [None, None]),
     ],
 )
-def test_plain_text(precision: int, scale: int, texts: list[str | None]) -> None:
+def test_plain_text_writes_decimals_without_exponents(
+    precision: int, scale: int, texts: list[str | None]
+) -> None:
     decimal_type = pa.decimal128(precision, scale)
     numbers = pa.array(
         [None if text is None else decimal.Decimal(text) for text in texts], decimal_type
@@ -79,7 +81,9 @@ def test_plain_text(precision: int, scale: int, texts: list[str | None]) -> None
         (38, 10, b"-" + b"9" * 28 + b"." + b"9" * 10, "-" + "9" * 28 + "." + "9" * 10),
     ],
 )
-def test_from_text(precision: int, scale: int, text: bytes, expected: str) -> None:
+def test_from_text_reads_decimals_of_the_column(
+    precision: int, scale: int, text: bytes, expected: str
+) -> None:
     decimal_type = pa.decimal128(precision, scale)
     for texts in ([text], [b"0", text]):
         numbers = from_text(values(*texts), decimal_type)
@@ -108,7 +112,9 @@ def test_from_text(precision: int, scale: int, text: bytes, expected: str) -> No
         ),
     ],
 )
-def test_text_that_does_not_fit(precision: int, scale: int, text: bytes, expected: str) -> None:
+def test_text_that_does_not_fit_a_decimal_is_refused(
+    precision: int, scale: int, text: bytes, expected: str
+) -> None:
     with pytest.raises(UnfitError) as caught:
         from_text(values(b"0", text, b"x"), pa.decimal128(precision, scale))
     assert (caught.value.position, caught.value.expected, caught.value.got) == (

@@ -14,7 +14,7 @@ BATCH = pa.record_batch(
 )
 
 
-def test_a_schema() -> None:
+def test_arrow_schema_has_the_types_and_nullability_of_the_columns() -> None:
     assert SCHEMA == pa.schema(
         [
             pa.field("größe", pa.int64(), nullable=False),
@@ -24,7 +24,7 @@ def test_a_schema() -> None:
     )
 
 
-def test_there_and_back() -> None:
+def test_record_batches_and_slices_are_read_as_written() -> None:
     for batch in (BATCH, BATCH.slice(1, 2), BATCH.slice(0, 0)):
         data = write_batch(batch)
         assert type(data) is bytes
@@ -41,7 +41,7 @@ def test_a_stream_without_an_end_as_flink_makes_it() -> None:
     assert read_batch(write_batch(BATCH)[:-8]).equals(BATCH)
 
 
-def test_the_same_stream_in_parts() -> None:
+def test_write_parts_gives_the_bytes_of_write_batch_in_parts() -> None:
     whole = write_batch(BATCH)
     assert list(write_parts(BATCH, 10_000)) == [whole]
     parts = list(write_parts(BATCH, 100))
@@ -49,7 +49,7 @@ def test_the_same_stream_in_parts() -> None:
     assert max(map(len, parts[1:])) <= 100
 
 
-def test_nothing_is_copied() -> None:
+def test_read_batch_copies_no_buffers() -> None:
     data = write_batch(BATCH)
     start = pa.py_buffer(data).address
     assert start < read_batch(data).column(0).buffers()[1].address < start + len(data)

@@ -60,7 +60,7 @@ def pairs(numbers: Any) -> list[Any]:
     return list(zip(numbers, numbers[1:]))
 
 
-def test_to_a_script(rng: random.Random) -> None:
+def test_random_cells_reach_a_script_unchanged(rng: random.Random) -> None:
     columns = random_columns(rng)
     arrays = [as_arrow(rng, column.type, cells) for column, cells in zip(SCHEMA, columns)]
     batch = read_batch(write_batch(pa.record_batch(arrays, schema=arrow_schema(SCHEMA))))
@@ -77,7 +77,7 @@ def test_to_a_script(rng: random.Random) -> None:
             assert same(found, cells[first : first + part.num_rows]), column
 
 
-def test_from_a_script(rng: random.Random) -> None:
+def test_random_cells_of_a_script_reach_arrow_unchanged(rng: random.Random) -> None:
     columns = random_columns(rng)
     messages = [
         as_message(rng, column.name, column.type, cells) for column, cells in zip(SCHEMA, columns)

@@ -67,7 +67,9 @@ def points(sql: str, *cells: int | bytes | None) -> Any:
         ("TIMESTAMP_LTZ(3)", b"1970-01-01 00:00:01", 1000),
     ],
 )
-def test_points_in_time(sql: str, cell: int | bytes, expected: int) -> None:
+def test_dates_and_times_are_read_from_numbers_and_texts(
+    sql: str, cell: int | bytes, expected: int
+) -> None:
     assert points(sql, cell) == [expected]
     assert points(sql, None, cell, None, cell) == [None, expected, None, expected]
 
@@ -107,7 +109,9 @@ def test_points_in_time(sql: str, cell: int | bytes, expected: int) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_does_not_fit(sql: str, cell: int | bytes, expected: str, got: str) -> None:
+def test_dates_and_times_that_do_not_fit_are_refused_with_their_position(
+    sql: str, cell: int | bytes, expected: str, got: str
+) -> None:
     fine = (
         b"2020-01-31 00:00:00"
         if sql.startswith("TIMESTAMP")
@@ -120,7 +124,7 @@ def test_what_does_not_fit(sql: str, cell: int | bytes, expected: str, got: str)
     assert (caught.value.position, caught.value.expected, caught.value.got) == (2, expected, got)
 
 
-def test_small_integers() -> None:
+def test_points_in_time_accept_small_integers() -> None:
     (column,) = Schema.parse("x TIMESTAMP(6)")
     array = points_in_time(Values(INT8, 2, b"\x7f\xff"), column.type, pa.timestamp("us"))
     assert array.cast(pa.int64()).to_pylist() == [127, -1]

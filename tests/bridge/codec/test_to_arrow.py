@@ -97,13 +97,15 @@ def decode(sql: str, cells: list[Any], dtype: str | None = None) -> Any:
         ),
     ],
 )
-def test_every_type(sql: str, cell: Any, dtype: str | None, expected: Any) -> None:
+def test_every_type_becomes_its_arrow_array(
+    sql: str, cell: Any, dtype: str | None, expected: Any
+) -> None:
     assert decode(sql, [cell], dtype) == [expected]
     assert decode(sql, [None, cell, cell, None], dtype) == [None, expected, expected, None]
     assert decode(f"{sql} NOT NULL", [cell], dtype) == [expected]
 
 
-def test_times() -> None:
+def test_times_become_arrow_arrays_with_nulls() -> None:
     """See also `test_temporal`."""
     schema = Schema.parse("a TIMESTAMP_LTZ(3), b ARRAY<DATE>, c ARRAY<TIME(3)>")
     columns = [
@@ -157,7 +159,7 @@ def test_nan_is_a_number() -> None:
     ],
 )
 @pytest.mark.fault("data", "A value that does not fit its column is an error with row and column")
-def test_values_that_do_not_fit(sql: str, bad: float | bytes, words: str) -> None:
+def test_values_that_do_not_fit_are_refused(sql: str, bad: float | bytes, words: str) -> None:
     with pytest.raises(RowError) as caught:
         decode(sql, [None, bad, bad])
     assert str(caught.value).startswith(f"the script wrote row 1: column 'x' ({sql}): {words}")
@@ -169,7 +171,7 @@ def test_values_that_do_not_fit(sql: str, bad: float | bytes, words: str) -> Non
     assert words in str(caught.value)
 
 
-def test_a_bad_value_at_a_null_is_none() -> None:
+def test_bad_value_at_a_null_is_ignored() -> None:
     schema = Schema.parse("x INT")
     column = Column(name="x", type=INT64, values=np.array([2**40, 5]).tobytes(), valid=b"\x02")
     assert ColumnDecoder(schema).decode(Rows(rows=2, columns=[column]))[0].to_pylist() == [None, 5]
@@ -246,7 +248,9 @@ def test_a_bad_value_at_a_null_is_none() -> None:
         ),
     ],
 )
-def test_messages_that_contradict_themselves(sql: str, column: dict[str, Any], words: str) -> None:
+def test_messages_that_contradict_themselves_are_refused(
+    sql: str, column: dict[str, Any], words: str
+) -> None:
     with pytest.raises(RowError) as caught:
         ColumnDecoder(Schema.parse(f"x {sql}")).decode(
             Rows(rows=2, columns=[Column(name="x", **column)])
@@ -254,7 +258,7 @@ def test_messages_that_contradict_themselves(sql: str, column: dict[str, Any], w
     assert str(caught.value).startswith(f"the script wrote row 0: column 'x' ({sql}): {words}")
 
 
-def test_missing_and_unknown_columns() -> None:
+def test_missing_columns_become_null_and_unknown_ones_are_refused() -> None:
     decoder = ColumnDecoder(Schema.parse("a INT, b ARRAY<STRING>, c BINARY(3)"))
     a, b, c = decoder.decode(Rows(rows=2, columns=[column_of([1, 2], name="a")]))
     assert (a.to_pylist(), b.to_pylist(), c.to_pylist()) == ([1, 2], [None, None], [None, None])
@@ -265,7 +269,7 @@ def test_missing_and_unknown_columns() -> None:
         decoder.decode(Rows(rows=1, columns=[column_of([1], name="z"), column_of([1], name="y")]))
 
 
-def test_not_null() -> None:
+def test_null_is_refused_in_a_not_null_column() -> None:
     decoder = ColumnDecoder(Schema.parse("x INT NOT NULL"))
     words = r"row 1: column 'x' \(INT NOT NULL\): expected a value, since the column is NOT NULL, got none"
     with pytest.raises(RowError, match=words):
@@ -281,7 +285,7 @@ def test_rows_are_counted_over_messages() -> None:
         decoder.decode(Rows(rows=2, columns=[column_of([1, 2**31])]))
 
 
-def test_no_rows() -> None:
+def test_messages_without_rows_become_empty_arrays() -> None:
     decoder = ColumnDecoder(Schema.parse("a INT, b STRING, c ARRAY<STRING>, d BINARY(2), e DATE"))
     empty = Column(name="b", type=BYTES, value_offsets=bytes(4))
     arrays = decoder.decode(

@@ -109,7 +109,7 @@ def found(column: Column, rows: int) -> list[Any]:
         ),
     ],
 )
-def test_every_type(
+def test_every_type_becomes_a_column_of_a_message(
     sql: str, cells: Any, value_type: Any, expected: list[list[Any] | None]
 ) -> None:
     column = message_of(sql, cells)
@@ -127,7 +127,7 @@ def test_no_bits_are_sent_when_no_cell_is_null() -> None:
     assert message_of("STRING", pa.array([None, "a"]).slice(1)).valid == b""
 
 
-def test_what_lies_at_a_null_is_not_sent() -> None:
+def test_values_at_nulls_are_not_sent() -> None:
     first_is_null = pa.py_buffer(b"\x02")
     offsets = pa.py_buffer(np.array([0, 2, 3], "<i4"))
     text = pa.Array.from_buffers(pa.string(), 2, [first_is_null, offsets, pa.py_buffer(b"abc")])
@@ -158,7 +158,7 @@ def test_what_lies_at_a_null_is_not_sent() -> None:
         ("ARRAY<STRING>", [["a", ""], None, [], ["bcd"]] * 8),
     ],
 )
-def test_slices(sql: str, cells: list[Any], start: int) -> None:
+def test_slices_become_the_columns_of_their_rows(sql: str, cells: list[Any], start: int) -> None:
     (field,) = arrow_schema(Schema.parse(f"x {sql}"))
     array = pa.array(cells, field.type)
     part = array.slice(start, 15)
@@ -182,7 +182,7 @@ def test_a_time_that_microseconds_cannot_hold_names_its_column_and_row() -> None
         message_of("TIMESTAMP_LTZ(3)", pa.array([0, None, 2**60], pa.timestamp("ms")))
 
 
-def test_columns_of_any_name_and_number() -> None:
+def test_columns_of_any_name_and_number_become_a_message() -> None:
     schema = Schema.parse(", ".join(f"`größe {i}` INT NOT NULL" for i in range(300)))
     batch = pa.record_batch(
         [pa.array([i], pa.int32()) for i in range(300)], schema=arrow_schema(schema)

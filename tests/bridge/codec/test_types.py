@@ -25,7 +25,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("sql", TYPES)
-def test_arrow_types(sql: str) -> None:
+def test_arrow_type_follows_the_sql_type(sql: str) -> None:
     (column,) = Schema.parse(f"x {sql}")
     assert arrow_type(column.type).equals(TYPES[sql], check_metadata=True)
 

@@ -43,7 +43,9 @@ def offsets(*numbers: int) -> bytes:
         ),
     ],
 )
-def test_lengths_that_do_not_agree(column: dict[str, Any], expected: str, got: str) -> None:
+def test_lengths_that_do_not_agree_are_refused(
+    column: dict[str, Any], expected: str, got: str
+) -> None:
     with pytest.raises(UnfitError) as caught:
         read_values(Column(**column), 2, b"\x01" if expected.startswith("no bytes") else b"")
     assert caught.value.position == 0
@@ -51,13 +53,13 @@ def test_lengths_that_do_not_agree(column: dict[str, Any], expected: str, got: s
     assert caught.value.got.startswith(got)
 
 
-def test_offsets() -> None:
+def test_read_offsets_returns_offsets_and_refuses_missing_ones() -> None:
     assert read_offsets(offsets(0, 0, 3), 2, "arrays").tolist() == [0, 0, 3]
     with pytest.raises(UnfitError):
         read_offsets(b"", 0, "arrays")
 
 
-def test_what_lies_at_a_null_is_not_looked_at() -> None:
+def test_values_at_nulls_are_not_checked() -> None:
     values = read_values(Column(type=INT64, values=np.array([7, 5, 9]).tobytes()), 3, b"\x06")
     values.check_range(values.numbers, 0, 9)
     with pytest.raises(UnfitError) as caught:

@@ -102,7 +102,7 @@ def test_a_script_that_starts_again_has_to_connect_too() -> None:
 
 
 @pytest.mark.fault("network", "A chief that does not answer is named after 30 s")
-def test_a_chief_that_does_not_answer() -> None:
+def test_chief_that_does_not_answer_is_a_fault() -> None:
     fault = found(ALL, unanswered_s=LOST_S + 1, last_error="UNAVAILABLE: gone")
     assert (
         fault is not None
@@ -128,7 +128,7 @@ def test_a_member_that_has_fallen_silent_is_named() -> None:
     )
 
 
-def test_a_server_that_has_left_workers_who_stand_still() -> None:
+def test_parameter_server_that_returned_before_stalled_workers_is_a_fault() -> None:
     still = [state(0, idle_s=LEFT_ALONE_S), state(1, idle_s=LEFT_ALONE_S), state(2)]
     fault = found(still, index=2, has_outcome=True)
     assert fault is not None and "set numPSs to 0" in fault.what

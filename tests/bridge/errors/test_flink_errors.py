@@ -74,7 +74,7 @@ def test_the_message_is_short_unless_all_is_asked_for(monkeypatch: pytest.Monkey
     assert str(readable(error)) == readable(error).details == message
 
 
-def test_a_python_function_of_the_user_is_named_as_what_failed() -> None:
+def test_failed_python_function_of_the_user_is_named() -> None:
     found = readable(Exception(PYTHON.format(error="ValueError: bad value 1")))
     assert type(found) is JobError and str(found).startswith(
         "Flink: a Python function of the job failed: ValueError: bad value 1"
@@ -84,7 +84,7 @@ def test_a_python_function_of_the_user_is_named_as_what_failed() -> None:
     )
 
 
-def test_an_exception_of_java_about_a_failed_script_is_known_from_others() -> None:
+def test_script_failures_are_told_apart_from_other_java_exceptions() -> None:
     found = script_failure(PYTHON.format(error="bridge.exceptions.TaskError: what is wrong"))
     assert type(found) is TaskError and str(found) == "what is wrong"
     assert script_failure(JAVA.format(error="java.lang.ArithmeticException: / by zero")) is None
@@ -111,7 +111,7 @@ def test_an_error_that_is_only_spoken_of_is_not_taken_for_ours() -> None:
     assert isinstance(found, JobError)
 
 
-def test_a_bare_timeout_is_told_as_a_cluster_that_does_not_answer() -> None:
+def test_timeout_is_reported_as_a_cluster_that_does_not_answer() -> None:
     found = readable(Exception(JAVA.format(error="java.util.concurrent.TimeoutException")))
     assert (
         isinstance(found, JobError)
@@ -144,14 +144,14 @@ def test_a_cluster_whose_port_is_closed_is_one_that_does_not_answer() -> None:
     assert str(readable(Exception(JAVA.format(error=refused)))) == f"Flink: {refused}"
 
 
-def test_of_other_errors_the_innermost_cause_is_kept() -> None:
+def test_innermost_cause_of_other_errors_is_shown() -> None:
     found = readable(Exception(JAVA.format(error="java.lang.ArithmeticException: / by zero")))
     assert (
         type(found) is JobError and str(found) == "Flink: java.lang.ArithmeticException: / by zero"
     )
 
 
-def test_a_cause_that_stands_alone() -> None:
+def test_single_cause_of_a_call_is_shown() -> None:
     text = "An error occurred while calling o1.x.\n: org.apache.flink.table.api.ValidationException: no table\n\tat org.a.B(C.java:1)\n"
     found = readable(Exception(text))
     assert (
@@ -180,7 +180,7 @@ def test_an_error_without_a_java_cause_stays() -> None:
     ids=["no PyFlink", "proxy"],
 )
 @pytest.mark.fault("network", "A Python worker that does not start is an error with the reason")
-def test_a_python_worker_that_does_not_start(printed: str, told: str) -> None:
+def test_python_worker_that_does_not_start_is_explained(printed: str, told: str) -> None:
     """Flink's own last cause is "Process died with exit code 0"."""
     begin = f"java.lang.RuntimeException: Failed to create stage bundle factory! {printed}\n\n\tat org.a.B(C.java:1)\n\t... 7 more\n"
     found = readable(
@@ -196,7 +196,7 @@ def test_a_python_worker_that_does_not_start(printed: str, told: str) -> None:
     ) <= 2
 
 
-def test_a_program_that_is_not_there_is_named() -> None:
+def test_missing_program_is_named() -> None:
     cause = (
         'java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory'
     )
@@ -243,7 +243,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
         ),
     ],
 )
-def test_what_to_do_is_said_where_flink_does_not(cause: str, advice: str) -> None:
+def test_remedies_are_added_to_errors_of_flink(cause: str, advice: str) -> None:
     found = readable(Exception(JAVA.format(error=cause)))
     assert (
         type(found) is JobError

@@ -43,7 +43,7 @@ def test_echoes_are_told_from_reasons(
     assert comes_from_a_peer(failure, lines) == expected
 
 
-def test_descriptions() -> None:
+def test_failures_and_deaths_are_described_in_one_sentence() -> None:
     assert (
         describe_failure(Failure(type="KeyError", message="'x'"))
         == "the script failed: KeyError: 'x'"

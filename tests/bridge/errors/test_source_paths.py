@@ -23,7 +23,7 @@ def test_a_frame_names_the_place_that_the_user_knows() -> None:
     )
 
 
-def test_of_several_places_none_is_named() -> None:
+def test_file_with_several_origins_keeps_its_short_name() -> None:
     for origin in ("/a/same_origins.py", "/b/same_origins.py", "/b/same_origins.py"):
         note_source_path("same_origins.py", origin)
     assert source_path("same_origins.py") == "same_origins.py"

@@ -59,7 +59,7 @@ def test_an_error_inside_a_graph_names_the_function_that_made_the_node() -> None
     ]
 
 
-def test_what_caused_an_error_is_one_line() -> None:
+def test_cause_of_an_error_is_one_line() -> None:
     lines = summary_of((FAILURES / "chained.txt").read_text()).splitlines()
     assert (
         lines[0].endswith("RuntimeError: the config has no path")
@@ -144,5 +144,7 @@ def test_the_first_and_the_last_of_many_calls_are_shown() -> None:
         ("<frozen runpy>", False),
     ],
 )
-def test_whose_file_it_is(path: str, is_the_users: bool) -> None:
+def test_frames_of_the_user_are_told_apart_from_those_of_libraries(
+    path: str, is_the_users: bool
+) -> None:
     assert Frame(path, 1, "f").is_the_users is is_the_users

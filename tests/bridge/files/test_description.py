@@ -35,7 +35,7 @@ def test_the_first_file_tells_columns_and_format(tmp_path: pathlib.Path) -> None
     assert [column.name for column in table.filtered] == ["a b"] and not table.all_columns
 
 
-def test_what_cannot_be_told(tmp_path: pathlib.Path) -> None:
+def test_unknown_empty_and_damaged_files_are_refused_by_name(tmp_path: pathlib.Path) -> None:
     unknown, empty, damaged = (
         tmp_path / "table.data",
         tmp_path / "empty.json",
@@ -55,7 +55,7 @@ def test_what_cannot_be_told(tmp_path: pathlib.Path) -> None:
             describe("Source", [str(path)])
 
 
-def test_a_folder_that_is_empty_at_first(tmp_path: pathlib.Path) -> None:
+def test_folder_that_is_empty_at_first_needs_a_schema(tmp_path: pathlib.Path) -> None:
     schema = Schema.parse("a INT")
     assert (
         describe("Source", [str(tmp_path)], "parquet", schema=schema, may_be_empty=True)

@@ -28,7 +28,7 @@ def names(folder: pathlib.Path, *addresses: str) -> list[str]:
     ]
 
 
-def test_local_files(tmp_path: pathlib.Path) -> None:
+def test_local_files_are_listed_by_folder_and_pattern(tmp_path: pathlib.Path) -> None:
     write(
         tmp_path,
         "b",
@@ -55,7 +55,7 @@ def test_local_files(tmp_path: pathlib.Path) -> None:
     ]
 
 
-def test_errors_name_the_address(tmp_path: pathlib.Path) -> None:
+def test_missing_and_empty_addresses_are_refused_by_name(tmp_path: pathlib.Path) -> None:
     (tmp_path / "empty").mkdir()
     for address, words in {
         "no": "there is no file .*/no",
@@ -69,7 +69,7 @@ def test_errors_name_the_address(tmp_path: pathlib.Path) -> None:
     assert list(list_files("Source", [str(tmp_path / "empty")], may_be_empty=True)) == []
 
 
-def test_files_of_a_storage() -> None:
+def test_files_of_a_storage_are_listed_by_folder_and_pattern() -> None:
     system = fsspec.filesystem("memory")
     try:
         for name in ("/lake/day=1/a", "/lake/day=2/b", "/lake/_log/0", "/lake/c"):
@@ -83,7 +83,7 @@ def test_files_of_a_storage() -> None:
         system.rm("/lake", recursive=True)
 
 
-def test_a_manifest_names_the_files_of_its_folder(root: str) -> None:
+def test_files_of_a_folder_with_a_manifest_are_those_it_names(root: str) -> None:
     system, folder = file_system(root)
     for name in ("t/part-1", "t/part-2", "t/day=1/part-3", "other/part-4"):
         system.create_dir(f"{folder}/{name}".rpartition("/")[0])
@@ -110,7 +110,7 @@ def test_a_manifest_names_the_files_of_its_folder(root: str) -> None:
 @pytest.mark.fault(
     "security", "A manifest in a folder of data names no files outside of the folder"
 )
-def test_a_manifest_names_no_files_outside_of_its_folder(root: str) -> None:
+def test_manifest_with_files_outside_its_folder_is_refused(root: str) -> None:
     system, folder = file_system(root)
     for path in ("secret/salaries.csv", "gift/rows.csv", "gift/inner/rows.csv"):
         system.create_dir(f"{folder}/{path}".rpartition("/")[0])
@@ -193,7 +193,7 @@ def test_a_folder_of_many_files_is_listed_in_bounded_memory(
     assert count == 3000 and first.size == 0 and peak < 100_000, peak
 
 
-def test_names_with_a_value_are_partitions_and_not_hidden(root: str) -> None:
+def test_folders_named_by_a_value_are_partitions_and_not_hidden(root: str) -> None:
     system, folder = file_system(root)
     shown = ["_year=2020/a", "p=.x/a", "p=_x/a", "p=a.part/a", ".c=1/_d=2/a"]
     for name in [

@@ -97,12 +97,12 @@ def test_predicates_keep_the_rows_of_sql(text: str, expected: list[int]) -> None
         ("price + 1 > 2", r"found '\+ 1 > 2' at character 7"),
     ],
 )
-def test_texts_that_are_no_predicate(text: str, words: str) -> None:
+def test_texts_that_are_no_predicate_are_refused_with_their_place(text: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         expression_of(text, TYPES)
 
 
-def test_expressions_that_do_not_fit() -> None:
+def test_expressions_that_do_not_fit_the_columns_are_refused() -> None:
     with pytest.raises(
         ConfigurationError,
         match="no column 'prise' .*did you mean 'price'.*; the files have 'id', 'price'",

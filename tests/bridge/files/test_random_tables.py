@@ -67,7 +67,7 @@ def through_a_script(described: FileTable, batch: pa.RecordBatch) -> pa.RecordBa
 
 
 @pytest.mark.parametrize("seed", range(-(-TABLES // _OF_ONE_TEST)))
-def test_random_tables(seed: int, tmp_path: pathlib.Path) -> None:
+def test_random_tables_in_files_come_back_unchanged(seed: int, tmp_path: pathlib.Path) -> None:
     for number in range(_OF_ONE_TEST):
         draw = random.Random(f"{seed} {number}")
         ending = draw.choice(ENDINGS)

@@ -79,7 +79,7 @@ WRITERS: dict[str, Callable[[pa.Table, str, int], None]] = {
 }
 
 
-def test_parts_travel(tmp_path: pathlib.Path) -> None:
+def test_parts_of_files_are_sent_as_arrow_and_read_back(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"a": range(100)}), path, row_group_size=60)
     parts = parts_in(describe("Source", [path]), path)
@@ -105,7 +105,7 @@ def test_a_part_of_a_group_that_is_open_is_read_on(
     assert len(begun) == 1
 
 
-def test_columns_and_filters(tmp_path: pathlib.Path) -> None:
+def test_selected_columns_and_filters_are_read(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "a.parquet")
     cost = [decimal.Decimal(number) / 2 for number in range(100)]
     data = {
@@ -152,7 +152,7 @@ def test_a_filter_over_cells_that_are_cast_leaves_no_group_out(tmp_path: pathlib
     ].to_pylist() == ["9"]
 
 
-def test_partitions(tmp_path: pathlib.Path) -> None:
+def test_partitions_are_read_as_columns_and_filtered(tmp_path: pathlib.Path) -> None:
     for day, city in (
         ("2024-05-31", "01"),
         ("2024-06-01", "2"),
@@ -301,7 +301,7 @@ def test_partitions_of_several_sinks_have_a_common_type(tmp_path: pathlib.Path) 
 
 
 @pytest.mark.fault("data", "Timestamps of type INT96 are read exactly, also far from today")
-def test_int96(tmp_path: pathlib.Path) -> None:
+def test_timestamps_of_int96_are_exact(tmp_path: pathlib.Path) -> None:
     far = [
         datetime.datetime(1, 1, 1),
         None,
@@ -381,7 +381,7 @@ def test_two_columns_of_one_name_are_refused_in_each_file(
             read(str(tmp_path), part_bytes=1000, **wanted)
 
 
-def test_files_that_disagree(tmp_path: pathlib.Path) -> None:
+def test_files_that_disagree_with_the_first_one_are_refused(tmp_path: pathlib.Path) -> None:
     first, other = str(tmp_path / "1.parquet"), str(tmp_path / "2.parquet")
     pq.write_table(pa.table({"a": [1], "b": ["x"]}), first)
     for data, words in (
@@ -397,7 +397,7 @@ def test_files_that_disagree(tmp_path: pathlib.Path) -> None:
     assert read(str(tmp_path)).to_pydict() == {"a": [1, None], "b": ["x", "y"]}
 
 
-def test_declared_types(tmp_path: pathlib.Path) -> None:
+def test_declared_types_are_cast_or_refused(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"a": ["1", "x"], "b": [1.0, 2.0], "c": pa.nulls(2)}), path)
     assert read(path, schema=Schema.parse("b INT, c STRING")).to_pydict() == {
@@ -430,7 +430,7 @@ def test_damaged_files_are_named(tmp_path: pathlib.Path) -> None:
             rows_of(table, parts_in(table, str(path)))
 
 
-def test_json(tmp_path: pathlib.Path) -> None:
+def test_json_files_are_read_with_columns_of_the_first_one(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1, "at": "2024-05-31 18:00:00", "x": [0.5]}\n\n{"id": 2, "x": null}\n')
     assert [column.sql for column in describe("Source", [str(path)]).columns] == [
@@ -485,7 +485,7 @@ def test_a_file_without_groups_is_read_once(
     assert len(begun) == 2, "one for the types"
 
 
-def test_csv(tmp_path: pathlib.Path) -> None:
+def test_csv_files_are_read_with_types_of_the_first_one(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(
         'id,s,x,at\n1,"a\n""b,",NaN,2024-05-31 18:00:00\n,,-Infinity,\n\n3,"",1e-5,2024-05-31T18:00:01\n'
@@ -532,7 +532,7 @@ def test_csv(tmp_path: pathlib.Path) -> None:
         ("s\n1\n", "it has no column 'id'; it has 's'"),
     ],
 )
-def test_wrong_csv_is_an_error_with_its_place(
+def test_wrong_csv_is_an_error_with_line_and_column(
     tmp_path: pathlib.Path, text: str, words: str
 ) -> None:
     path = tmp_path / "a.csv"
@@ -541,7 +541,7 @@ def test_wrong_csv_is_an_error_with_its_place(
         read(str(path), schema=Schema.parse("id INT"))
 
 
-def test_files_of_a_storage(tmp_path: pathlib.Path) -> None:
+def test_files_of_a_storage_are_read_with_a_filter(tmp_path: pathlib.Path) -> None:
     system = fsspec.filesystem("memory")
     try:
         for name, write in WRITERS.items():
@@ -552,7 +552,7 @@ def test_files_of_a_storage(tmp_path: pathlib.Path) -> None:
         system.rm("/lake", recursive=True)
 
 
-def test_some_columns_of_a_table(tmp_path: pathlib.Path) -> None:
+def test_selected_reads_only_the_columns_asked_for(tmp_path: pathlib.Path) -> None:
     for number in range(2):
         (tmp_path / f"day={number}").mkdir()
         pq.write_table(

@@ -51,7 +51,7 @@ def test_random_tables_come_back_exact(root: str, form: str) -> None:
         assert repr(found.to_pylist()) == repr(batch.to_pylist()), batch.schema
 
 
-def test_dead_attempts_leave_nothing(root: str) -> None:
+def test_publication_removes_files_of_dead_attempts(root: str) -> None:
     sink = sink_of(f"{root}/out/")
     dead, unfinished = PartFiles(sink, 0, 2), PartFiles(sink, 1, 2)
     written(dead, ids(1, 2))
@@ -66,7 +66,7 @@ def test_dead_attempts_leave_nothing(root: str) -> None:
     assert len(files_of(root)) == 2 + root.startswith("memory"), "and the manifest of a storage"
 
 
-def test_one_file(root: str) -> None:
+def test_single_file_replaces_the_earlier_one_and_refuses_checkpoints(root: str) -> None:
     for number in (1, 2):
         sink = sink_of(f"{root}/one.parquet", is_single=True)
         publish(sink, written(PartFiles(sink, 0, 1), ids(number)))
@@ -84,7 +84,7 @@ def test_one_file(root: str) -> None:
         PartFiles(sink, 0, 1).checkpoint(1)
 
 
-def test_what_a_checkpoint_holds_is_kept(root: str) -> None:
+def test_files_of_a_checkpoint_are_kept_after_a_restart(root: str) -> None:
     address = f"{root}/out/"
     sink = sink_of(address)
     first = [PartFiles(sink, subtask, 2) for subtask in range(2)]
@@ -141,7 +141,7 @@ def test_a_stream_without_end_adds_files_with_each_checkpoint(root: str) -> None
 
 
 @pytest.mark.parametrize("form", ["parquet", "json"])
-def test_partitions_are_folders(root: str, form: str) -> None:
+def test_partitions_are_written_as_folders_and_read_back(root: str, form: str) -> None:
     types = pa.schema([("day", pa.string()), ("id", pa.int64()), ("n", pa.int32())])
     days = [None, "a/b", "x=1", "100%", "..", "", "é ü", "2024-05-31", *map(str, range(100))]
     cells = [
@@ -195,7 +195,7 @@ def test_ambiguous_times_are_refused(tmp_path: pathlib.Path) -> None:
         files.write(batch)
 
 
-def test_names_of_partitions_keep_letters_and_are_refused_when_too_long(root: str) -> None:
+def test_folders_of_partitions_keep_letters_and_too_long_ones_are_refused(root: str) -> None:
     types = pa.schema([("p", pa.string()), ("id", pa.int64())])
     texts = ["中" * 30, "Köln", "a b+&<>|$!~`;,@()", "a/b%2F=:?*#'\"[]{}^\\\x7f\x01", "é"]
     sink = sink_of(f"{root}/out/", types, partition_by=("p",))

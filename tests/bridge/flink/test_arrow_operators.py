@@ -411,7 +411,7 @@ def test_every_type_comes_back_as_it_was(table_env: StreamTableEnvironment) -> N
     assert list(after) == list(before)
 
 
-def test_updates_stay_updates(table_envs: MLEnv) -> None:
+def test_updates_pass_through_operators_as_updates(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     updating = table_env.sql_query(
         f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)"
@@ -561,7 +561,7 @@ def _types(table: Any) -> Any:
     return table._j_table.getResolvedSchema().getColumnDataTypes()
 
 
-def test_flinks_page_counts_what_passes_while_it_passes() -> None:
+def test_metrics_of_flink_count_rows_while_they_pass() -> None:
     (port,) = free_ports(1)
     page = {
         "rest.bind-port": str(port),

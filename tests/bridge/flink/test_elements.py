@@ -13,7 +13,7 @@ from bridge.flink import elements
 from bridge.flink.elements import Element
 
 
-def test_java_has_the_same_numbers() -> None:
+def test_kinds_of_elements_have_the_same_numbers_in_java() -> None:
     text = (
         pathlib.Path(elements.__file__).with_name("ChunkOperator.java").read_text(encoding="utf-8")
     )

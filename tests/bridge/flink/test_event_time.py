@@ -62,7 +62,9 @@ TABLE: dict[str, tuple[list[Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize(("happens", "told"), TABLE.values(), ids=TABLE)
-def test_what_the_output_is_told(happens: list[Any], told: list[Any]) -> None:
+def test_watermarks_of_the_output_follow_inputs_and_finished_rows(
+    happens: list[Any], told: list[Any]
+) -> None:
     watermarks, rows, done, found = Watermarks(), 0, 0, []
     for each in happens:
         if each == "row":
@@ -77,13 +79,13 @@ def test_what_the_output_is_told(happens: list[Any], told: list[Any]) -> None:
     assert found == told
 
 
-def test_those_that_had_ended_before_a_checkpoint_hold_nothing_up() -> None:
+def test_inputs_that_ended_before_a_checkpoint_do_not_hold_back_watermarks() -> None:
     watermarks = Watermarks({1: 3, 2: 3})
     watermarks.add(0, 3, 5, 0)
     assert watermarks.pass_rows(0) == EventTime(5)
 
 
-def test_those_of_another_parallelism_count_no_more() -> None:
+def test_restored_inputs_of_another_parallelism_are_ignored() -> None:
     watermarks = Watermarks({1: 3})
     watermarks.add(0, 2, 5, 0)
     assert watermarks.pass_rows(0) is None
@@ -91,7 +93,7 @@ def test_those_of_another_parallelism_count_no_more() -> None:
     assert watermarks.pass_rows(0) == EventTime(4)
 
 
-def test_what_is_waited_for_is_known() -> None:
+def test_watermarks_know_the_row_that_they_wait_for() -> None:
     watermarks = Watermarks()
     assert watermarks.waits_for is None
     watermarks.add(0, 1, 5, 3)
@@ -184,5 +186,5 @@ def test_only_late_rows_are_told_of() -> None:
 
 
 @pytest.mark.parametrize("time", [FIRST_TIME, -1, 0, 1_700_000_000_000, LAST_TIME])
-def test_times_come_back(time: int) -> None:
+def test_event_times_are_the_same_after_encoding(time: int) -> None:
     assert time_of(time_bytes(time)) == time and len(time_bytes(time)) == 8

@@ -113,7 +113,7 @@ def test_parts_of_files_are_read_at_the_end_of_input(start: Start, tmp_path: pat
 
 
 @pytest.mark.fault("data", "A file that a job cannot read again as it was is an error")
-def test_a_file_that_has_become_shorter(start: Start, tmp_path: pathlib.Path) -> None:
+def test_file_that_has_become_shorter_is_an_error(start: Start, tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"id": range(99)}), path)
     subtask = start(files=describe("Source", [path]))
@@ -125,7 +125,7 @@ def test_a_file_that_has_become_shorter(start: Start, tmp_path: pathlib.Path) ->
 
 
 @pytest.mark.fault("data", "A job without input rows succeeds")
-def test_an_input_without_rows(start: Start) -> None:
+def test_input_without_rows_ends_without_output(start: Start) -> None:
     subtask = start()
     subtask.start()
     assert subtask.end_input() == [[]]
@@ -144,13 +144,13 @@ def main(config):
     assert subtask.feed([1]) == [] and subtask.end_input() == [[]]
 
 
-def test_only_streaming_jobs_look_between_rows(start: Start) -> None:
+def test_batch_jobs_set_no_timer_between_rows(start: Start) -> None:
     batch = start()
     batch.start()
     assert not batch.processing_timers and batch.event_timers == {END_OF_INPUT}
 
 
-def test_looking_goes_on_and_ends_with_the_input(start: Start) -> None:
+def test_timer_of_a_streaming_job_is_renewed_until_the_input_ends(start: Start) -> None:
     subtask = start(is_streaming=True)
     subtask.start()
     assert len(subtask.processing_timers) == 1
@@ -161,7 +161,7 @@ def test_looking_goes_on_and_ends_with_the_input(start: Start) -> None:
     assert not subtask.processing_timers
 
 
-def test_what_comes_after_the_end_of_input_is_cut_in_slices(
+def test_output_after_the_end_of_input_is_emitted_in_slices(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exchange, "SLICE_BYTES", 1)
@@ -266,7 +266,7 @@ def test_an_end_that_comes_before_the_first_element_is_refused(start: Start) -> 
         subtask.start()
 
 
-def test_an_input_that_ends_without_an_address_names_who_is_missing(start: Start) -> None:
+def test_input_that_ends_without_all_addresses_names_the_missing_member(start: Start) -> None:
     subtask = start(num_workers=2)
     subtask.start()
     with pytest.raises(
@@ -329,7 +329,7 @@ def test_going_on_from_a_checkpoint_with_rows_is_refused(
         call(again)
 
 
-def test_going_on_from_a_checkpoint_before_the_first_row(start: Start) -> None:
+def test_checkpoint_before_the_first_row_can_be_continued(start: Start) -> None:
     first = start()
     first.start()
     checkpoint = first.checkpoint()

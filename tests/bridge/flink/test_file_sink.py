@@ -110,7 +110,9 @@ def ids_in(folder: pathlib.Path, form: str = "parquet") -> list[int]:
     return sorted(ds.dataset(folder, format=form).to_table()["id"].to_pylist())
 
 
-def test_all_types_are_exact(env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+def test_files_of_the_sink_hold_all_types_exactly(
+    env: Callable[..., Any], tmp_path: pathlib.Path
+) -> None:
     table_env, rows = env(2).btenv, 3000
     counting(table_env, rows)
     op = BatchOperator.fromTable(table_env.sql_query(f"SELECT {ALL_TYPES} FROM ids"))
@@ -273,7 +275,9 @@ def test_sinks_of_streams_run_with_print(
         ids.link(JsonSinkStreamOp(filePath=str(tmp_path / "a.json")))
 
 
-def test_streams_that_cannot_be_written(env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+def test_streams_that_cannot_be_written_to_files_are_refused(
+    env: Callable[..., Any], tmp_path: pathlib.Path
+) -> None:
     table_env = env(1).stenv
     endless = StreamOperator.fromTable(counting(table_env, 10, endless=True))
     folder, one = (
@@ -323,7 +327,7 @@ def test_streams_that_cannot_be_written(env: Callable[..., Any], tmp_path: pathl
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_takes_no_files(env: Callable[..., Any]) -> None:
+def test_sink_to_an_unwritable_place_fails_the_job_by_name(env: Callable[..., Any]) -> None:
     BatchOperator.fromTable(counting(env(1).btenv, 10)).link(
         ParquetSinkBatchOp(filePath="/proc/a.parquet")
     )

@@ -93,7 +93,9 @@ def package_of_grpc(jar: pathlib.Path) -> str:
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.stem)
-def test_a_text_compiles(text: pathlib.Path, jars: list[pathlib.Path], loader: Any) -> None:
+def test_java_texts_compile_against_the_jars(
+    text: pathlib.Path, jars: list[pathlib.Path], loader: Any
+) -> None:
     source = text.read_text(encoding="utf-8")
     if "ModelProviderFactory" in source and jars[-1].name.startswith(
         ("flink-python-1.", "flink-python-2.0.")
@@ -116,7 +118,7 @@ def test_a_text_compiles(text: pathlib.Path, jars: list[pathlib.Path], loader: A
     assert compiler.invoke(None, java_array(jvm.Object, values)).getName() == text.stem
 
 
-def test_names_of_classes_exist(loader: Any) -> None:
+def test_classes_of_flink_that_we_name_exist(loader: Any) -> None:
     assert "org.apache.flink.table.runtime.generated.GeneratedOperator" in NAMES
     for name in sorted(NAMES):
         assert loader.loadClass(name).getName() == name

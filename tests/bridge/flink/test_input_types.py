@@ -106,7 +106,7 @@ def plain(column: Column, rows: int) -> list[Any]:
     )
 
 
-def test_every_type_with_nulls(table_env: StreamTableEnvironment) -> None:
+def test_every_type_arrives_with_its_nulls(table_env: StreamTableEnvironment) -> None:
     # Rows in one VALUES stay one source; the planner makes constants of the columns of a UNION with
     # one row each.
     cells = ", ".join(
@@ -119,7 +119,7 @@ def test_every_type_with_nulls(table_env: StreamTableEnvironment) -> None:
         assert (sql, [row[name] for row in found]) == (sql, expected)
 
 
-def test_constants_and_columns_of_nulls(table_env: StreamTableEnvironment) -> None:
+def test_constants_and_columns_of_nulls_arrive(table_env: StreamTableEnvironment) -> None:
     cells = ", ".join(
         f"CAST({literals[0]} AS {sql}) AS {quoted(name)}"
         for name, (sql, literals, _) in COLUMNS.items()
@@ -143,7 +143,7 @@ def test_a_null_element_is_refused(table_env: StreamTableEnvironment) -> None:
 
 
 @pytest.mark.fault("data", "Empty arrays are not null")
-def test_empty_arrays(table_env: StreamTableEnvironment) -> None:
+def test_empty_arrays_arrive_as_empty_and_not_null(table_env: StreamTableEnvironment) -> None:
     found = arrived(
         table_env, "SELECT ARRAY_REMOVE(ARRAY[i], 1) AS x FROM (VALUES (1), (2)) AS m(i)"
     )

@@ -32,14 +32,14 @@ def test_a_gauge_per_metric_shows_its_latest_value() -> None:
     }
 
 
-def test_without_metrics_nothing_is_shown() -> None:
+def test_report_gauges_do_nothing_without_a_metric_group() -> None:
     ReportGauges(None, lambda: Report(number=1, metrics={"loss": 1.0})).look()
 
 
 @pytest.mark.parametrize(
     ("value", "expected"), [(-1.5, -1_500_000), (math.nan, 0), (-math.inf, 0), (1e300, 2**63 - 1)]
 )
-def test_what_a_gauge_cannot_hold(value: float, expected: int) -> None:
+def test_numbers_that_a_gauge_cannot_hold_are_clamped(value: float, expected: int) -> None:
     assert millionths(value) == expected
 
 
@@ -70,7 +70,7 @@ class _Group(dict[str, Any]):
         self[name] = value
 
 
-def test_batches_are_counted() -> None:
+def test_prediction_metrics_count_batches_rows_and_time() -> None:
     group = _Group()
     metrics = PredictionMetrics(group, 1.25)  # type: ignore[arg-type]
     metrics.add(100, 2, 0.05)
@@ -83,5 +83,5 @@ def test_batches_are_counted() -> None:
     }  # fmt: skip
 
 
-def test_without_metrics_nothing_is_counted() -> None:
+def test_prediction_metrics_do_nothing_without_a_metric_group() -> None:
     PredictionMetrics(None, 1.0).add(1, 0, 0.1)

@@ -25,7 +25,7 @@ def restored(pending: Pending) -> list[Any]:
     return ["".join(batch.column(0).to_pylist()) for batch in pending.restore()]
 
 
-def test_what_is_not_done_comes_again(states: tuple[MapState, ValueState]) -> None:
+def test_unfinished_rows_are_restored(states: tuple[MapState, ValueState]) -> None:
     pending = Pending(*states)
     assert restored(pending) == []
     for rows in ("ab", "c", "def"):
@@ -52,7 +52,7 @@ def test_a_chunk_that_is_partly_done_comes_without_its_beginning(
     assert again.rows == 0 and not states[0]
 
 
-def test_rows_are_taken_out(states: tuple[MapState, ValueState]) -> None:
+def test_take_returns_unfinished_rows_and_removes_them(states: tuple[MapState, ValueState]) -> None:
     pending = Pending(*states)
     pending.add(*chunk("abc"))
     pending.add(*chunk("d"))
@@ -79,7 +79,7 @@ def test_rows_are_numbered_on_after_a_restart_without_rows(
     assert again.rows == 2 and restored(Pending(*states)) == ["bc"]
 
 
-def test_what_is_done_stays_done(states: tuple[MapState, ValueState]) -> None:
+def test_late_report_of_fewer_finished_rows_is_ignored(states: tuple[MapState, ValueState]) -> None:
     """A script that has been restarted counts from 0 again, and reports may come late."""
     pending = Pending(*states)
     pending.restore()

@@ -125,7 +125,7 @@ def test_rows_are_looked_for_as_often_as_they_may_wait(
     assert subtask.processing_timers == {1250}
 
 
-def test_a_checkpoint_keeps_what_the_script_has_not_taken(start: Start) -> None:
+def test_checkpoint_keeps_rows_that_the_script_has_not_read(start: Start) -> None:
     first = start("import time\ndef main(config):\n    time.sleep(600)\n")
     first.start()
     first.feed([1, 2, 3])
@@ -139,7 +139,7 @@ def test_a_checkpoint_keeps_what_the_script_has_not_taken(start: Start) -> None:
     assert rows + sum(again.end_input(), []) == [1, 2, 3, 4, 5]
 
 
-def test_what_is_done_is_not_given_again(start: Start) -> None:
+def test_finished_rows_are_not_repeated_after_a_restart(start: Start) -> None:
     first = start()
     first.start()
     rows = first.feed([1, 2, 3])
@@ -252,7 +252,9 @@ def test_rows_of_members_of_a_savepoint_move_to_the_member_that_has_their_key(st
     assert rows == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_rows_of_members_of_a_savepoint_that_are_partly_done(start: Start) -> None:
+def test_partly_finished_rows_of_a_savepoint_are_restored_without_their_beginning(
+    start: Start,
+) -> None:
     done = unfinished(start, [3, 4, 5])
     done["akdl_done"].update(2)
     again = start(keys=[[KEY, 12]], subtask={"others": {12: done}})
@@ -333,12 +335,12 @@ def test_a_script_that_returns_early_fails_where_that_is_wanted(start: Start) ->
         subtask.look_until(1)
 
 
-def test_returning_at_the_end_is_no_failure(start: Start) -> None:
+def test_script_may_return_at_the_end_of_input(start: Start) -> None:
     subtask = start(on_return=FAIL)
     assert subtask.start() + subtask.feed([1]) + sum(subtask.end_input(), []) == [1]
 
 
-def test_a_script_that_returns_is_started_again_with_what_it_left(start: Start) -> None:
+def test_script_that_returns_is_restarted_with_its_unfinished_rows(start: Start) -> None:
     subtask = start(FIRST_ONLY, replay=UNCOMMITTED, on_return=RESTART)
     rows = subtask.start() + subtask.feed([1, 2, 3])
     rows += subtask.look_until(2 - len(rows))
@@ -455,7 +457,7 @@ def test_a_watermark_waits_for_commits_where_rows_do(start: Start) -> None:
     assert subtask.told[-1].time <= 2
 
 
-def test_what_a_script_that_returned_drops_holds_no_watermark_up(start: Start) -> None:
+def test_rows_dropped_by_a_script_that_returned_do_not_hold_back_watermarks(start: Start) -> None:
     subtask = start("def main(config):\n    pass\n", **CARRIES)
     subtask.start()
     subtask.feed([1, 2])
@@ -494,7 +496,7 @@ def test_watermarks_after_a_restart_wait_for_the_rows_of_the_checkpoint(
     assert rows + sum(again.end_input(), []) == [1, 2, 3, 4]
 
 
-def test_a_watermark_that_waits_for_long_is_told_of(
+def test_watermark_that_waits_for_long_is_reported(
     start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_exchange, "WARNING_S", 0.05)

@@ -68,7 +68,7 @@ def test_event_times_become_plain_and_keep_their_names_and_types(
     assert list(types(plain)) == ["id", "t`s", "p", "select"]
 
 
-def test_one_may_stay(table_env: Any, table: Any) -> None:
+def test_chosen_time_attribute_may_stay(table_env: Any, table: Any) -> None:
     found = with_plain_times(table_env, table, "one_stays", ["t`s", "select"], rowtime="select")
     assert list(types(found)) == ["t`s", "select"] and time_attributes(found) == {"select": ROWTIME}
 

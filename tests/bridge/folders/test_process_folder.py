@@ -63,7 +63,7 @@ def test_the_first_task_starts_a_process_and_the_last_one_ends_it(
     first.leave(third)
 
 
-def test_the_end_of_a_job_lets_go_of_the_processes_of_its_groups(
+def test_release_ends_the_processes_of_the_groups_of_a_job(
     place: pathlib.Path, started: Started
 ) -> None:
     one, other = ProcessFolder("one"), ProcessFolder("other")
@@ -127,7 +127,7 @@ model_process.ModelProcess(model_process.ModelSettings("TestOp", "killed", "{}",
 """
 
 
-def test_what_a_killed_task_leaves_is_removed_by_the_next(place: pathlib.Path) -> None:
+def test_leftovers_of_a_killed_task_are_removed_by_the_next_one(place: pathlib.Path) -> None:
     unusable = ModelSettings("TestOp", "next", "{}", "secret", python="/no/python")
     with subprocess.Popen(
         [sys.executable, "-c", STARTING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -91,7 +91,7 @@ def test_a_relative_path_is_linked_as_an_absolute_one(
     assert os.readlink(named) == path
 
 
-def test_what_the_program_has_made_is_moved(write: Callable[..., str]) -> None:
+def test_files_made_by_the_program_are_moved_to_their_name(write: Callable[..., str]) -> None:
     made = os.path.join(program_folder(), "made")
     os.rename(write("made", "moved"), made)
     named, _ = named_by_content(made, "kind")

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_folder_goes_with_the_last_copy_of_its_descriptor(
+def test_folder_is_removed_with_the_last_copy_of_its_descriptor(
     shared: bool, tmp_path: pathlib.Path
 ) -> None:
     folder = tmp_path / "folder"
@@ -29,7 +29,7 @@ def test_a_folder_goes_with_the_last_copy_of_its_descriptor(
     wait_until(lambda: not list(tmp_path.iterdir()), "the folder is removed")
 
 
-def test_a_folder_goes_when_all_who_share_its_lock_have_ended(tmp_path: pathlib.Path) -> None:
+def test_folder_is_removed_when_all_holders_of_its_lock_have_ended(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "folder"
     users = [hold(str(folder)), hold(str(folder))]
     remove_when_unlocked(str(folder))

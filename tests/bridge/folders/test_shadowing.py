@@ -13,7 +13,7 @@ from bridge.folders.shadowing import refuse_shadowing, shadowed_packages
 from tests.support.installs import ROOT, wheel
 
 
-def test_ours_hide_nothing(tmp_path: pathlib.Path) -> None:
+def test_our_own_packages_and_plain_folders_shadow_nothing(tmp_path: pathlib.Path) -> None:
     (tmp_path / "bridge").mkdir()  # without __init__.py Python goes on looking
     (tmp_path / "bridge" / "span.py").touch()
     for entry in (str(ROOT), str(wheel()), str(tmp_path), str(tmp_path / "none")):
@@ -23,7 +23,9 @@ def test_ours_hide_nothing(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     "name", ["akdl.py", "bridge.py", "operators.py", "akdl/__init__.py", "operators/__init__.py"]
 )
-def test_a_file_of_the_users(tmp_path: pathlib.Path, name: str) -> None:
+def test_file_of_the_user_with_the_name_of_a_package_is_refused(
+    tmp_path: pathlib.Path, name: str
+) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.touch()

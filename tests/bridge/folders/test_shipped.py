@@ -91,7 +91,9 @@ def test_nothing_travels_in_a_local_run(config: dict[str, str]) -> None:
     assert "python.files" not in table_env.config
 
 
-def test_path_on_host(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_on_host_finds_a_shipped_file_by_its_name(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "akdl_env_1").write_text("")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "akdl_env_1")])
     assert path_on_host("/driver/akdl_env_1") == str(tmp_path / "akdl_env_1")

@@ -66,7 +66,7 @@ def test_folders_of_a_killed_program_and_its_removers_go_at_the_next_start(
     assert not any(map(os.path.exists, folders))
 
 
-def test_what_others_have_made_stays(temporary: pathlib.Path) -> None:
+def test_sweep_keeps_folders_and_links_that_are_not_ours(temporary: pathlib.Path) -> None:
     """A folder without a lock, one of another host, and a link in place of a lock."""
     for name, host in [
         ("akdl-without", None),
@@ -92,7 +92,7 @@ def test_what_others_have_made_stays(temporary: pathlib.Path) -> None:
 @pytest.mark.fault(
     "security", "Folders that another user made first do not keep scripts from starting"
 )
-def test_a_folder_of_somebody_else_stops_no_start(
+def test_folder_of_another_user_does_not_stop_a_start(
     temporary: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Another user may make folders of these names first, in a place that all share, and there is

@@ -19,12 +19,14 @@ def folders(tmp_path: pathlib.Path) -> list[str]:
 
 
 @pytest.mark.parametrize("text", ["io.tmp.dirs: {}\n", "io:\n  tmp:\n    dirs: {}\n"])
-def test_folders_of_the_cluster(text: str, folders: list[str], tmp_path: pathlib.Path) -> None:
+def test_temporary_places_are_those_of_the_cluster_configuration(
+    text: str, folders: list[str], tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "config.yaml").write_text(text.format(",".join([*folders, "/no/such/folder"])))
     assert places({"FLINK_CONF_DIR": str(tmp_path)}) == folders
 
 
-def test_what_a_job_sets_comes_first_and_the_system_last(
+def test_temporary_places_of_the_job_come_first_and_of_the_system_last(
     folders: list[str], tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "config.yaml").write_text("parallelism.default: 1\n")
@@ -44,5 +46,5 @@ def test_what_a_job_sets_comes_first_and_the_system_last(
         ("/tmp/%41", None),
     ],
 )
-def test_socket_address(path: str, address: str | None) -> None:
+def test_socket_address_is_none_for_too_long_a_path(path: str, address: str | None) -> None:
     assert socket_address(path) == address

@@ -74,7 +74,7 @@ def is_cell(kind: str, text: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", CELLS)
-def test_text_that_is_a_cell(kind: str) -> None:
+def test_texts_are_read_as_cells_of_their_type(kind: str) -> None:
     good, bad = CELLS[kind]
     assert [text for text in good if not is_cell(kind, text)] == [] and [
         text for text in bad if is_cell(kind, text)
@@ -100,7 +100,7 @@ def told(kind: str, text: str) -> str:
     return remedy_for(column(kind), text)
 
 
-def test_the_error_says_what_to_do() -> None:
+def test_error_of_a_wrong_cell_names_the_remedy() -> None:
     assert "CAST(REPLACE(`x`, ',', '.') AS DOUBLE)" in told("DOUBLE", "1.234,5")
     assert told("INT", "NA") == "setNullLiteral('NA') reads all such cells as null; "
     assert "the format is 2024-05-31 18:00:00 or 2024-05-31T18:00:00" in told(

@@ -79,7 +79,7 @@ def test_blank_lines_are_no_rows(folder: pathlib.Path) -> None:
     assert rows(folder, '"a\n\nb",1\n\n', "a STRING, b INT") == [("a\n\nb", 1)]
 
 
-def test_files_without_rows(folder: pathlib.Path) -> None:
+def test_files_without_rows_are_empty_tables(folder: pathlib.Path) -> None:
     for text, first in (("a,b\n", True), ("a,b", True), ("\n\n", False)):
         assert rows(folder, text, "a INT, b INT", ignore_first_line=first) == []
 
@@ -95,7 +95,7 @@ def test_first_line_ends_as_the_other_lines_do(end: str, folder: pathlib.Path) -
         rows(folder, text.replace("4", "x"), types, ignore_first_line=True)
 
 
-def test_another_row_delimiter_and_a_first_line(folder: pathlib.Path) -> None:
+def test_row_delimiter_and_first_line_can_be_set(folder: pathlib.Path) -> None:
     assert rows(folder, "id;1;2;", "a INT", row_delimiter=";", ignore_first_line=True) == [
         (1,),
         (2,),
@@ -127,7 +127,7 @@ def test_another_row_delimiter_and_a_first_line(folder: pathlib.Path) -> None:
     "data",
     "A CSV file whose line of names has the columns of the schema in another order is an error",
 )
-def test_names_of_a_file_are_those_of_the_schema(
+def test_header_of_a_file_has_to_follow_the_schema(
     folder: pathlib.Path, header: str, words: str | None
 ) -> None:
     given = folder, f"{header}1,2\n" if "\n" in header else header, "visits INT, age INT"
@@ -140,7 +140,7 @@ def test_names_of_a_file_are_those_of_the_schema(
             rows(*given, ignore_first_line=True)
 
 
-def test_the_cell_that_is_not_utf8(folder: pathlib.Path) -> None:
+def test_cell_that_is_not_utf8_is_named(folder: pathlib.Path) -> None:
     for text in (
         b"a,b\n1,ok\n2,caf\xe9\n",
         b'a,b\n"1",ok\n2,"caf\xe9"\n',
@@ -193,7 +193,7 @@ def test_quotes_that_would_swallow_rows_are_an_error(
         rows(folder, text, "a INT, b STRING", lenient=lenient)
 
 
-def test_long_cells_and_rows_across_blocks(folder: pathlib.Path) -> None:
+def test_long_cells_and_rows_across_blocks_are_read(folder: pathlib.Path) -> None:
     assert rows(folder, f"{'x' * 200_000}\n", "a STRING") == [("x" * 200_000,)]
     cells = [f"{number}{'x' * 99_000}" for number in range(100)]
     for quote in ("", '"'):

@@ -49,7 +49,7 @@ EXACT: dict[str, tuple[pa.Array, str, list[Any]]] = {
 
 
 @pytest.mark.parametrize("what", EXACT)
-def test_types_that_flink_stores_exactly(what: str) -> None:
+def test_types_that_flink_stores_exactly_are_converted(what: str) -> None:
     cells, sql, expected = EXACT[what]
     column = column_of_field(pa.field("x", cells.type))
     converted = cells_for_flink(column, cells)
@@ -82,7 +82,7 @@ def test_types_without_a_counterpart_are_refused_by_column(type_: pa.DataType) -
         (pa.array([1], pa.time64("us")), "would lose data"),
     ],
 )
-def test_cells_that_do_not_fit(cells: pa.Array, words: str) -> None:
+def test_cells_that_do_not_fit_are_refused(cells: pa.Array, words: str) -> None:
     with pytest.raises(
         RowError,
         match=rf"^column 'x', row 1: a cell of the type {cells.type!s}".replace("[", r"\[")
@@ -137,7 +137,7 @@ def test_declared_types_do_not_lose_cells(sql: str, cells: pa.Array) -> None:
         cells_for_flink(declared(sql), cells)
 
 
-def test_types_of_other_files() -> None:
+def test_types_of_later_files_have_to_fit_the_first_one() -> None:
     text = column_of_field(pa.field("x", pa.string()))
     for same in (pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.null()):
         check_type(text, same)
@@ -210,7 +210,7 @@ def test_damaged_offsets_are_refused() -> None:
         ("ARRAY<FLOAT>", [1e39], "it is beyond FLOAT"),
     ],
 )
-def test_texts_that_are_declared_otherwise(sql: str, text: Any, expected: Any) -> None:
+def test_texts_are_cast_to_declared_types_or_refused(sql: str, text: Any, expected: Any) -> None:
     column, cells = declared(sql), pa.array([None, text])
     check_type(column, cells.type)
     if isinstance(expected, str):
@@ -245,7 +245,7 @@ def test_texts_that_are_declared_otherwise(sql: str, text: Any, expected: Any) -
         (pa.array([1e40]), "FLOAT", "beyond FLOAT"),
     ],
 )
-def test_numbers_that_would_become_others_are_refused(
+def test_numbers_that_a_cast_would_change_are_refused(
     found: pa.Array, sql: str, words: str
 ) -> None:
     with pytest.raises(RowError, match=f"^column 'x', row 1: .*{words}"):
@@ -270,7 +270,7 @@ def test_numbers_that_would_become_others_are_refused(
         (pa.array([" 7 ", "007"]), "INT", [7, 7]),
     ],
 )
-def test_numbers_that_fit_stay_as_they_are(
+def test_numbers_that_fit_are_cast_without_change(
     found: pa.Array, sql: str, expected: list[object]
 ) -> None:
     assert cells_for_flink(declared(sql), found).to_pylist() == expected

@@ -27,7 +27,7 @@ from tests.bridge.files.test_reading import read
         ("b.arrows", "feather"), ("b.orc", "orc"), ("b.json", "json"), ("b.jsonl.gz", "json"), ("b.csv.gz", "csv"), ("b", None),
     ],
 )  # fmt: skip
-def test_format_by_name(path: str, format_: str | None) -> None:
+def test_format_follows_the_ending_of_the_name(path: str, format_: str | None) -> None:
     assert format_of(path) == format_
 
 
@@ -77,7 +77,7 @@ def test_numbers_of_csv_are_exact_or_refused(
         ),
     ],
 )
-def test_types_of_csv_cells(
+def test_types_of_csv_columns_follow_their_cells(
     tmp_path: pathlib.Path, cells: list[str], sql: str, expected: list[Any]
 ) -> None:
     text = "\n".join(["a", *cells])
@@ -96,7 +96,7 @@ def test_declared_csv_types_hold_large_integers(tmp_path: pathlib.Path) -> None:
     assert read_csv(tmp_path, text, "b INT")["b"].to_pylist() == [7]
 
 
-def test_instants_of_csv(tmp_path: pathlib.Path) -> None:
+def test_times_with_an_offset_in_csv_are_instants(tmp_path: pathlib.Path) -> None:
     text = "t\n2024-04-29T14:38:00+02:00\n2024-04-29 12:38:00.5Z\n\n"
     expected = [
         datetime.datetime(2024, 4, 29, 12, 38),
@@ -117,7 +117,7 @@ def test_instants_of_csv(tmp_path: pathlib.Path) -> None:
             read_csv(tmp_path, f"t\n2024-04-29 {cell}\n", sql)
 
 
-def test_cells_of_a_csv_sink_are_read_as_they_were(tmp_path: pathlib.Path) -> None:
+def test_cells_written_by_a_csv_sink_are_read_unchanged(tmp_path: pathlib.Path) -> None:
     at = datetime.datetime(2024, 4, 29, 12, 38, 0, 250_000)
     columns = {
         "at TIMESTAMP(3)": pa.array([at, None], pa.timestamp("ms")),

@@ -102,7 +102,7 @@ def test_declared_types_hold_integers_beyond_bigint(tmp_path: pathlib.Path) -> N
     assert found.to_pylist() == [{"x": 1, "a": decimal.Decimal(2**64 - 1)}]
 
 
-def test_floats_stay_floats(tmp_path: pathlib.Path) -> None:
+def test_large_floats_of_json_stay_floats(tmp_path: pathlib.Path) -> None:
     text = '{"a": 1e19, "s": "12345678901234567890"}\n{"a": 12345678901234567890.0}\n{"a": -1e308}\n{"a": 4503599627370496}\n'
     assert read_text(tmp_path, text)["a"].to_pylist() == [
         1e19,
@@ -133,7 +133,9 @@ def test_floats_stay_floats(tmp_path: pathlib.Path) -> None:
     ],
 )
 @pytest.mark.fault("data", "Instants in JSON and CSV stay the same instants")
-def test_types_of_times(tmp_path: pathlib.Path, texts: list[str], sql: str) -> None:
+def test_times_in_json_are_instants_timestamps_or_texts(
+    tmp_path: pathlib.Path, texts: list[str], sql: str
+) -> None:
     path = tmp_path / "a.json"
     path.write_text("\n".join(json.dumps({"t": each}) for each in [*texts, None]))
     (column,) = describe("Source", [str(path)]).columns
@@ -168,7 +170,7 @@ def test_declared_times_are_not_shifted(tmp_path: pathlib.Path) -> None:
     assert "column 't', row 40001: " in refusal(tmp_path, later)
 
 
-def test_a_sinks_own_lines_are_read_as_they_were(tmp_path: pathlib.Path) -> None:
+def test_lines_written_by_a_json_sink_are_read_unchanged(tmp_path: pathlib.Path) -> None:
     instant = datetime.datetime(2024, 11, 3, 6, 30, 0, 250_000, UTC)
     columns = {
         "instant TIMESTAMP_LTZ(6)": pa.array(
@@ -197,7 +199,7 @@ def test_a_sinks_own_lines_are_read_as_they_were(tmp_path: pathlib.Path) -> None
 
 
 @pytest.mark.parametrize("text", ["AQI", "AQI=x", "caf\u00e9", "A-_="])
-def test_bytes_are_base64(tmp_path: pathlib.Path, text: str) -> None:
+def test_bytes_of_json_have_to_be_base64(tmp_path: pathlib.Path, text: str) -> None:
     coded = base64.encodebytes(bytes(range(100))).decode()
     assert read_text(tmp_path, json.dumps({"a": coded}), "a BYTES")["a"].to_pylist() == [
         bytes(range(100))
@@ -291,7 +293,7 @@ def test_a_line_that_does_not_fit_is_named(
     assert place in refusal(tmp_path, text, sql)
 
 
-def test_nulls_in_columns_are_rows(tmp_path: pathlib.Path) -> None:
+def test_null_and_missing_cells_of_json_lines_are_null(tmp_path: pathlib.Path) -> None:
     text = '{"a": null, "s": "}\\n null"}\n{}\n{"s": "\\\\", "a": null}\n{"a": "null"}'
     assert read_text(tmp_path, text, "a STRING")["a"].to_pylist() == [None, None, None, "null"]
 
@@ -372,7 +374,7 @@ def test_long_lines_are_joined_once(
     )
 
 
-def test_lines_across_blocks() -> None:
+def test_lines_across_blocks_are_joined() -> None:
     lines = [b"%d" % number + b"x" * (number % 7 * 400_000) for number in range(20)]
     text = b"\xef\xbb\xbf" + b"\n\n\n".join(lines)
     found = list(json_text.blocks(io.BytesIO(text)))
@@ -381,7 +383,7 @@ def test_lines_across_blocks() -> None:
     assert all(whole[first - 1] == block.split(b"\n")[0] for first, block in found)
 
 
-def test_an_error_is_one_of_ours() -> None:
+def test_wrong_cell_in_json_is_an_error_with_line_and_column() -> None:
     column = declared_column(Schema.parse("a INT").columns[0])
     with pytest.raises(
         RowError,

@@ -99,5 +99,5 @@ def is_same(found: Any, expected: Any, kind: pa.DataType) -> bool:
 
 
 @pytest.mark.parametrize("lines", [csv_lines, json_lines])
-def test_no_rows_are_no_lines(lines: Any) -> None:
+def test_batch_without_rows_is_written_as_no_lines(lines: Any) -> None:
     assert bytes(lines(pa.record_batch([pa.array([], pa.string())], ["a"]))) == b""
