@@ -43,7 +43,7 @@ def test_an_interrupt_where_python_drops_exceptions_is_kept() -> None:
     assert reference() is None
 
 
-def test_who_waits_hears_it_at_once_and_the_call_goes_on() -> None:
+def test_interrupt_ends_a_wait_at_once_while_the_call_continues() -> None:
     main, goes_on, ended = threading.main_thread().ident, threading.Event(), threading.Event()
     assert main is not None
 
@@ -60,7 +60,7 @@ def test_who_waits_hears_it_at_once_and_the_call_goes_on() -> None:
         ended.wait()
 
 
-def test_who_waits_hears_one_that_another_thread_got() -> None:
+def test_interrupt_received_by_another_thread_ends_the_wait() -> None:
     goes_on, ended = threading.Event(), threading.Event()
 
     def call() -> None:  # in a thread, which sends it to itself
@@ -76,7 +76,7 @@ def test_who_waits_hears_one_that_another_thread_got() -> None:
         ended.wait()
 
 
-def test_one_that_came_before_is_raised_instead_of_waiting() -> None:
+def test_earlier_interrupt_is_raised_instead_of_waiting() -> None:
     called = []
     with interrupts_later():
         interrupt()
@@ -101,7 +101,7 @@ def test_a_handler_that_raises_nothing_lets_the_wait_go_on() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_the_third_one_is_raised_wherever_it_comes() -> None:
+def test_third_interrupt_is_raised_immediately() -> None:
     reached = []
     with pytest.raises(KeyboardInterrupt):
         with interrupts_later():
@@ -111,7 +111,7 @@ def test_the_third_one_is_raised_wherever_it_comes() -> None:
     assert reached == [0, 1]
 
 
-def test_errors_of_the_call_and_several_calls_of_one_thread() -> None:
+def test_errors_of_a_call_are_raised_and_calls_share_one_thread() -> None:
     with interrupts_later(), elsewhere() as thread:
         with pytest.raises(ValueError, match="^three$"):
             thread.wait_for(lambda: (_ for _ in ()).throw(ValueError("three")))
@@ -119,7 +119,7 @@ def test_errors_of_the_call_and_several_calls_of_one_thread() -> None:
     assert first == second != threading.get_ident()
 
 
-def test_another_thread_is_left_alone() -> None:
+def test_interrupts_later_does_nothing_in_another_thread() -> None:
     handlers = []
 
     def look() -> None:

@@ -40,7 +40,7 @@ def test_columns_as_text_can_be_read_again() -> None:
         ("größe double", [("größe", "DOUBLE")]),
     ],
 )  # fmt: skip
-def test_parse(text: str, expected: list[tuple[str, str]]) -> None:
+def test_parse_reads_names_and_types(text: str, expected: list[tuple[str, str]]) -> None:
     assert [(column.name, column.type.sql) for column in Schema.parse(text)] == expected
 
 
@@ -75,7 +75,7 @@ def test_parse(text: str, expected: list[tuple[str, str]]) -> None:
         ),
     ],
 )
-def test_parse_errors(text: str, words: str) -> None:
+def test_parse_refuses_malformed_schemas(text: str, words: str) -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.parse(text)
     assert words in str(caught.value)
@@ -105,7 +105,7 @@ def test_cells_of_files_may_be_null() -> None:
     assert [column.type.sql for column in schema.all_nullable] == ["INT", "ARRAY<INT>", "STRING"]
 
 
-def test_types_of_a_table() -> None:
+def test_schema_of_a_table_has_its_sql_types() -> None:
     types = [
         DataTypes.STRING(), DataTypes.VARCHAR(3), DataTypes.BYTES(), DataTypes.DECIMAL(5, 2), DataTypes.TIMESTAMP(3),
         DataTypes.ARRAY(DataTypes.FLOAT().not_null()), DataTypes.BIGINT().not_null(), DataTypes.TIME(),
@@ -131,7 +131,7 @@ def test_types_of_a_table() -> None:
         (DataTypes.ARRAY(DataTypes.TIMESTAMP_LTZ(3)), "CAST it to ARRAY<TIMESTAMP(6)>"),
     ],
 )
-def test_types_that_cannot_be_carried(data_type: Any, words: str) -> None:
+def test_unsupported_types_of_a_table_are_refused(data_type: Any, words: str) -> None:
     with pytest.raises(SchemaError, match="column 'odd'") as caught:
         Schema.of_table(["odd"], [data_type])
     assert words in str(caught.value)
@@ -142,5 +142,5 @@ def test_a_schema_loads_no_pyflink() -> None:
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_quoted() -> None:
+def test_quoted_escapes_back_quotes() -> None:
     assert quoted("a`b") == "`a``b`"

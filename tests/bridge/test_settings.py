@@ -27,7 +27,7 @@ def settings(**changes: Any) -> GroupSettings:
 @pytest.mark.parametrize(
     ("chief_coordinates", "fed", "deciding"), [(False, [0, 1, 2], [0, 1, 2]), (True, [1, 2], [0])]
 )  # fmt: skip
-def test_who_gets_rows_and_who_ends_the_group(
+def test_coordinating_chief_gets_no_rows_and_ends_the_group_alone(
     chief_coordinates: bool, fed: list[int], deciding: list[int]
 ) -> None:
     group = settings(chief_coordinates=chief_coordinates)

@@ -28,7 +28,7 @@ def env() -> Any:
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_the_mode(env: Any, streaming: bool) -> None:
+def test_is_streaming_follows_the_mode_of_the_environment(env: Any, streaming: bool) -> None:
     settings = (
         EnvironmentSettings.in_streaming_mode()
         if streaming
@@ -43,7 +43,7 @@ def test_flink_streams_where_no_mode_is_chosen(env: Any) -> None:
     assert is_streaming(StreamTableEnvironment.create(env)) is True
 
 
-def test_the_parallelism(env: Any) -> None:
+def test_parallelism_is_that_of_the_execution_environment(env: Any) -> None:
     env.set_parallelism(3)
     assert parallelism_of(StreamTableEnvironment.create(env)) == 3
 
@@ -52,13 +52,13 @@ def test_checkpoints_are_off_at_first(env: Any) -> None:
     assert has_checkpoints(StreamTableEnvironment.create(env)) is False
 
 
-def test_checkpoints_of_the_execution_environment(env: Any) -> None:
+def test_checkpoints_of_the_execution_environment_are_recognized(env: Any) -> None:
     table_env = StreamTableEnvironment.create(env)
     env.enable_checkpointing(1000)
     assert has_checkpoints(table_env) is True
 
 
-def test_checkpoints_of_the_table_environment(env: Any) -> None:
+def test_checkpoints_of_the_table_environment_are_recognized(env: Any) -> None:
     table_env = StreamTableEnvironment.create(env)
     table_env.get_config().set("execution.checkpointing.interval", "1 s")
     assert has_checkpoints(table_env) is True
@@ -78,7 +78,7 @@ def test_a_name_depends_on_operators_of_equal_class_and_script_alone() -> None:
     assert len({first("exchange"), first("rows"), second("exchange"), second("rows")}) == 4
 
 
-def test_groups_of_a_job() -> None:
+def test_groups_of_a_job_are_read_from_its_plan() -> None:
     names = [
         described("Op, main.py, addresses", "Op_1a"),
         described("Op, main.py", "Op_1a"),

@@ -89,7 +89,7 @@ exec "$0" -c "from bridge.group.addresses import own_host; print(own_host(), own
 
 @pytest.mark.process
 @pytest.mark.fault("network", "A host with IPv6 only works")
-def test_a_host_with_ipv6_only_announces_that() -> None:
+def test_host_with_ipv6_only_announces_its_ipv6_address() -> None:
     if why_not() is not None:
         pytest.skip(str(why_not()))
     command = ["unshare", "--net", "sh", "-ec", _WITH_IPV6_ONLY, sys.executable]
@@ -102,7 +102,7 @@ def test_ipv6_addresses_stand_in_brackets() -> None:
     assert (address.tensorflow, address.group) == ("[fd00:5::7]:4711", "[fd00:5::7]:4712")
 
 
-def test_a_network_chooses_among_addresses() -> None:
+def test_host_network_chooses_the_address_or_is_refused() -> None:
     assert own_host("127.0.0.0/8").startswith("127.")
     with pytest.raises(
         ConfigurationError,
@@ -132,7 +132,7 @@ def test_attempts_hold_ports_of_their_own() -> None:
         release("g", 0, 1)
 
 
-def test_ports_reserved_elsewhere_are_held_on() -> None:
+def test_ports_reserved_by_another_process_are_held() -> None:
     elsewhere = [socket.socket(), socket.socket()]  # as another process reserves them
     for holder in elsewhere:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -172,7 +172,7 @@ def test_members_on_host_have_one_host_and_one_folder() -> None:
     assert [members_on_host(group, index) for index in range(4)] == [[0, 3], [1], [2], [0, 3]]
 
 
-def test_a_folder_is_told_from_another_one_at_its_path(tmp_path: pathlib.Path) -> None:
+def test_folder_is_told_apart_from_another_one_at_its_path(tmp_path: pathlib.Path) -> None:
     folder, link = tmp_path / "folder", tmp_path / "link"
     folder.mkdir()
     link.symlink_to(folder)

@@ -49,7 +49,7 @@ def test_a_share_without_rows_takes_those_of_another() -> None:
     assert ids(Tail("repeat").finish([2, 0], 0, write_batch(rows(1, start=9)))) == [9, 9]
 
 
-def test_no_rows_at_all() -> None:
+def test_shares_without_any_rows_end_without_steps() -> None:
     assert Tail("pad", "w").finish([0, 0], 0, b"") == []
     assert Tail("drop").finish([0, 0], 0, b"") == []
 
@@ -73,7 +73,7 @@ def test_drop_refuses_shares_that_differ_by_more_than_round_robin_makes() -> Non
         tail.finish([300, 0], 300, b"")
 
 
-def test_sample() -> None:
+def test_sample_is_the_first_row() -> None:
     tail = Tail("pad", "w")
     assert tail.sample == b""
     tail.push(rows(2))

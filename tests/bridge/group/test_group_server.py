@@ -91,9 +91,7 @@ def member(index: int, **values: Any) -> Callable[[], MemberState]:
     return lambda: MemberState(index=index, phase=RUNNING, **values)
 
 
-def test_every_member_learns_what_has_changed_and_nothing_else(
-    server: GroupServer, link: Any
-) -> None:
+def test_members_receive_only_changed_states(server: GroupServer, link: Any) -> None:
     state = {"rows": 5}
     second = link(member(1))
     first = link(lambda: MemberState(index=0, phase=RUNNING, **state))
@@ -122,7 +120,7 @@ def test_an_answer_comes_with_the_state_that_it_answers(server: GroupServer, lin
     assert rows == sorted(set(rows)) and rows[-1] >= len(rows)
 
 
-def test_the_last_state_is_told_on_hanging_up_and_only_once(server: GroupServer, link: Any) -> None:
+def test_last_state_is_sent_once_when_the_connection_closes(server: GroupServer, link: Any) -> None:
     phases = [RUNNING]
     leaving = link(lambda: MemberState(index=0, phase=phases[-1]))
     others = link(member(1))
@@ -136,7 +134,7 @@ def test_the_last_state_is_told_on_hanging_up_and_only_once(server: GroupServer,
     wait_until(lambda: others.known[0].phase == ENDED, "the other knows that it has ended")
 
 
-def test_a_sample_larger_than_a_message_may_be_reaches_who_asks(
+def test_sample_larger_than_a_message_reaches_the_member_that_asks(
     server: GroupServer, link: Any
 ) -> None:
     giver, taker, third = link(member(0)), link(member(1)), link(member(2))
@@ -248,7 +246,7 @@ def relay(port: int, cut_after: int) -> Iterator[tuple[int, list[int]]]:
 
 
 @pytest.mark.fault("network", "Connections between members that are cut again and again recover")
-def test_a_line_that_is_cut_again_and_again_goes_on(server: GroupServer, port: int) -> None:
+def test_group_connection_survives_repeated_cuts(server: GroupServer, port: int) -> None:
     with relay(port, cut_after=1000) as (through, carried):
         link = Link(f"127.0.0.1:{through}", member(1))
         try:
@@ -260,7 +258,7 @@ def test_a_line_that_is_cut_again_and_again_goes_on(server: GroupServer, port: i
 
 
 @pytest.mark.fault("network", "Hosts with IPv6 only reach each other")
-def test_the_line_between_hosts_with_ipv6_only() -> None:
+def test_group_connects_hosts_with_ipv6_only() -> None:
     port = reserve("line-6", 0, 0)[1]
     server = GroupServer("::1", port, TOKEN, attempt=0, size=2)
     link = Link(Address("::1", 0, port).group, member(1))
@@ -273,7 +271,7 @@ def test_the_line_between_hosts_with_ipv6_only() -> None:
 
 
 @pytest.mark.fault("security", "With groupTls, a connection without the key of the job is refused")
-def test_an_encrypted_line_is_for_those_with_the_key_of_the_job(port: int, link: Any) -> None:
+def test_encrypted_group_connection_needs_the_key_of_the_job(port: int, link: Any) -> None:
     own, other = new_certificate("Op"), new_certificate("Op")
     server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3, certificate=own)
     try:
@@ -334,7 +332,7 @@ def test_a_member_that_nobody_answers_counts_the_seconds_and_goes_on_asking(
         server.stop()
 
 
-def test_the_server_listens_beside_the_reservation_of_its_port_and_lets_go_of_it(port: int) -> None:
+def test_group_server_shares_its_reserved_port_and_releases_it(port: int) -> None:
     server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3)
     with socket.create_connection(("127.0.0.1", port)):
         pass

@@ -52,7 +52,7 @@ def peers() -> Iterator[list[Peer]]:
         release("membership", index, 0)
 
 
-def test_members_learn_of_each_other(peers: list[Peer]) -> None:
+def test_members_learn_states_and_addresses_of_each_other(peers: list[Peer]) -> None:
     for peer in peers:
         assert not peer.sees(lambda self: self.membership.group().is_formed)
         peer.enter(RUNNING)
@@ -115,7 +115,7 @@ def test_a_chief_stays_for_a_member_that_has_had_no_answer() -> None:
     assert chief.sees(lambda self: self.membership.is_over)
 
 
-def test_a_member_alone_has_no_line() -> None:
+def test_member_of_a_group_of_one_has_no_connection() -> None:
     alone = Peer(
         0,
         GroupSettings(

@@ -13,7 +13,7 @@ from bridge.group.roles import role, tf_config
     ("index", "expected"),
     [(0, ("chief", 0)), (1, ("worker", 0)), (2, ("worker", 1)), (3, ("ps", 0)), (4, ("ps", 1))],
 )
-def test_roles_of_three_workers_and_two_parameter_servers(
+def test_roles_are_chief_workers_and_parameter_servers_in_order(
     index: int, expected: tuple[str, int]
 ) -> None:
     assert role(index, 3) == expected

@@ -38,7 +38,7 @@ def told(answer: GroupState) -> list[int]:
     return sorted(state.index for state in answer.members)
 
 
-def test_what_has_changed_in_essence_is_told_once() -> None:
+def test_essential_changes_of_a_state_are_sent_once() -> None:
     store = StateStore()
     first = ask(store, 0)
     assert told(first) == [0]
@@ -55,7 +55,7 @@ def test_what_has_changed_in_essence_is_told_once() -> None:
     assert told(ask(store, 0, ended.version, rows=9)) == []
 
 
-def test_who_asks_for_all_gets_the_latest_of_all() -> None:
+def test_member_that_asks_for_all_gets_the_latest_states() -> None:
     store = StateStore()
     ask(store, 0, rows=1)
     version = ask(store, 1).version
@@ -67,7 +67,7 @@ def test_who_asks_for_all_gets_the_latest_of_all() -> None:
     ]
 
 
-def test_a_silent_member_is_told_and_so_is_its_return() -> None:
+def test_silent_member_and_its_return_are_reported() -> None:
     store = StateStore()
     ask(store, 1)
     ask(store, 2, phase=ENDED)
@@ -129,7 +129,7 @@ def test_all_reports_of_a_large_group_cost_no_more_than_those_of_a_small_one() -
         (ENDED, {"idle_s": STILL_S}, 600.0, False),
     ],
 )
-def test_who_stands_still(
+def test_stalled_member_is_known_by_phase_idle_time_and_timeout(
     phase: Phase, values: dict[str, Any], stall_timeout_s: float, expected: bool
 ) -> None:
     settings = GroupSettings(

@@ -42,7 +42,7 @@ def test_a_script_that_starts_again_does_not_dissolve_its_group() -> None:
     assert made.is_formed and made.unformed == ["worker 0"]
 
 
-def test_workers_that_have_returned() -> None:
+def test_returned_names_workers_that_ended_but_no_servers() -> None:
     made = group(state(0, FAILED), state(1, ENDED), state(2, ENDED), state(3, ENDED), workers=3)
     assert made.returned(0) == ["worker 0", "worker 1"], "a server that ends is not missed"
     assert made.returned(1) == ["worker 1"]
@@ -80,7 +80,7 @@ def test_input_has_ended_when_all_that_get_rows_have_got_their_last() -> None:
     )
 
 
-def test_shares() -> None:
+def test_shares_are_known_when_all_inputs_are_complete() -> None:
     first = state(0, rows=3, dataset_file="/a", dataset_complete=True)
     assert group(first, state(1, rows=4, dataset_file="/b")).shares is None
     second = state(1, rows=4, dataset_file="/b", dataset_complete=True)
@@ -96,7 +96,7 @@ def test_shares() -> None:
     [([3, 0], 0), ([0, 3], 1), ([3, 4], None), ([0, 0], None)],
     ids=["first", "second", "nobody needs", "nobody"],
 )
-def test_the_first_with_rows_gives_one_where_a_share_is_empty(
+def test_first_worker_with_rows_gives_a_sample_to_an_empty_share(
     rows: list[int], giver: int | None
 ) -> None:
     assert group(*(state(index, rows=count) for index, count in enumerate(rows))).giver == giver
@@ -182,11 +182,13 @@ def test_files_are_made_when_one_member_wants_them() -> None:
         ([state(0, STARTING, idle_s=11), state(1, STARTING, idle_s=11)], None),
     ],
 )
-def test_who_lags(states: list[MemberState], lagging: int | None) -> None:
+def test_lagging_names_the_member_that_holds_up_a_stalled_group(
+    states: list[MemberState], lagging: int | None
+) -> None:
     assert group(*states).lagging(10) == lagging
 
 
-def test_the_one_that_differs_lags() -> None:
+def test_member_that_sleeps_or_spins_unlike_the_rest_lags() -> None:
     sleeps, spins = {"idle_s": 12}, {"idle_s": 11, "spinning": True}
     assert (
         group(
@@ -207,7 +209,7 @@ def test_only_the_chief_can_lag_when_it_coordinates() -> None:
     assert group(*states, chief_coordinates=True).lagging(10) == 0
 
 
-def test_a_server_has_deserted_workers_that_stand_still() -> None:
+def test_server_that_ended_has_deserted_stalled_workers() -> None:
     still, moves = LEFT_ALONE_S + 1, LEFT_ALONE_S - 1
     assert group(state(0, idle_s=still), state(1, idle_s=still), state(2)).is_deserted_by(2)
     assert group(state(0, idle_s=still), state(1, ENDED), state(2)).is_deserted_by(2)
@@ -233,7 +235,7 @@ def test_a_server_that_failed_is_missed_only_when_a_worker_fails_too() -> None:
     )
 
 
-def test_description() -> None:
+def test_description_has_a_line_for_each_member() -> None:
     made = group(
         state(0, rows_read=2, rows=9, waiting=True), state(1, FAILED, failure="it broke"), workers=3,
     )  # fmt: skip

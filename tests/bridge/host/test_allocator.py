@@ -39,7 +39,9 @@ print(libc.mallinfo2().free // 1_000_000)
         ("told", 4, 1_000_000, range(5)),
     ],
 )
-def test_large_blocks_go_back(told: str, rows: int, size: int, free_mb: range) -> None:
+def test_freed_large_blocks_are_returned_to_the_system(
+    told: str, rows: int, size: int, free_mb: range
+) -> None:
     arguments = [told, str(rows), str(size)]
     done = subprocess.run(
         [sys.executable, "-c", FREED, *arguments], check=True, capture_output=True, text=True

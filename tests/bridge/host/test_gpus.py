@@ -92,7 +92,7 @@ def is_free(folder: str, *inventory: str) -> bool:
 
 
 @pytest.mark.process
-def test_two_processes_never_get_the_same(folder: str) -> None:
+def test_two_processes_never_lease_the_same_gpu(folder: str) -> None:
     with contextlib.ExitStack() as stack:
         holders = [stack.enter_context(Holder(folder, "alone", "0123")) for _ in range(6)]
         assert sorted(holder.said() for holder in holders) == ["0", "1", "2", "3", "none", "none"]
@@ -125,7 +125,7 @@ def test_a_lease_lasts_as_long_as_the_parent_when_the_child_has_ended(folder: st
 
 
 @pytest.mark.process
-def test_other_children_do_not_hold_it(folder: str) -> None:
+def test_unrelated_child_processes_do_not_hold_a_lease(folder: str) -> None:
     leased = gpus.lease(1, ["0"], folder=folder)
     child = subprocess.Popen(
         [sys.executable, "-c", "import sys; sys.stdin.read()"],
@@ -140,7 +140,7 @@ def test_other_children_do_not_hold_it(folder: str) -> None:
     child.communicate(timeout=DEADLINE_S)
 
 
-def test_threads_of_one_process_compete_too(folder: str) -> None:
+def test_threads_of_one_process_never_lease_the_same_gpu(folder: str) -> None:
     """Of four that want two of three at once, exactly one gets them, in any order of events."""
     for _ in range(20):
         together, got = threading.Barrier(4), []
@@ -159,7 +159,7 @@ def test_threads_of_one_process_compete_too(folder: str) -> None:
         winner.release()
 
 
-def test_waiting_for_one_that_becomes_free(folder: str) -> None:
+def test_lease_waits_for_a_gpu_that_becomes_free(folder: str) -> None:
     first = gpus.lease(1, ["0"], folder=folder)
     timer = threading.Timer(0.2, first.release)
     timer.start()
@@ -168,7 +168,7 @@ def test_waiting_for_one_that_becomes_free(folder: str) -> None:
     timer.join()
 
 
-def test_counts(folder: str) -> None:
+def test_lease_gives_as_many_gpus_as_asked_for(folder: str) -> None:
     with leased(None, UUIDS, folder=folder) as one, leased(2, UUIDS, folder=folder) as two:
         assert (one.visible, two.visible) == ("GPU-aaaa-1", "GPU-bbbb-2,GPU-cccc-3")
         assert len(two.fds) == 2
@@ -178,7 +178,7 @@ def test_counts(folder: str) -> None:
     assert is_free(folder, *UUIDS)
 
 
-def test_no_gpu_at_all(folder: str) -> None:
+def test_host_without_gpus_leases_none_and_refuses_a_number(folder: str) -> None:
     assert gpus.lease(None, [], folder=folder).devices == ()
     with pytest.raises(
         ConfigurationError,
@@ -188,7 +188,7 @@ def test_no_gpu_at_all(folder: str) -> None:
 
 
 @pytest.mark.fault("hosts", "Too few GPUs are an error that says how many there are")
-def test_what_is_said_when_there_are_too_few(folder: str) -> None:
+def test_lease_of_too_many_gpus_names_those_there_are_and_their_holders(folder: str) -> None:
     with pytest.raises(
         ConfigurationError,
         match="3 GPUs are wanted for one process, but this host has only 2: 0, 1. Ask",
@@ -206,7 +206,7 @@ def test_what_is_said_when_there_are_too_few(folder: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["MIG-GPU-aaaa/1/0", "..", "guard"])
-def test_names_that_are_no_file_names(folder: str, name: str) -> None:
+def test_gpus_with_names_unfit_for_files_are_leased(folder: str, name: str) -> None:
     with leased(1, [name], folder=folder) as lease:
         assert lease.visible == name
         assert not is_free(folder, name)
@@ -243,12 +243,14 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: pathlib.Path) ->
         ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, []),
     ],
 )
-def test_inventory_without_nvidia_smi(environment: dict[str, str], found: list[str] | None) -> None:
+def test_inventory_without_nvidia_smi_follows_the_variables(
+    environment: dict[str, str], found: list[str] | None
+) -> None:
     assert gpus.inventory({"PATH": "/does/not/exist", **environment}) == found
 
 
 @pytest.mark.parametrize("text", ["0;1", "0 1", "all of them"])
-def test_a_wrong_list_is_refused(text: str) -> None:
+def test_wrong_list_of_gpus_is_refused(text: str) -> None:
     with pytest.raises(
         ConfigurationError,
         match="AKDL_GPUS: expected indexes or UUIDs of GPUs separated by commas, got",
@@ -269,7 +271,7 @@ def test_a_wrong_list_is_refused(text: str) -> None:
         ("echo 'Failed to initialize NVML'; exit 9", None, []),
     ],
 )
-def test_inventory_of_nvidia_smi(
+def test_inventory_of_nvidia_smi_is_limited_to_visible_devices(
     tmp_path: pathlib.Path, answer: str, visible: str | None, found: list[str]
 ) -> None:
     program = tmp_path / "nvidia-smi"

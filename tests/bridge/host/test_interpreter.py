@@ -46,7 +46,7 @@ def archive_of(folder: pathlib.Path, suffix: str = "tar.gz", inside: str = "") -
 
 @pytest.mark.parametrize("suffix", ["tar.gz", "zip"])
 @pytest.mark.parametrize("inside", ["", "env"])
-def test_unpacked_once_and_removed_with_its_last_user(
+def test_environment_is_unpacked_once_and_removed_with_its_last_user(
     tmp_path: pathlib.Path,
     place: pathlib.Path,
     suffix: str,
@@ -78,7 +78,9 @@ def test_unpacked_once_and_removed_with_its_last_user(
     again.release()
 
 
-def test_many_at_once(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
+def test_many_users_at_once_unpack_an_environment_once(
+    tmp_path: pathlib.Path, place: pathlib.Path
+) -> None:
     archive = archive_of(make_environment(tmp_path / "made"))
     (tmp_path / "count").mkdir()
     opened, threads = [], []
@@ -119,7 +121,9 @@ def test_late_worker_starts_before_the_faster_one_ends(
 
 
 @pytest.mark.fault("hosts", "An unpacked environment is removed although its users were killed")
-def test_leftovers_of_the_killed(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
+def test_leftovers_of_killed_users_and_removers_are_swept(
+    tmp_path: pathlib.Path, place: pathlib.Path
+) -> None:
     """The process that removes is killed with its user: the next process of ours that starts
     removes what is left.
     """
@@ -164,7 +168,7 @@ def test_conda_unpack_runs_in_its_place(tmp_path: pathlib.Path, place: pathlib.P
         ({"conda_unpack": "raise OSError('no room')"}, "conda-unpack failed with status 1: .*no room"),
     ],
 )  # fmt: skip
-def test_archives_that_cannot_be_used(
+def test_unusable_archives_are_refused_and_leave_nothing(
     tmp_path: pathlib.Path, place: pathlib.Path, files: dict[str, str], message: str
 ) -> None:
     archive = archive_of(make_environment(tmp_path / "made", **files))
@@ -173,7 +177,9 @@ def test_archives_that_cannot_be_used(
     assert not any(place.iterdir())
 
 
-def test_a_venv_that_leads_elsewhere(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
+def test_venv_that_links_to_another_python_is_refused(
+    tmp_path: pathlib.Path, place: pathlib.Path
+) -> None:
     folder = make_environment(tmp_path / "made")
     (folder / "bin" / "python").unlink()
     (folder / "bin" / "python").symlink_to(sys.executable)
@@ -184,7 +190,9 @@ def test_a_venv_that_leads_elsewhere(tmp_path: pathlib.Path, place: pathlib.Path
         open_interpreter("Op", archive_of(folder))
 
 
-def test_no_interpreter_in_it(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
+def test_archive_without_an_interpreter_is_refused(
+    tmp_path: pathlib.Path, place: pathlib.Path
+) -> None:
     (tmp_path / "made" / "lib").mkdir(parents=True)
     with pytest.raises(
         ConfigurationError,
@@ -193,7 +201,7 @@ def test_no_interpreter_in_it(tmp_path: pathlib.Path, place: pathlib.Path) -> No
         open_interpreter("Op", archive_of(tmp_path / "made"))
 
 
-def test_an_archive_that_changed_or_is_lost(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
+def test_changed_or_lost_archive_is_refused(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     archive = archive_of(make_environment(tmp_path / "made"))
     with open(archive.path, "ab") as file:
         file.write(b"x")
@@ -204,7 +212,7 @@ def test_an_archive_that_changed_or_is_lost(tmp_path: pathlib.Path, place: pathl
         open_interpreter("Op", archive)
 
 
-def test_a_member_runs_in_it(
+def test_member_runs_in_the_unpacked_environment(
     tmp_path: pathlib.Path,
     place: pathlib.Path,
     start: Callable[..., Any],  # noqa: F811
@@ -224,7 +232,10 @@ def test_a_member_runs_in_it(
         del os.environ["NOT_MINE"]
 
 
-def test_a_member_without_what_it_needs(tmp_path: pathlib.Path, start: Callable[..., Any]) -> None:  # noqa: F811
+def test_environment_without_needed_packages_is_an_error_with_the_remedy(
+    tmp_path: pathlib.Path,
+    start: Callable[..., Any],  # noqa: F811
+) -> None:
     folder = make_environment(
         tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n'
     )
@@ -239,7 +250,7 @@ def test_a_member_without_what_it_needs(tmp_path: pathlib.Path, start: Callable[
 @pytest.mark.fault(
     "hosts", "An interpreter for another processor is an error that names that of the host"
 )
-def test_an_interpreter_of_another_processor(
+def test_interpreter_for_another_processor_is_refused(
     tmp_path: pathlib.Path,
     start: Callable[..., Any],  # noqa: F811
 ) -> None:  # noqa: F811, RUF100
@@ -250,7 +261,7 @@ def test_an_interpreter_of_another_processor(
         start("def main(config): pass\n", python=str(folder / "bin" / "python"))
 
 
-def test_names_of_operators() -> None:
+def test_operators_for_tensorflow_1_are_known_by_name() -> None:
     ones = [
         "TensorFlowBatchOp",
         "TensorFlowStreamOp",

@@ -34,7 +34,9 @@ def _lines(*printed: bytes, seconds: float = 0.0) -> list[str]:
         (b"kept  \n", ["kept  "]),
     ],
 )
-def test_lines_are_what_a_terminal_shows(printed: bytes, lines: list[str]) -> None:
+def test_output_is_split_into_the_lines_that_a_terminal_shows(
+    printed: bytes, lines: list[str]
+) -> None:
     assert _lines(printed) == lines
     assert _lines(*(printed[place : place + 1] for place in range(len(printed)))) == lines
 

@@ -96,9 +96,7 @@ def test_a_link_at_a_name_of_ours_is_not_followed(
 
 
 @pytest.mark.fault("security", "Removing old folders never follows a link")
-def test_what_is_swept_away_is_never_behind_a_link(
-    shared: pathlib.Path, precious: pathlib.Path
-) -> None:
+def test_sweep_never_follows_a_link(shared: pathlib.Path, precious: pathlib.Path) -> None:
     for name in (*locked_folder.PREFIXES, "akdl-extra-group-"):
         (shared / f"{name}0123456789ab").symlink_to(precious)
     (precious / locked_folder.LOCK).write_text(socket.gethostname())  # a folder as those that go
@@ -108,9 +106,7 @@ def test_what_is_swept_away_is_never_behind_a_link(
     assert (precious / "file").read_text() == "mine" and sorted(os.listdir(shared)) == before
 
 
-def test_work_folders_are_made_anew_and_never_found(
-    shared: pathlib.Path, precious: pathlib.Path
-) -> None:
+def test_work_folders_are_always_new_folders(shared: pathlib.Path, precious: pathlib.Path) -> None:
     """So a link is in the way of none; it would have to guess a name of 48 random bits."""
     (shared / "akdl-").symlink_to(precious)
     folder = WorkFolder(())

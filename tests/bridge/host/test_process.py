@@ -42,7 +42,7 @@ class Started:
 
 
 @pytest.mark.parametrize("status", [0, 3])
-def test_exit_status_and_last_lines(status: int) -> None:
+def test_child_has_its_exit_status_and_last_lines(status: int) -> None:
     with Started("exit", status) as started:
         assert started.child.wait(DEADLINE_S)
         assert started.child.exit_status == status
@@ -50,7 +50,7 @@ def test_exit_status_and_last_lines(status: int) -> None:
         wait_until(lambda: started.exits == [1], "on_exit is called once")
 
 
-def test_killed_by_a_signal() -> None:
+def test_killed_child_has_the_signal_as_its_status() -> None:
     with Started("signal", signal.SIGKILL.value) as started:
         assert started.child.wait(DEADLINE_S)
         assert started.child.exit_status == -signal.SIGKILL
@@ -102,14 +102,14 @@ def test_a_child_that_ignores_sigterm_is_killed() -> None:
         assert started.child.exit_status == -signal.SIGKILL
 
 
-def test_patience_lets_a_child_end_by_itself() -> None:
+def test_patient_stop_lets_a_child_end_on_its_own() -> None:
     with Started("exit", 0) as started:
         started.child.stop(DEADLINE_S)
         assert started.child.exit_status == 0
 
 
 @pytest.mark.fault("scripts", "Processes that a script started end with it")
-def test_what_the_child_started_ends_with_it() -> None:
+def test_grandchildren_end_with_the_child() -> None:
     with Started("grandchild") as started:
         assert started.child.wait(DEADLINE_S)
         grandchild = int(started.lines[1].split()[1])
@@ -134,7 +134,7 @@ def test_a_missing_program_leaves_nothing_open() -> None:
         (-64, "signal 64"),
     ],
 )
-def test_describe_exit(status: int | None, words: str) -> None:
+def test_describe_exit_explains_statuses_and_signals(status: int | None, words: str) -> None:
     assert words in describe_exit(status)
 
 
@@ -163,7 +163,7 @@ def test_the_question_for_stacks_does_not_end_a_process_that_is_starting(
             process.kill()
 
 
-def test_stacks_of_a_python_that_a_shell_script_runs(tmp_path: pathlib.Path) -> None:
+def test_stacks_of_a_python_started_by_a_shell_script_are_shown(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "stacks.txt"
     command = ["sh", "-c", f'{sys.executable} -c "$1" "$2"; exit 3', "sh", HANDLES, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:

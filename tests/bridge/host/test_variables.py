@@ -32,7 +32,7 @@ def test_only_allowed_variables_are_passed_on(folder: WorkFolder) -> None:
     assert given["TF_NUM_INTRAOP_THREADS"] == "3" and given["GRPC_ENABLE_FORK_SUPPORT"] == "0"
 
 
-def test_variables_that_the_user_names(folder: WorkFolder) -> None:
+def test_variables_named_by_the_user_are_passed_on(folder: WorkFolder) -> None:
     own = {"AWS_PROFILE": "mine", "OTHER": "secret", "HOME": "/home/me"}
     given = variables(
         None, own, "/env/bin/python", folder, ["AWS_PROFILE", "NOT_SET", "A=1=2", "HOME=/elsewhere"]

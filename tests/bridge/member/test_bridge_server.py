@@ -159,7 +159,7 @@ def test_chunks_are_read_as_they_come_until_the_end_mark(line: Line) -> None:
     assert end.HasField("end") and end.end.rows == 2 and not first.HasField("end")
 
 
-def test_who_reads_makes_room_and_says_so(line: Line) -> None:
+def test_reading_a_chunk_makes_room_for_the_next_one(line: Line) -> None:
     line.change(lambda: line.session.offer(1, b"more than the queue has room for"))
     assert not line.change(lambda: line.session.has_room(1))
     chunks = line.channel.read()
@@ -207,7 +207,7 @@ def test_shares_are_waited_for(line: Line) -> None:
     assert [(share.path, share.rows) for share in waiting.result(DEADLINE_S).shares] == [("/a", 3)]
 
 
-def test_what_breaks_the_rules_is_refused(line: Line) -> None:
+def test_calls_that_break_the_protocol_are_refused(line: Line) -> None:
     with pytest.raises(
         ChannelError,
         match=r"expected the 2 rows that the script wrote, got 0 \(FAILED_PRECONDITION\)",
@@ -220,7 +220,7 @@ def test_what_breaks_the_rules_is_refused(line: Line) -> None:
         line.channel.write([Output(rows=Rows(rows=1))])
 
 
-def test_each_call_wakes_who_waits_for_a_change(line: Line) -> None:
+def test_each_call_wakes_waiting_callers(line: Line) -> None:
     calls: list[tuple[Callable[[], Any], Callable[[], bool]]] = [
         (lambda: line.channel.connect(hello()), lambda: line.session.hello is not None),
         (
@@ -241,7 +241,7 @@ def test_each_call_wakes_who_waits_for_a_change(line: Line) -> None:
 
 
 @pytest.mark.parametrize("wait", ["wait_for_cluster", "wait_for_shares"])
-def test_stopping_cuts_off_who_waits(line: Line, wait: str) -> None:
+def test_stop_cancels_waiting_calls(line: Line, wait: str) -> None:
     waiting = line.call(getattr(line.channel, wait))
     line.channel.report(Progress())
     line.server.stop()

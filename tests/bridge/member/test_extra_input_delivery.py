@@ -131,7 +131,7 @@ def test_another_host_gets_all_chunks_at_the_pace_of_its_process(
 
 
 @pytest.mark.fault("jobs", "The transfer of an extra input resumes when its connection was cut")
-def test_a_line_that_is_cut_goes_on_where_it_was(
+def test_delivery_that_is_cut_continues_where_it_was(
     places: list[Place], addresses: list[Address]
 ) -> None:
     giver, taker = places
@@ -155,7 +155,7 @@ def test_a_line_that_is_cut_goes_on_where_it_was(
 
 
 @pytest.mark.fault("jobs", "An extra input that arrives incomplete is an error")
-def test_other_chunks_than_were_sent_are_an_error(
+def test_extra_input_with_a_wrong_checksum_is_an_error(
     places: list[Place], addresses: list[Address]
 ) -> None:
     giver, taker = places
@@ -187,7 +187,7 @@ def test_a_refusal_is_an_error_and_not_tried_again(
 
 
 @pytest.mark.parametrize("chunks", [0, 5], ids=["chunks", "room"])
-def test_one_that_waits_can_be_stopped(
+def test_waiting_delivery_of_extra_inputs_can_be_stopped(
     places: list[Place], addresses: list[Address], chunks: int
 ) -> None:
     giver, taker = places
@@ -202,7 +202,7 @@ def test_one_that_waits_can_be_stopped(
     assert "akdl-extra-inputs" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_without_room_for_them_member_0_fails_in_words(tmp_path: pathlib.Path) -> None:
+def test_failed_write_of_extra_inputs_is_an_error_of_member_0(tmp_path: pathlib.Path) -> None:
     giver = Place(0, tmp_path / "0")
     (tmp_path / "0").rmdir()
     with pytest.raises(TaskError, match="extra inputs: .*No such file or directory"):
@@ -281,7 +281,9 @@ def test_a_folder_of_another_user_is_refused(tmp_path: pathlib.Path) -> None:
     place.leave()
 
 
-def test_a_group_without_them_has_nothing_of_it(tmp_path: pathlib.Path) -> None:
+def test_group_without_extra_inputs_or_of_one_member_keeps_no_chunks(
+    tmp_path: pathlib.Path,
+) -> None:
     for size, extra_inputs in ((2, 0), (1, 1)):
         place = Place(0, tmp_path / "0", size, extra_inputs)
         place.extra.keep(1, chunk(1), 1)
@@ -318,7 +320,7 @@ def on_hosts() -> Iterator[list[Address]]:
 
 
 @pytest.mark.process
-def test_all_processes_have_them_whole_from_the_files_of_their_host(
+def test_all_processes_read_whole_extra_inputs_from_files_of_their_host(
     groups: Groups,  # noqa: F811
     on_hosts: list[Address],  # noqa: F811, RUF100
 ) -> None:  # noqa: F811, RUF100
@@ -348,7 +350,7 @@ def test_all_processes_have_them_whole_from_the_files_of_their_host(
 
 @pytest.mark.process
 @pytest.mark.fault("jobs", "A process that starts late finds the extra inputs of its host")
-def test_one_that_begins_when_the_maker_has_ended_finds_the_files(
+def test_process_that_starts_late_finds_the_extra_inputs_of_its_host(
     groups: Groups,  # noqa: F811
     on_hosts: list[Address],  # noqa: F811, RUF100
 ) -> None:  # noqa: F811, RUF100

@@ -177,7 +177,7 @@ def test_a_stopped_python_worker_of_the_chief_is_named_too(
 @pytest.mark.fault(
     "network", "A host that cannot be reached at the start is named after startTimeout"
 )
-def test_a_host_that_cannot_be_reached_from_the_start(hosts: Network, start: Start) -> None:
+def test_host_that_is_unreachable_from_the_start_is_named(hosts: Network, start: Start) -> None:
     hosts.wires[1].is_cut = True
     chief, worker = start(COUNT, hosts.hosts, start_timeout_s=START_S)
     where = [host.address for host in hosts.hosts]
@@ -194,7 +194,7 @@ def test_a_host_that_cannot_be_reached_from_the_start(hosts: Network, start: Sta
 
 
 @pytest.mark.fault("network", "A host that is cut off during the job is named")
-def test_a_host_whose_wire_is_cut_later(
+def test_host_that_is_cut_off_later_is_named(
     hosts: Network, start: Start, waits: str, runs: Callable[[], bool]
 ) -> None:
     chief, worker = start(waits, hosts.hosts)
@@ -214,7 +214,7 @@ def test_a_host_whose_wire_is_cut_later(
 
 @in_full
 @pytest.mark.fault("network", "A failed host of the chief is named")
-def test_the_host_of_the_chief_fails(
+def test_failed_host_of_the_chief_is_named(
     hosts: Network, start: Start, waits: str, runs: Callable[[], bool]
 ) -> None:
     chief, worker = start(waits, hosts.hosts)

@@ -148,7 +148,7 @@ def test_a_failure_while_rows_are_fed_is_seen_by_the_feeder(start: Callable[...,
 
 
 @pytest.mark.fault("hosts", "A process that never connects is an error after startTimeout")
-def test_a_process_that_never_connects(
+def test_process_that_never_connects_is_an_error_after_the_timeout(
     start: Callable[..., Member], tmp_path: pathlib.Path
 ) -> None:
     python = tmp_path / "python"
@@ -196,7 +196,7 @@ def environment(tmp_path: pathlib.Path) -> pathlib.Path:
     ("line", "place"),
     [("import blocker", r'/blocker.py", line 3'), ("import time; time.sleep(600)", '"<string>"')],
 )
-def test_a_pth_file_that_blocks(
+def test_pth_file_that_blocks_python_is_named(
     start: Callable[..., Member], environment: pathlib.Path, line: str, place: str
 ) -> None:
     (environment / "blocks.pth").write_text(f"{line}\n")
@@ -226,7 +226,7 @@ def test_a_pth_file_that_blocks(
         ("import os; os.kill(os.getpid(), 11)", "killed by signal 11"),
     ],
 )
-def test_a_pth_file_that_ends_its_python(
+def test_pth_file_that_ends_python_is_named(
     start: Callable[..., Member], environment: pathlib.Path, line: str, end: str
 ) -> None:
     (environment / "ends.pth").write_text(f"{line}\n")
@@ -239,7 +239,7 @@ def test_a_pth_file_that_ends_its_python(
 
 
 @pytest.mark.fault("security", "A user file that would leave its folder is refused")
-def test_a_file_that_would_leave_the_folder() -> None:
+def test_user_file_that_would_leave_the_folder_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="outside of the work folder"):
         files = (UserFile("../evil.py", b""),)
         Member(
@@ -340,7 +340,7 @@ def test_a_process_ends_with_its_parent_even_after_sigkill() -> None:
 
 
 @pytest.mark.parametrize("main", ["main.py", "pkg/train.py"])
-def test_imports_among_user_files(start: Callable[..., Member], main: str) -> None:
+def test_user_files_import_each_other(start: Callable[..., Member], main: str) -> None:
     """The main script is there under its own name; inside a package, relative imports work."""
     texts = {
         "main.py": "import helper\ndef main(config):\n    import main as me\n    assert me.main is main and helper.me is me\n",

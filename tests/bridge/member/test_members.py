@@ -187,7 +187,7 @@ def test_a_coordinating_chief_ends_the_group_and_knows_all_files(groups: Groups)
 
 
 @pytest.mark.fault("jobs", "The first failure of a group is reported, and not what follows from it")
-def test_the_error_of_one_is_heard_and_not_its_echo(groups: Groups) -> None:
+def test_first_error_of_a_group_is_reported_and_not_its_echo(groups: Groups) -> None:
     script = HELPERS + (
         "def main(config):\n"
         "    if config.task_index == 1:\n"
@@ -214,14 +214,16 @@ def test_the_error_of_one_is_heard_and_not_its_echo(groups: Groups) -> None:
     ids=["raise", "killed"],
 )
 @pytest.mark.fault("jobs", "Two failures at once are one error")
-def test_two_that_fail_at_once_are_one_error(groups: Groups, fault: str, words: str) -> None:
+def test_two_members_that_fail_at_once_are_one_error(
+    groups: Groups, fault: str, words: str
+) -> None:
     script = f"def main(config):\n    if config.task_type == 'chief':\n        time.sleep(600)\n    {fault}\n"
     groups.start(HELPERS + script, 3)
     name, text = groups.wait_for_error()
     assert name in ("worker 0", "worker 1") and words in text
 
 
-def test_an_echo_without_a_reason_comes_with_what_is_known_of_the_others(groups: Groups) -> None:
+def test_lost_connection_without_a_reason_shows_the_states_of_the_group(groups: Groups) -> None:
     script = HELPERS + (
         "def main(config):\n"
         "    if config.task_type == 'chief':\n"
@@ -305,7 +307,7 @@ STUCK = HELPERS + (
 
 
 @pytest.mark.fault("jobs", "A group without progress names the slowest process and its stack")
-def test_a_group_that_stands_still_names_who_lags_and_where(groups: Groups) -> None:
+def test_stalled_group_names_the_slowest_member_and_its_stack(groups: Groups) -> None:
     groups.start(STUCK, 3, rows=[20, 20, 20], stall_timeout_s=2.0)
     name, text = groups.wait_for_error()
     assert name == "worker 1"
@@ -327,7 +329,7 @@ POLLING = HELPERS + (
 
 
 @pytest.mark.fault("jobs", "Processes that poll for one that sleeps do not count as working")
-def test_who_polls_waits_for_who_sleeps(groups: Groups) -> None:
+def test_polling_members_count_as_waiting_for_a_sleeping_one(groups: Groups) -> None:
     groups.start(POLLING, 3, rows=[20, 20, 20], stall_timeout_s=2.0, python=None)
     name, text = groups.wait_for_error()
     assert name == "worker 1" and "in sleeps_in_the_middle" in text
@@ -348,7 +350,9 @@ def test_who_polls_waits_for_who_sleeps(groups: Groups) -> None:
     "jobs",
     "A worker in an endless loop, in Python or in C, is named while the others sleep until it comes",
 )
-def test_who_sleeps_waits_for_who_loops(groups: Groups, workers: int, loop: str) -> None:
+def test_worker_in_an_endless_loop_is_named_while_the_rest_sleep(
+    groups: Groups, workers: int, loop: str
+) -> None:
     loops = (
         "import hashlib\n"
         "def loops_in_the_middle():\n"
@@ -387,7 +391,7 @@ COLLECTIVE = HELPERS + (
 @pytest.mark.fault(
     "jobs", "A worker that sleeps or loops while the others wait for it in a collective is named"
 )
-def test_who_does_not_come_to_a_collective_is_named(groups: Groups, stop: str) -> None:
+def test_worker_that_does_not_reach_a_collective_is_named(groups: Groups, stop: str) -> None:
     groups.start(
         COLLECTIVE.replace("time.sleep(600)", stop),
         2,
@@ -399,7 +403,9 @@ def test_who_does_not_come_to_a_collective_is_named(groups: Groups, stop: str) -
     assert name == "worker 0" and "in stops_in_the_middle" in text
 
 
-def test_who_computes_excuses_who_waits(groups: Groups, tmp_path: pathlib.Path) -> None:
+def test_computing_member_keeps_a_waiting_group_from_stalling(
+    groups: Groups, tmp_path: pathlib.Path
+) -> None:
     script = HELPERS + (
         "def main(config):\n"
         f"    marker = {str(tmp_path / 'computed')!r}\n"

@@ -125,7 +125,9 @@ def test_phases_follow_the_session() -> None:
         (Progress(activity=WORKING, exporting=True), 1, EXPORT),
     ],
 )
-def test_time_has_the_use_of_what_a_script_does(progress: Progress, servers: int, use: str) -> None:
+def test_time_of_a_script_is_classified_by_its_activity(
+    progress: Progress, servers: int, use: str
+) -> None:
     session = Session(0, 1 << 20)
     observer = _observer(session, servers=servers)
     session.connect(Hello(protocol=PROTOCOL))
@@ -138,7 +140,7 @@ def test_time_has_the_use_of_what_a_script_does(progress: Progress, servers: int
     assert set(observer.status.time_s) == {START, use}
 
 
-def test_time_after_the_script_has_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_after_the_return_of_a_script_is_classified(monkeypatch: pytest.MonkeyPatch) -> None:
     for servers, use in ((0, EXPORT), (1, PEERS)):
         session = Session(0, 1 << 20)
         session.connect(Hello(protocol=PROTOCOL))
@@ -152,7 +154,7 @@ def test_time_after_the_script_has_returned(monkeypatch: pytest.MonkeyPatch) -> 
         assert observer.status.phase == ENDED
 
 
-def test_who_cannot_write_waits_for_flink() -> None:
+def test_script_that_cannot_write_counts_as_waiting_for_data() -> None:
     session = Session(0, 1)
     session.connect(Hello(protocol=PROTOCOL))
     session.join(Cluster())
@@ -239,7 +241,7 @@ def test_reports_are_logged_every_few_seconds_and_the_last_one_at_once(
         (0, 0.0, 4.0, 4.0, True),  # it polls, or loops
     ],
 )
-def test_what_counts_as_progress(
+def test_progress_is_moved_rows_or_used_processor_time(
     moved: int, worked_s: float, cpu_s: float, idle_s: float, is_spinning: bool
 ) -> None:
     progress = ProgressWatch(100.0)
@@ -247,7 +249,7 @@ def test_what_counts_as_progress(
     assert (progress.idle_s, progress.is_spinning) == (idle_s, is_spinning)
 
 
-def test_each_look_compares_with_the_one_before() -> None:
+def test_progress_compares_with_the_previous_observation() -> None:
     progress = ProgressWatch(0.0)
     progress.look(1.0, moved=5, worked_s=3.0)
     for second in range(2, 22):
@@ -258,7 +260,7 @@ def test_each_look_compares_with_the_one_before() -> None:
     assert progress.idle_s == 0.0
 
 
-def test_who_sleeps_does_not_spin_for_a_moment() -> None:
+def test_short_burst_of_work_does_not_count_as_spinning() -> None:
     progress = ProgressWatch(0.0, cpu_s=5.0)  # of its start
     progress.look(10.0, moved=0, worked_s=0.0, cpu_s=5.0)
     progress.look(11.0, moved=0, worked_s=0.0, cpu_s=5.0 + 5 * BUSY)
@@ -294,7 +296,9 @@ def test_a_host_that_was_asleep_does_not_end_its_jobs_as_it_wakes_up() -> None:
     assert progress.idle_s == MOST_IDLE_S
 
 
-def test_the_status_of_a_task(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_of_a_predicting_task_has_phases_rows_and_times(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
     seen = []
 

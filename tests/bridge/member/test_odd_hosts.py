@@ -110,7 +110,7 @@ def run_alone(wrapper: list[str], outcome: pathlib.Path, limit: int = 0, user: i
 
 
 @pytest.mark.fault("hosts", "A host without HOME runs scripts")
-def test_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_without_home_runs_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME", raising=False)
     with started("import os\nassert 'HOME' not in os.environ\n" + COUNT) as member:
         assert counted(member)
@@ -169,7 +169,7 @@ def test_a_second_user_of_the_host_reads_nothing() -> None:
 
 
 @pytest.mark.fault("hosts", "A read-only current folder does no harm")
-def test_a_current_folder_that_is_read_only(
+def test_read_only_current_folder_does_no_harm(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_disk(tmp_path / "read-only", "ro") as folder:
@@ -180,7 +180,7 @@ def test_a_current_folder_that_is_read_only(
 
 
 @pytest.mark.fault("hosts", "A clock that jumps by days does no harm")
-def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jumping_clock_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that waits looks at it; the sleeps of the script take longer than stallTimeout would
     by that clock.
     """
@@ -193,7 +193,7 @@ def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.fault("hosts")
-def test_a_slow_disk_slows_the_source_down(tmp_path: pathlib.Path) -> None:
+def test_slow_disk_slows_the_source_down(tmp_path: pathlib.Path) -> None:
     with started(SLOW.format(file=str(tmp_path / "slow")) + COUNT, queue_bytes=20_000) as member:
         wait_until((tmp_path / "slow").exists, "each write takes its time")
         began = time.monotonic()
@@ -202,14 +202,14 @@ def test_a_slow_disk_slows_the_source_down(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.fault("hosts", "A /dev/shm of 4 KB suffices")
-def test_a_tiny_dev_shm(tmp_path: pathlib.Path) -> None:
+def test_tiny_dev_shm_suffices(tmp_path: pathlib.Path) -> None:
     mount = 'mount -t tmpfs -o size=4k tmpfs /dev/shm && exec "$@"'
     _, outcome, _ = run_alone(["unshare", "--mount", "sh", "-c", mount, "sh"], tmp_path / "outcome")
     assert outcome == [5]
 
 
 @pytest.mark.fault("hosts", "A Python worker that is process 1 of a container leaves no zombies")
-def test_as_the_first_process_of_a_container(tmp_path: pathlib.Path) -> None:
+def test_python_worker_as_process_1_leaves_no_zombies(tmp_path: pathlib.Path) -> None:
     """Nobody else reaps what the script leaves."""
     pid, outcome, left = run_alone(
         ["unshare", "--pid", "--fork", "--mount-proc"], tmp_path / "outcome"
@@ -219,7 +219,7 @@ def test_as_the_first_process_of_a_container(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.fault("hosts", "A host that allows no more processes is an error that names ulimit -u")
-def test_no_more_processes(tmp_path: pathlib.Path) -> None:
+def test_host_without_free_processes_is_an_error_that_names_ulimit(tmp_path: pathlib.Path) -> None:
     (tmp_path / "own").mkdir()
     os.chmod(tmp_path / "own", 0o777)
     for folder in (tmp_path, *tmp_path.parents):

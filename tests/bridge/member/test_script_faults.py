@@ -133,7 +133,7 @@ def test_a_script_that_works_in_silence_does_not_hang(start: Start) -> None:
 
 
 @pytest.mark.fault("scripts", "An error in a thread of the script is logged")
-def test_an_error_of_a_thread_is_told(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_threads_are_reported(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
         ids(start("raises_in_a_thread"))
     assert "ZeroDivisionError" in caplog.text
@@ -180,7 +180,7 @@ def test_rows_are_done_when_their_output_has_been_taken(
 
 
 @pytest.mark.fault("hosts", "An ASCII console shows other characters as escapes")
-def test_the_locale_c_shows_what_a_script_prints(
+def test_ascii_console_shows_other_characters_as_escapes(
     start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     with open(tmp_path / "console", "w", encoding="ascii") as console:
@@ -190,13 +190,13 @@ def test_the_locale_c_shows_what_a_script_prints(
 
 
 @pytest.mark.fault("hosts", "Environment variables that are too large are an error with the limit")
-def test_variables_that_are_too_large(start: Start) -> None:
+def test_variables_that_are_too_large_are_an_error(start: Start) -> None:
     with pytest.raises(Exception, match="its variables are larger than the system allows"):
         start("forks", env_vars=(f"LARGE={'x' * 200_000}",))
     assert not os.environ.get("LARGE")
 
 
-def test_what_a_script_has_overlooked_is_told(
+def test_errors_that_a_script_overlooks_are_reported(
     start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ids(start("overlooks")) == list(range(1000))

@@ -72,7 +72,7 @@ def test_the_folder_comes_and_goes_with_the_process(start: Any) -> None:
     assert process.child.exit_status is not None and not os.path.exists(process.folder)
 
 
-def test_whoever_waits_is_told_of_the_exit(start: Any) -> None:
+def test_exit_of_the_process_wakes_waiting_threads(start: Any) -> None:
     process, changed = start("while [ ! -e go ]; do sleep 0.02; done; exit 3")
     with changed:
         pathlib.Path(process.folder, "go").touch()
@@ -108,7 +108,7 @@ def test_lines_go_to_the_log_file_and_the_driver(
     assert capsys.readouterr().out == "[TestOp, ps 0] hello\n"
 
 
-def test_what_cannot_be_started_leaves_nothing_when_it_is_closed(
+def test_failed_start_keeps_its_folder_until_it_is_closed(
     start: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -201,7 +201,7 @@ def test_the_first_process_is_told_of_an_operator_for_tensorflow_1(
 
 
 @pytest.mark.fault("hosts", "A missing interpreter is an error with its path")
-def test_no_such_interpreter(folder: WorkFolder) -> None:
+def test_missing_interpreter_is_an_error_with_its_path(folder: WorkFolder) -> None:
     with pytest.raises(
         ConfigurationError, match="TestOp: pythonEnv names the interpreter /no/such/python"
     ):
@@ -242,7 +242,7 @@ def test_more_gpus_than_there_are_is_an_error_of_that_process(
     assert not task_processes()
 
 
-def test_the_task_of_a_batch(folder: WorkFolder) -> None:
+def test_task_of_a_batch_has_all_settings_of_the_operator(folder: WorkFolder) -> None:
     task = task_of(settings(user_params='{"a": 1}', weight_column="w", exact_doubles=True), folder)
     assert (task.operator, task.kind, task.user_params, task.num_workers, task.exact_doubles) == (
         "TestOp",
@@ -262,7 +262,7 @@ def test_the_task_of_a_batch(folder: WorkFolder) -> None:
     assert (task.chunk_wait_ms, task.commits, list(task.extra_inputs)) == (0, False, [])
 
 
-def test_the_task_of_a_stream(folder: WorkFolder) -> None:
+def test_task_of_a_stream_has_waiting_time_commits_and_extra_inputs(folder: WorkFolder) -> None:
     extra = (Schema.parse("a INT"), Schema.parse("b STRING, c INT"))
     task = task_of(
         settings(kind="stream", chunk_wait_s=0.25, replay="uncommitted", extra_schemas=extra),
@@ -302,7 +302,7 @@ def test_a_log_file_lies_beside_those_of_flink(
 @pytest.mark.parametrize(
     ("apart", "sizes", "lines"), [(True, (4, 3, 3), 2), (True, (), 1), (False, (4, 3, 3), 1)]
 )
-def test_warnings_of_a_script_and_of_a_group_that_trained_apart(
+def test_warnings_of_scripts_and_of_workers_that_trained_apart_are_printed(
     capsys: pytest.CaptureFixture[str], apart: bool, sizes: tuple[int, ...], lines: int
 ) -> None:
     session = Session(0, 1, "TestOp, chief 0")

@@ -56,7 +56,7 @@ def test_input_is_bounded_in_bytes_but_one_chunk_always_passes() -> None:
     assert session.has_room(1) and not session.has_room(2)
 
 
-def test_what_has_been_sent_makes_room() -> None:
+def test_sent_input_makes_room_for_more() -> None:
     session = Session(attempt=0, queue_bytes=4)
     session.offer(1, b"abcd")
     assert session.is_input_full
@@ -167,7 +167,7 @@ def test_each_stage_is_entered_once_and_logged(caplog: pytest.LogCaptureFixture)
     ]
 
 
-def test_rows_are_handed_over_once() -> None:
+def test_written_rows_can_be_taken_only_once() -> None:
     session = Session(0, 10)
     output = Output(rows=Rows(rows=1, columns=[Column()]), cut=4)
     session.add_rows(output)
@@ -244,7 +244,7 @@ def test_rows_taken_are_done_where_the_script_does_not_say_which_it_has_finished
     assert session.rows_done == 5 and [each.count for each in session.take_rows()] == [1]
 
 
-def test_what_the_script_has_read_is_what_it_said_last() -> None:
+def test_rows_read_are_those_of_the_last_report() -> None:
     session = Session(attempt=0, queue_bytes=100)
     session.report(Progress(rows_read=2))
     session.finish(Outcome(success=Success(rows_read=5)))

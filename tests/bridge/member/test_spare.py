@@ -80,7 +80,7 @@ def test_the_next_script_gets_the_process_its_files_and_all_lines(python: str) -
 
 
 @pytest.mark.process
-def test_one_process_waits_at_most(python: str) -> None:
+def test_at_most_one_spare_process_waits(python: str) -> None:
     first = prepared(settings(python))
     spare.prepare(settings(python))
     assert spare._spare is first
@@ -128,7 +128,7 @@ def test_a_process_that_has_ended_is_not_taken(python: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("limits", [{"IDLE_S": 0.1}, {"_LEAST_MEMORY": 1 << 60}])
-def test_it_ends_when_nothing_takes_it_or_memory_is_short(
+def test_spare_process_ends_when_unused_or_memory_is_short(
     python: str, monkeypatch: pytest.MonkeyPatch, limits: dict[str, float]
 ) -> None:
     monkeypatch.setattr(spare, "_LOOK_S", 0.05)
@@ -161,7 +161,7 @@ def test_no_process_waits_where_it_is_not_wanted_or_gpus_are_leased(
 
 @pytest.mark.flink
 @pytest.mark.tf
-def test_scripts_in_a_row_find_what_a_new_process_would_give_them(tmp_path: pathlib.Path) -> None:
+def test_scripts_in_spare_processes_start_as_in_new_ones(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, str(PROGRAM)], cwd=tmp_path, env={**ENVIRONMENT, "AKDL_SPARE": "1", "TMPDIR": str(tmp_path)},
         capture_output=True, text=True, timeout=10 * DEADLINE_S,
@@ -186,7 +186,7 @@ def test_scripts_in_a_row_find_what_a_new_process_would_give_them(tmp_path: path
 @pytest.mark.fault(
     "processes", "A program that is killed takes the process along that waits for its next script"
 )
-def test_it_ends_with_a_program_that_is_killed(tmp_path: pathlib.Path) -> None:
+def test_spare_process_ends_with_a_killed_program(tmp_path: pathlib.Path) -> None:
     program = subprocess.Popen(
         [sys.executable, str(PROGRAM), "stay"], cwd=tmp_path, env={**ENVIRONMENT, "AKDL_SPARE": "1", "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE, text=True,

@@ -140,7 +140,7 @@ def test_a_subtask_tells_its_place_once() -> None:
     ), "they share a model process"
 
 
-def test_one_of_an_attempt_acts(tmp_path: pathlib.Path) -> None:
+def test_only_one_delivery_at_a_time_takes_its_turn(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "delivery")
     first = take_turn(path, 10)
     assert first is not None and take_turn(path, 10) is None

@@ -202,7 +202,7 @@ def test_a_placed_model_is_brought_once_for_all_tasks_of_a_host(
 
 
 @pytest.mark.fault("hosts", "A model that has to wait for a GPU says at once which process has it")
-def test_the_gpu_of_a_model(
+def test_model_process_leases_a_gpu_or_names_its_holder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     device, python = f"fake{os.getpid()}waits", tmp_path / "python"
@@ -253,7 +253,7 @@ def test_the_gpu_of_a_model(
     "hosts",
     "A .pth file that blocks the Python of a model is named after startTimeout, with the place",
 )
-def test_a_python_that_blocks(tmp_path: pathlib.Path) -> None:
+def test_pth_file_that_blocks_the_python_of_a_model_is_named(tmp_path: pathlib.Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     (packages,) = (tmp_path / "env").glob("lib/python3*/site-packages")
     (packages / "blocks.pth").write_text("import blocker\n")

@@ -45,7 +45,7 @@ def stamped(rows: list[ModelRow], model: str) -> list[ModelRow]:
     return [ModelRow(row.number, row.text, model, len(rows)) for row in rows]
 
 
-def test_one_model_after_the_other_in_any_order_of_its_rows(
+def test_models_are_assembled_from_rows_in_any_order(
     tmp_path: pathlib.Path, models: ModelRows
 ) -> None:
     for seed in range(4):
@@ -78,7 +78,7 @@ def added_archive(tmp_path: pathlib.Path) -> list[bytes]:
     return list(model.pieces())
 
 
-def test_mixed_models_whose_rows_say_where_they_belong(
+def test_mixed_rows_of_models_are_assembled_by_their_stamps(
     tmp_path: pathlib.Path, models: ModelRows
 ) -> None:
     first, second, third = (
@@ -122,7 +122,7 @@ def test_a_model_that_lost_a_row_is_told_when_the_next_begins(
         ),
     ],
 )
-def test_what_is_no_row_of_a_model(
+def test_damaged_row_of_a_model_drops_that_model_alone(
     tmp_path: pathlib.Path, models: ModelRows, row: ModelRow, message: str
 ) -> None:
     first, second = rows_of(tmp_path, 0), rows_of(tmp_path, 1)
@@ -136,14 +136,14 @@ def test_what_is_no_row_of_a_model(
     assert added(models, second) == [random.Random(1).randbytes(3_000_000)]
 
 
-def test_a_number_beyond_the_count(tmp_path: pathlib.Path, models: ModelRows) -> None:
+def test_row_number_beyond_the_count_is_refused(tmp_path: pathlib.Path, models: ModelRows) -> None:
     rows = stamped(rows_of(tmp_path, 0), "1")
     with pytest.raises(DamagedModel, match="1 is not a model: it has a row with model_id 9"):
         models.add(ModelRow(9, rows[1].text, "1", 4))
     assert added(models, rows) == []
 
 
-def test_places_of_rows_that_wait(tmp_path: pathlib.Path, models: ModelRows) -> None:
+def test_places_of_waiting_rows_are_known(tmp_path: pathlib.Path, models: ModelRows) -> None:
     rows = [
         ModelRow(row.number, row.text, place=place)
         for place, row in enumerate(rows_of(tmp_path, 0), 7)

@@ -47,7 +47,7 @@ def test_outputs_follow_the_columns_of_rows() -> None:
     }
 
 
-def test_errors() -> None:
+def test_errors_of_predictions_name_row_and_remedy() -> None:
     with pytest.raises(
         RowError, match="TestOp: row 1 of a batch cannot be predicted: broken. Set errorCol"
     ):
@@ -58,7 +58,7 @@ def test_errors() -> None:
         joined(rows=3)
 
 
-def test_it_is_light() -> None:
+def test_outputs_load_neither_pyflink_nor_beam() -> None:
     found = (
         "import bridge.serving.outputs, sys; print({'pyflink', 'apache_beam'} & set(sys.modules))"
     )

@@ -93,11 +93,11 @@ def test_time_attributes_of_columns_that_stay_are_kept(table_env: Any) -> None:
     assert time_attributes(table) == {"p": PROCTIME, "t": ROWTIME}
 
 
-def test_an_event_time_that_does_not_stay_is_none(table_env: Any) -> None:
+def test_event_time_of_a_dropped_column_is_not_kept(table_env: Any) -> None:
     assert time_attributes(predicted(table_env, (("y", True), ("id", False)))) == {}
 
 
-def test_updates_stay_updates(table_env: Any) -> None:
+def test_updates_pass_through_a_prediction_as_updates(table_env: Any) -> None:
     counted = "SELECT CAST(COUNT(*) AS FLOAT) AS x, id FROM events GROUP BY id"
     table_env.to_changelog_stream(predicted(table_env, (("id", False), ("y", True)), counted))
     with pytest.raises(Exception, match="(?s)doesn't support consuming update"):
@@ -214,7 +214,9 @@ def predicting() -> Iterator[Any]:
 
 
 @pytest.mark.tf
-def test_chunks_under_way_and_their_order(predicting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_under_way_are_bounded_and_leave_in_order(
+    predicting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With one process, whose import of TensorFlow costs most of the test."""
     function = predicting()
     (process,) = task_processes()
@@ -321,7 +323,7 @@ def test_chunks_go_to_the_process_with_the_least_work(predicting: Any) -> None:
 
 
 @pytest.mark.tf
-def test_a_bad_row_in_the_second_of_three_chunks(predicting: Any) -> None:
+def test_bad_row_fails_its_chunk_or_fills_the_error_column(predicting: Any) -> None:
     """The first chunk leaves, once; with a column for errors all do."""
     (function, with_column) = predicting(), predicting(error_column="e")
     processes = task_processes()
@@ -390,7 +392,7 @@ ENDLESS = {"serving": {"infer_batch_size": 2, "infer_timeout": 4.0}}
     "data",
     "A row with which the model does not end goes to errorCol, and the rows next to it are predicted",
 )
-def test_a_row_with_which_the_model_does_not_end(predicting: Any) -> None:
+def test_row_that_the_model_does_not_finish_goes_to_the_error_column(predicting: Any) -> None:
     """Another task of the host has batches under way, and loses none of them."""
     process = {"group": f"endless_{next(_groups)}"}
     settings: dict[str, Any] = {**ENDLESS, "process": process, "model": models.endless(9)}

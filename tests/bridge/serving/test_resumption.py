@@ -111,7 +111,9 @@ def check_result(place: pathlib.Path) -> None:
     "jobs",
     "A batch prediction that fails continues with the rows that it lacks, and predicts none twice",
 )
-def test_after_a_failed_job(place: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_job_resumes_with_the_missing_rows(
+    place: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (place / "crashes").touch()
     with pytest.raises(TaskError, match="the process that serves the model has ended"):
         run(str(place))
@@ -180,7 +182,7 @@ def test_failing_row_does_not_take_along_the_rows_next_to_it(
     "jobs",
     "A program that is killed in the middle of a batch prediction leaves whole files to continue from",
 )
-def test_after_a_killed_program(place: pathlib.Path) -> None:
+def test_killed_program_resumes_with_the_missing_rows(place: pathlib.Path) -> None:
     (place / "holds").touch()
     program = subprocess.Popen([sys.executable, "-c", JOB, str(place)], env=ENVIRONMENT)
     try:
@@ -206,7 +208,7 @@ def test_after_a_killed_program(place: pathlib.Path) -> None:
         ({"resumeDir": "/proc/kept"}, "resumeDir: /proc/kept: "),
     ],
 )
-def test_refused_when_it_is_linked(
+def test_wrong_settings_of_a_resumption_are_refused_when_linked(
     tmp_path: pathlib.Path, params: dict[str, Any], message: str
 ) -> None:
     useLocalEnv(1)

@@ -62,7 +62,9 @@ REFUSED: list[tuple[dict[int, Any], str]] = [
 @pytest.mark.fault(
     "data", "An argument of a SQL function that would be rounded or does not fit is refused by name"
 )
-def test_values_literals_and_nulls(function: ModelFunction) -> None:
+def test_sql_function_predicts_values_and_literals_and_refuses_nulls(
+    function: ModelFunction,
+) -> None:
     one = decimal.Decimal("1.0")
     found = function.eval(series(1.5, 2, dtype="f4"), series(2**62 + 1, 3), series(one, one), "ä")
     assert found.columns.tolist() == ["n", "all", "why"] and found.n.tolist() == [2**62 + 1, 3]

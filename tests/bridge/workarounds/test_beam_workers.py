@@ -39,7 +39,7 @@ def test_this_program_is_no_worker_process() -> None:
 
 
 @pytest.mark.process
-def test_what_a_worker_logs_after_the_end_of_its_job_is_not_on_the_console() -> None:
+def test_late_logs_of_a_worker_do_not_reach_the_console() -> None:
     program = (
         "import logging, apache_beam\n"
         # newer releases of Beam log a warning when imported
@@ -59,7 +59,7 @@ def test_what_a_worker_logs_after_the_end_of_its_job_is_not_on_the_console() -> 
 @pytest.mark.fault(
     "jobs", "A local Python worker that loses its connection leaves no thread or process"
 )
-def test_a_worker_whose_line_breaks_closes_what_it_has() -> None:
+def test_worker_that_loses_its_connection_closes_its_resources() -> None:
     close = Mock()
     worker = Worker(lambda: close_with_worker(close), ConnectionError("broken"))
     with pytest.raises(ConnectionError):
@@ -149,7 +149,9 @@ class Blocked:
     "jobs",
     "A local Python worker that blocks while it unpickles a function is named after startTimeout, with the place",
 )
-def test_a_worker_that_blocks_while_it_unpickles(capfd: pytest.CaptureFixture[str]) -> None:
+def test_worker_that_blocks_while_unpickling_is_named_with_its_place(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     env = useLocalEnv(1).senv
     printed: list[str] = []
 
@@ -275,7 +277,7 @@ def test_workers_have_ended_with_their_functions_when_the_program_ends() -> None
         close.assert_called_once()
 
 
-def test_a_worker_that_does_not_end_holds_nobody_up() -> None:
+def test_worker_that_does_not_end_does_not_delay_the_exit() -> None:
     lose_line, close = Mock(), Mock()
     with running(lose_line, threading.Event(), close):
         end_workers(timeout_s=0.05)

@@ -96,7 +96,7 @@ def test_java_is_called_while_the_modules_of_beam_are_imported(
     are_imported.set()
 
 
-def test_what_java_prints_to_stderr_does_not_stop_it() -> None:
+def test_output_of_java_to_stderr_does_not_block_it() -> None:
     printing = "gateway.jvm.System.err.println('x' * 200_000)"
     assert run(
         f"{PYFLINKS_OWN}\nimport bridge.workarounds.pyflink_defects as w; gateway = w.open_gateway(); {printing}"

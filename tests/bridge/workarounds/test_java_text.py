@@ -10,7 +10,7 @@ from operators.flink.java import ensure_java
 pytestmark = pytest.mark.flink
 
 
-def test_an_object_of_a_class_whose_text_has_another_word() -> None:
+def test_object_is_made_of_a_java_text_with_a_replaced_word() -> None:
     ensure_java()
     made = new_object(
         "OneRpcSystem", LocalExecutor="org.apache.flink.client.deployment.executors.LocalExecutor"
@@ -18,6 +18,6 @@ def test_an_object_of_a_class_whose_text_has_another_word() -> None:
     assert made.getName() == "local"
 
 
-def test_a_class_without_a_text() -> None:
+def test_class_without_a_java_text_is_an_error() -> None:
     with pytest.raises(FileNotFoundError, match="NoSuchText"):
         new_object("NoSuchText")

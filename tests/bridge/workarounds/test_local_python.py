@@ -18,7 +18,7 @@ from tests.support.leftovers import DEADLINE_S
 BOOT = ["-m", "pyflink.fn_execution.beam.beam_boot", "--id=5-1", "--provision_endpoint=localhost:1"]
 
 
-def test_the_message_is_that_of_beam() -> None:
+def test_message_to_the_driver_is_that_of_beam() -> None:
     from apache_beam.portability.api.org.apache.beam.model.fn_execution.v1 import beam_fn_api_pb2
 
     params = {"SHORT": "", "LONG": "ż" * 70_000, **os.environ}
@@ -31,7 +31,7 @@ def test_the_message_is_that_of_beam() -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("error", [b"", b"\x0a\x03why"])
-def test_a_worker_of_a_local_job_calls_the_driver_and_imports_little(error: bytes) -> None:
+def test_local_worker_calls_the_driver_and_imports_little(error: bytes) -> None:
     asked: list[bytes] = []
 
     def start(request: bytes, context: grpc.ServicerContext) -> bytes:
@@ -65,7 +65,7 @@ def test_a_worker_of_a_local_job_calls_the_driver_and_imports_little(error: byte
 
 
 @pytest.mark.process
-def test_all_else_runs_in_python() -> None:
+def test_other_commands_run_in_a_real_python() -> None:
     without = {
         name: value
         for name, value in os.environ.items()
@@ -117,7 +117,7 @@ def test_a_folder_with_a_blank_or_without_programs_gives_the_interpreter(
     assert python_of_local_jobs() == sys.executable
 
 
-def test_it_lies_in_the_folder_of_the_program_which_goes_also_when_that_is_killed() -> None:
+def test_python_of_local_jobs_is_in_the_folder_of_the_program() -> None:
     from bridge.folders.program_folder import program_folder
 
     assert python_of_local_jobs().startswith(program_folder())

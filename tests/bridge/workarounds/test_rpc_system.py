@@ -30,7 +30,7 @@ def loader_of(environment: Any) -> str:
     return str(field.get(environment).getClass().getSimpleName())
 
 
-def test_jobs_in_a_row_load_it_once(tmp_path: pathlib.Path) -> None:
+def test_jobs_in_a_row_load_the_rpc_system_once(tmp_path: pathlib.Path) -> None:
     share_mini_clusters()  # the JVM runs
     jvm = get_gateway().jvm
     temporary = jvm.java.lang.System.getProperty("java.io.tmpdir")
@@ -57,7 +57,7 @@ def test_jobs_in_a_row_load_it_once(tmp_path: pathlib.Path) -> None:
     assert len(jars()) <= before + 1
 
 
-def test_what_runs_the_jobs_already_stays() -> None:
+def test_running_rpc_system_is_kept() -> None:
     useLocalEnv(1)
     assert loader_of(getMLEnv().senv._j_stream_execution_environment) == "Executors", (
         "the clusters that tests share"
