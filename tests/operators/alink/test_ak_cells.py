@@ -37,7 +37,7 @@ CLOCK = JavaClock(zone_of("UTC"))
         ),
     ],
 )
-def test_decimals(number: str, octets: str) -> None:
+def test_decimals_are_written_and_read_as_in_alink(number: str, octets: str) -> None:
     exact = decimal.Decimal(number)
     written = cell_writer(Kind.DECIMAL, CLOCK)(exact)
     if len(number) < 30:
@@ -67,12 +67,12 @@ def test_decimals(number: str, octets: str) -> None:
         (Kind.BYTES, struct.pack(">i", -1), "ends inside bytes"),
     ],
 )
-def test_bytes_that_are_no_cell(kind: Kind, octets: bytes, words: str) -> None:
+def test_bytes_without_a_cell_are_refused(kind: Kind, octets: bytes, words: str) -> None:
     with pytest.raises(UNREADABLE, match=words):
         cell_reader(kind, CLOCK)(octets, 0)
 
 
-def test_dense_vectors() -> None:
+def test_dense_vectors_are_read_as_text() -> None:
     octets = b"\2\0" + struct.pack(">i2d", 2, 0.1, -3.0)
     assert read_dense_vector(b"x" + octets, 1) == ("0.1 -3.0", 23)
     assert read_dense_vector(b"\1rest", 0) == (None, 1)
@@ -97,5 +97,7 @@ def test_dense_vectors() -> None:
         ([decimal.Decimal((0, (1,), 2**31))], (2**31 + 1, 0)),
     ],
 )
-def test_digits_of_decimals(numbers: list[str], digits: tuple[int, int]) -> None:
+def test_digits_of_finds_the_most_digits_on_both_sides_of_the_point(
+    numbers: list[str], digits: tuple[int, int]
+) -> None:
     assert digits_of(map(decimal.Decimal, numbers)) == digits

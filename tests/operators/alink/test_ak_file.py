@@ -51,7 +51,7 @@ def written(
     return str(path)
 
 
-def test_rows_come_back(tmp_path: pathlib.Path) -> None:
+def test_rows_and_types_written_to_an_ak_file_come_back(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "t.ak", SCHEMA, ROWS)
     assert is_ak_file(path) and not is_ak_file(__file__)
     assert list(read_rows(path)) == ROWS
@@ -93,7 +93,9 @@ def test_the_description_is_as_alink_reads_it(tmp_path: pathlib.Path) -> None:
         ('{"schemaStr": "v INT"}', b"ALK\xff\xff\xff\xff\0\0\0", "the file ends inside a row"),
     ],
 )
-def test_files_that_are_damaged(tmp_path: pathlib.Path, meta: str, data: bytes, words: str) -> None:
+def test_damaged_ak_files_are_refused(
+    tmp_path: pathlib.Path, meta: str, data: bytes, words: str
+) -> None:
     path = str(tmp_path / "bad.ak")
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("alink_meta.json", meta)
@@ -102,13 +104,13 @@ def test_files_that_are_damaged(tmp_path: pathlib.Path, meta: str, data: bytes, 
         list(read_rows(path))
 
 
-def test_what_is_no_zip_file() -> None:
+def test_file_that_is_no_zip_file_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="is not an .ak file"):
         read_schema(__file__)
 
 
 @pytest.mark.parametrize("size", [(1 << 24) - 2, (1 << 24) - 1, 1 << 24])
-def test_rows_as_long_as_a_short_length_and_longer(tmp_path: pathlib.Path, size: int) -> None:
+def test_rows_at_the_limit_of_a_short_length_come_back(tmp_path: pathlib.Path, size: int) -> None:
     rows = [(bytes(size - 5),), (b"x",)]  # with a mask and the length of the bytes
     path = written(tmp_path / "t.ak", Schema.parse("a BYTES"), rows)
     assert list(read_rows(path)) == rows
@@ -140,7 +142,7 @@ def as_told(cell: Any, told: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_files_of_alink(name: str) -> None:
+def test_files_written_by_alink_are_read(name: str) -> None:
     path = FILES / name
     files = sorted(path.iterdir()) if path.is_dir() else [FILES / f"{name}.ak"]
     refused = re.search(r"(\w+) ANY<", EXPECTED[name]["schema"])
@@ -160,7 +162,7 @@ def test_files_of_alink(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(FILES.glob("*.ak")), ids=lambda path: path.stem)
-def test_what_we_write_is_what_alink_wrote(tmp_path: pathlib.Path, path: pathlib.Path) -> None:
+def test_our_ak_files_equal_those_of_alink(tmp_path: pathlib.Path, path: pathlib.Path) -> None:
     with zipfile.ZipFile(path) as file:
         meta, data = file.read("alink_meta.json"), file.read("data")
     zone = zone_of_file(path.stem)
@@ -188,7 +190,7 @@ def test_what_we_write_is_what_alink_wrote(tmp_path: pathlib.Path, path: pathlib
         ("vec", [(1.5, "a b", "0.5 1.0")]),
     ],
 )
-def test_files_of_our_earlier_versions(name: str, rows: list[Any]) -> None:
+def test_ak_files_of_our_earlier_versions_are_read(name: str, rows: list[Any]) -> None:
     assert list(read_rows(str(FILES / "written_by_product" / f"{name}.ak"))) == rows
 
 
@@ -283,13 +285,13 @@ def test_random_rows_come_back_or_are_refused_by_column(tmp_path: pathlib.Path, 
         ("t TIME(3)", datetime.time(1, 2, 3, 4), "column 't': 01:02:03.000004 has microseconds"),
     ],
 )
-def test_times_that_such_files_cannot_hold(types: str, cell: Any, words: str) -> None:
+def test_times_that_ak_files_cannot_hold_are_refused(types: str, cell: Any, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         AkWriter(io.BytesIO(), Schema.parse(types), zone_of("America/New_York")).write((cell,))
 
 
 @pytest.mark.parametrize("name", ["`start time`", "`a,b`", "`f(x)`", "`a``b`"])
-def test_names_that_alink_would_take_apart_are_refused(name: str) -> None:
+def test_column_names_that_alink_would_split_are_refused(name: str) -> None:
     with pytest.raises(
         ConfigurationError,
         match="column .*: names in .ak files cannot contain spaces.*rename the column with alias",
@@ -351,7 +353,7 @@ def test_a_small_file_with_a_very_large_row_is_refused_before_it_is_in_memory(
     ],
 )
 @pytest.mark.fault("data", "A model of Alink other than a SavedModel is refused by its name")
-def test_files_that_are_no_model_here(name: str, words: str) -> None:
+def test_models_of_alink_without_a_saved_model_are_refused(name: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         packed_model("TFTableModelPredictBatchOp: modelFilePath", str(FILES / f"{name}.ak"))
 
@@ -359,7 +361,7 @@ def test_files_that_are_no_model_here(name: str, words: str) -> None:
 @pytest.mark.parametrize(
     "name", ["tf_model_table", "seed_model", "written_by_product/tf_model_table"]
 )
-def test_models_of_alink(name: str) -> None:
+def test_models_of_alink_with_a_saved_model_are_packed(name: str) -> None:
     with zipfile.ZipFile(
         packed_model("TFTableModelPredictBatchOp: modelFilePath", str(FILES / f"{name}.ak"))
     ) as file:

@@ -61,7 +61,9 @@ def test_instants_and_clocks_agree_with_java(env: MLEnv) -> None:
         ("UTC", datetime.date(1, 1, 1), -62_135_769_600_000),
     ],
 )
-def test_days(zone: str, date: datetime.date, milliseconds: int) -> None:
+def test_dates_are_midnights_of_the_time_zone(
+    zone: str, date: datetime.date, milliseconds: int
+) -> None:
     clock = JavaClock(zone_of(zone))
     assert (
         clock.milliseconds_of_date(date) == milliseconds
@@ -77,20 +79,22 @@ def test_days(zone: str, date: datetime.date, milliseconds: int) -> None:
         ("UTC", datetime.datetime(1582, 10, 5)),
     ],
 )
-def test_times_that_no_clock_shows(zone: str, local: datetime.datetime) -> None:
+def test_local_times_that_do_not_exist_are_refused(zone: str, local: datetime.datetime) -> None:
     with pytest.raises(ValueError, match=f"{local} does not exist in {zone}"):
         JavaClock(zone_of(zone)).milliseconds(local)
 
 
 @pytest.mark.parametrize("milliseconds", [2**62, -(2**63), -14_825_894_400_000])
-def test_instants_without_a_date_in_python(milliseconds: int) -> None:
+def test_instants_outside_the_dates_of_python_are_refused(milliseconds: int) -> None:
     with pytest.raises(
         ValueError, match="a date outside the years 1 to 9999, or a leap day of the Julian calendar"
     ):
         JavaClock(zone_of("UTC")).local(milliseconds)
 
 
-def test_the_time_zone_of_this_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_clock_uses_the_time_zone_of_the_program_by_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import time
 
     monkeypatch.setenv("TZ", "Asia/Shanghai")
@@ -109,13 +113,13 @@ def test_the_time_zone_of_this_program(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "hours"), [("GMT-03:00", -3), ("+08:00", 8), ("UTC+5", 5), ("Z", 0)]
 )
-def test_zones_by_their_offset(name: str, hours: int) -> None:
+def test_time_zones_may_be_given_by_their_offset(name: str, hours: int) -> None:
     assert zone_of(name).utcoffset(None) or zone_of(name).utcoffset(
         datetime.datetime.min
     ) == datetime.timedelta(hours=hours)
 
 
 @pytest.mark.parametrize("name", ["", "Mars/Olympus", "../etc/passwd", "GMT+99:00"])
-def test_what_is_no_zone(name: str) -> None:
+def test_unknown_time_zones_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="a time zone such as .* is unknown"):
         zone_of(name)

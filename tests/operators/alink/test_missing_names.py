@@ -28,7 +28,7 @@ CLASSES = [
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_each_name_is_answered_in_one_line(kind: type) -> None:
+def test_missing_names_of_alink_are_answered_in_one_line(kind: type) -> None:
     """Where a class has the name itself, that is what its users get."""
     made = kind.__new__(kind)
     for name, text in INSTEAD.items():
@@ -43,7 +43,7 @@ def test_each_name_is_answered_in_one_line(kind: type) -> None:
             assert "\n" not in str(raised.value)
 
 
-def test_keywords_are_answered_too() -> None:
+def test_missing_keywords_of_alink_are_answered() -> None:
     with pytest.raises(
         ConfigurationError,
         match="^AkSinkBatchOp has no parameter 'partitionCols': use a CsvSinkBatchOp",
@@ -56,13 +56,13 @@ def test_keywords_are_answered_too() -> None:
         AkSinkBatchOp(filePat="a")
 
 
-def test_other_names_get_a_guess() -> None:
+def test_unknown_names_get_the_nearest_name() -> None:
     with pytest.raises(AttributeError, match=r"Pipeline has no 'fitt' \(did you mean 'fit'\?\)"):
         Pipeline().fitt  # noqa: B018
     assert instead_of("settle") == instead_of("get") == ""
 
 
-def test_no_answer_hides_what_is_here() -> None:
+def test_answers_about_existing_parameters_name_the_class_that_has_them() -> None:
     """A parameter of the list that some class has is named with where it is."""
     kinds = [
         each
@@ -90,7 +90,7 @@ def test_no_answer_hides_what_is_here() -> None:
         ("frame", ""),
     ],
 )
-def test_operators_of_alink_are_answered(name: str, use: str) -> None:
+def test_missing_operators_of_alink_are_answered(name: str, use: str) -> None:
     methods = dir(operators.BatchOperator)
     for words in (
         "name '{}' is not defined",

@@ -26,7 +26,9 @@ NAMES = ["a", "b"]
         ("a:poisson(3,nullper=0.25)", {"a": ("poisson", [3], 0.25)}),
     ],
 )
-def test_distributions(text: str, expected: dict[str, tuple[str, Any, float]]) -> None:
+def test_distributions_of_random_columns_are_parsed(
+    text: str, expected: dict[str, tuple[str, Any, float]]
+) -> None:
     assert read_distributions(text, NAMES) == expected
 
 
@@ -37,7 +39,7 @@ def test_distributions(text: str, expected: dict[str, tuple[str, Any, float]]) -
         "a:weight_set(1,0.5,2)", "a:weight_set(1,0)", "a:uniform(0,1,nullper=2)",
     ],
 )  # fmt: skip
-def test_distributions_that_cannot_be(text: str) -> None:
+def test_malformed_distributions_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="'outputColConfs': expected .*, got "):
         read_distributions(text, NAMES)
 
@@ -49,7 +51,7 @@ def test_each_expression_draws_its_own_numbers() -> None:
     assert draws == ["u0", "u1", "u2", "u3"]
 
 
-def test_probabilities_of_poisson() -> None:
+def test_probabilities_of_poisson_have_sum_1_and_the_given_mean() -> None:
     probabilities = poisson(2.5)
     assert sum(probabilities) == pytest.approx(1)
     assert sum(k * p for k, p in enumerate(probabilities)) == pytest.approx(2.5)

@@ -108,7 +108,7 @@ def test_a_stage_with_a_saved_model_has_cells_with_batches(
     ],
 )
 @pytest.mark.fault("security", "A pipeline file of Alink chooses neither code nor files")
-def test_a_file_chooses_neither_code_nor_files(
+def test_pipeline_of_alink_may_not_choose_code_or_files(
     tmp_path: pathlib.Path, kind: str, name: str, value: Any
 ) -> None:
     path = saved(
@@ -145,14 +145,14 @@ def test_a_file_chooses_neither_code_nor_files(
         ),
     ],
 )
-def test_pipelines_that_cannot_be_read(
+def test_unsupported_pipelines_of_alink_are_refused(
     tmp_path: pathlib.Path, nodes: list[dict[Any, Any]], words: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=words):
         read_pipeline(saved(tmp_path / "p.ak", nodes), str(tmp_path), trusted=True)
 
 
-def test_pipelines_that_alink_wrote(tmp_path: pathlib.Path) -> None:
+def test_pipelines_written_by_alink_are_read(tmp_path: pathlib.Path) -> None:
     folder = pathlib.Path(__file__).parents[2] / "data" / "alink"
     (stage,) = read_pipeline(str(folder / "tf_pipeline.ak"), str(tmp_path), trusted=True)
     assert (stage["type"], stage["params"]["outputSchemaStr"]) == (

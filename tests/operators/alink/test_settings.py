@@ -10,7 +10,7 @@ from operators import AlinkGlobalConfiguration
 from operators.alink.settings import note_flink_home, port_of
 
 
-def test_plugins_are_taken_and_not_used(caplog: pytest.LogCaptureFixture) -> None:
+def test_alink_plugins_are_accepted_and_not_used(caplog: pytest.LogCaptureFixture) -> None:
     AlinkGlobalConfiguration.setPluginDir("/plugins")
     AlinkGlobalConfiguration.setPluginUrl("http://plugins")
     AlinkGlobalConfiguration.setAutoPluginDownload(False)

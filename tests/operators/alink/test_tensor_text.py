@@ -22,7 +22,9 @@ from operators.alink.tensor_text import read_numbers, tensor_type
         ("", None, []),
     ],
 )
-def test_reading(text: str, size: int | None, expected: list[float]) -> None:
+def test_read_numbers_reads_vectors_and_tensors_of_alink(
+    text: str, size: int | None, expected: list[float]
+) -> None:
     assert read_numbers(text, size).tolist() == expected
 
 
@@ -42,7 +44,7 @@ def test_reading(text: str, size: int | None, expected: list[float]) -> None:
     ],
 )
 @pytest.mark.fault("data", "A sparse vector as text with an absurd size is refused")
-def test_text_that_is_no_vector(text: str, size: int | None, words: str) -> None:
+def test_text_without_a_vector_is_refused(text: str, size: int | None, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read_numbers(text, size)
 
@@ -60,7 +62,7 @@ def test_whole_numbers_are_exact() -> None:
             read_numbers(text, None, dtype)
 
 
-def test_types() -> None:
+def test_tensor_type_returns_known_types_and_refuses_unknown_ones() -> None:
     assert tensor_type("float") == "FLOAT"
     with pytest.raises(
         ConfigurationError,

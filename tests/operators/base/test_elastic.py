@@ -156,14 +156,16 @@ def test_a_start_that_waits_for_its_slots_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("least", "free", "goes_on"), [(1, 1, True), (2, 1, False), (1, 0, False)])
-def test_a_failure_with_a_lost_host(tmp_path: Path, least: int, free: int, goes_on: bool) -> None:
+def test_failure_with_a_lost_host_leads_to_a_smaller_job_if_slots_suffice(
+    tmp_path: Path, least: int, free: int, goes_on: bool
+) -> None:
     cluster = Cluster()
     watch = watch_of(cluster, tmp_path, least=least, wait_s=0.05)
     cluster.managers, cluster.total, cluster.free = ["b"], 1, free
     assert watch.leads_to_another_job() is goes_on
 
 
-def test_a_failure_of_a_script_is_one_at_once(tmp_path: Path) -> None:
+def test_failure_of_a_script_leads_to_no_other_job(tmp_path: Path) -> None:
     assert not watch_of(Cluster(), tmp_path, wait_s=1000).leads_to_another_job()
 
 

@@ -23,7 +23,7 @@ def test_a_job_has_its_name_only_inside_the_block(env: MLEnv) -> None:
     assert config.get_string("pipeline.name", "") == ""
 
 
-def test_the_zone_of_a_session(env: MLEnv) -> None:
+def test_session_zone_is_the_given_one_or_a_default(env: MLEnv) -> None:
     assert str(session_zone("Asia/Shanghai", env.btenv)) == "Asia/Shanghai"
     assert session_zone(None, env.btenv) is not None
 

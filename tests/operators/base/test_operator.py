@@ -29,13 +29,13 @@ def test_an_operator_that_is_not_linked_has_no_table() -> None:
         TensorFlow2BatchOp().getOutputTable()
 
 
-def test_from_what_is_no_table() -> None:
+def test_from_table_refuses_a_dataframe() -> None:
     with pytest.raises(ConfigurationError, match="expected a PyFlink Table, got a DataFrame"):
         BatchOperator.fromTable(pd.DataFrame())
 
 
 @pytest.mark.flink
-def test_columns(people: TableSourceBatchOp) -> None:
+def test_operator_shows_names_and_types_of_its_columns(people: TableSourceBatchOp) -> None:
     assert people.getColNames() == ["id", "name", "score"]
     assert people.getColTypes() == ["INT NOT NULL", "STRING", "DECIMAL(2, 1) NOT NULL"]
     assert repr(people).startswith(
@@ -55,7 +55,7 @@ def test_select_takes_sql_or_names(people: TableSourceBatchOp) -> None:
 
 
 @pytest.mark.flink
-def test_wrong_sql(people: TableSourceBatchOp) -> None:
+def test_wrong_sql_is_refused_with_the_reason(people: TableSourceBatchOp) -> None:
     with pytest.raises(ConfigurationError) as raised:
         people.select("id, nome")
     message = str(raised.value)
@@ -94,7 +94,7 @@ def test_a_result_goes_on_in_plain_sql(
 
 
 @pytest.mark.flink
-def test_links_that_cannot_be(people: TableSourceBatchOp) -> None:
+def test_link_refuses_other_objects_and_a_source_as_target(people: TableSourceBatchOp) -> None:
     with pytest.raises(ConfigurationError, match="link: expected a BatchOperator, got a str"):
         people.link("op")
     with pytest.raises(ConfigurationError, match="TableSourceBatchOp takes no input"):

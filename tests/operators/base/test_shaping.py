@@ -55,12 +55,16 @@ pytestmark = pytest.mark.flink
         ),
     ],
 )
-def test_mistakes(people: TableSourceBatchOp, call: Callable[..., Any], words: str) -> None:
+def test_wrong_arguments_of_shaping_methods_are_refused(
+    people: TableSourceBatchOp, call: Callable[..., Any], words: str
+) -> None:
     with pytest.raises(ConfigurationError, match=words):
         call(people)
 
 
-def test_inputs_of_two_environments(env: MLEnv, people: TableSourceBatchOp) -> None:
+def test_tables_of_two_environments_or_kinds_are_not_combined(
+    env: MLEnv, people: TableSourceBatchOp
+) -> None:
     stream = StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS id"))
     with pytest.raises(
         ConfigurationError, match="unionAll: expected a BatchOperator, got a TableSourceStreamOp"
@@ -73,7 +77,7 @@ def test_inputs_of_two_environments(env: MLEnv, people: TableSourceBatchOp) -> N
         people.unionAll(elsewhere)
 
 
-def test_a_name_is_given_anew(people: TableSourceBatchOp) -> None:
+def test_table_name_can_be_registered_again(people: TableSourceBatchOp) -> None:
     people.registerTableName("some_people")
     people.select("id").registerTableName("some_people")
     assert BatchOperator.sqlQuery("SELECT * FROM some_people").getColNames() == ["id"]

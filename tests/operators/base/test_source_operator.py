@@ -13,7 +13,7 @@ from operators import BatchOperator, MemSourceBatchOp, MemSourceStreamOp, Stream
 
 
 @pytest.mark.parametrize("kind", [MemSourceBatchOp, MemSourceStreamOp])
-def test_mistakes_name_the_operator(kind: type[Any]) -> None:
+def test_wrong_arguments_of_a_source_name_the_operator(kind: type[Any]) -> None:
     name = kind.__name__
     with pytest.raises(
         ConfigurationError,
@@ -51,7 +51,7 @@ def test_types_of_polars_that_arrow_lacks_are_refused_by_name() -> None:
 
 @pytest.mark.flink
 @pytest.mark.parametrize("family", [BatchOperator, StreamOperator])
-def test_mistakes_name_the_method_that_made_the_source(family: type[Any]) -> None:
+def test_wrong_arguments_of_a_method_name_the_method(family: type[Any]) -> None:
     with pytest.raises(ConfigurationError, match="^fromArrow: expected a list of rows"):
         family.fromArrow("rows")
     with pytest.raises(

@@ -131,7 +131,7 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.flink
-def test_values_of_texts(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_texts_have_the_same_values_in_lenient_reading(env: MLEnv, tmp_path: pathlib.Path) -> None:
     frame = pd.DataFrame({"t": TEXTS} | {f"l{place}": TEXTS for place in range(len(CELLS))})
     frame.to_csv(tmp_path / "all.csv", index=False, quoting=1, encoding="utf-8")
     schema = ", ".join(f"l{place} {kind}" for place, kind in enumerate(CELLS))
@@ -151,7 +151,9 @@ def test_values_of_texts(env: MLEnv, tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.flink
 @pytest.mark.parametrize("seed", range(1 + TABLES // 250))
-def test_random_tables_from_file_to_file(env: MLEnv, seed: int, tmp_path: pathlib.Path) -> None:
+def test_random_tables_pass_from_file_to_file_unchanged(
+    env: MLEnv, seed: int, tmp_path: pathlib.Path
+) -> None:
     draw, own = random.Random(seed), {}
     for number in range(2):
         ending, name = draw.choice(ENDINGS), f"{number}.{draw.choice(['parquet', 'feather'])}"
@@ -174,7 +176,7 @@ def test_random_tables_from_file_to_file(env: MLEnv, seed: int, tmp_path: pathli
 
 
 @pytest.mark.flink
-def test_a_bounded_stream(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_stream_source_reads_a_folder_to_its_end(env: MLEnv, tmp_path: pathlib.Path) -> None:
     pq.write_table(pa.table({"id": range(300)}), tmp_path / "a.parquet", row_group_size=70)
     table = ParquetSourceStreamOp(filePath=str(tmp_path)).getOutputTable()
     with table.execute().collect() as collected:  # about a millisecond a row
@@ -199,7 +201,7 @@ def test_an_error_of_a_job_names_operator_file_and_column(
 @pytest.mark.fault(
     "jobs", "A job that continues from a savepoint reads the new files of a folder alone"
 )
-def test_a_folder_that_grows_over_a_restart(tmp_path: pathlib.Path) -> None:
+def test_folder_that_grows_is_read_once_over_a_restart(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
 
@@ -241,7 +243,7 @@ def test_a_folder_that_grows_over_a_restart(tmp_path: pathlib.Path) -> None:
         resetEnv()
 
 
-def test_errors_before_jobs(tmp_path: pathlib.Path) -> None:
+def test_wrong_parameters_of_file_sources_are_refused_when_set(tmp_path: pathlib.Path) -> None:
     with pytest.raises(
         ConfigurationError, match="parameter 'filter': expected a predicate as text, an expression"
     ):

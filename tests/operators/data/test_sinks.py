@@ -69,7 +69,7 @@ def test_times_of_ak_files_are_in_a_time_zone(
     assert [each.name for each in tmp_path.iterdir()] == ["t.ak"]
 
 
-def test_odd_cells_of_csv_files_come_back(
+def test_unusual_cells_of_csv_files_come_back(
     people: TableSourceBatchOp, tmp_path: pathlib.Path
 ) -> None:
     source = MemSourceBatchOp([(1, float("nan"), float("-inf"))], "id INT, x DOUBLE, y FLOAT")
@@ -111,7 +111,9 @@ def test_a_job_that_fails_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_written(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:
+def test_sinks_refuse_tables_and_paths_that_they_cannot_write(
+    people: TableSourceBatchOp, tmp_path: pathlib.Path
+) -> None:
     existing = tmp_path / "there.csv"
     existing.write_text("")
     with pytest.raises(

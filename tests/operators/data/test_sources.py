@@ -79,7 +79,7 @@ def test_random_columns_have_names_by_default(env: MLEnv) -> None:
 
 @pytest.mark.flink
 @pytest.mark.parametrize("rows", [0, 1])
-def test_few_random_rows(env: MLEnv, rows: int) -> None:
+def test_random_table_may_have_few_or_no_rows(env: MLEnv, rows: int) -> None:
     frame = RandomTableSourceBatchOp(numRows=rows, numCols=2).collectToDataframe()
     assert len(frame) == rows and list(frame.columns) == ["col0", "col1"]
 
@@ -95,7 +95,7 @@ def test_parameters_are_fixed_once_there_is_a_table(env: MLEnv) -> None:
 
 
 @pytest.mark.flink
-def test_names_that_do_not_fit_the_number_of_columns(env: MLEnv) -> None:
+def test_names_of_random_columns_have_to_fit_their_number(env: MLEnv) -> None:
     with pytest.raises(
         ConfigurationError, match="outputCols: expected 3 names \\(numCols\\), got 2"
     ):
@@ -112,7 +112,9 @@ CSV_ROWS = '1;"a;b";0.5;2024-02-29;2024-02-29 01:02:03.004;true;1.5\n2;;;;;;\n'
 
 @pytest.mark.flink
 @pytest.mark.parametrize("header", ["", "the;header;is;not;read;here;at all\n"])
-def test_csv(env: MLEnv, tmp_path: pathlib.Path, header: str) -> None:
+def test_csv_source_reads_files_with_and_without_a_header(
+    env: MLEnv, tmp_path: pathlib.Path, header: str
+) -> None:
     (tmp_path / "one.csv").write_text(header + CSV_ROWS, encoding="utf-8")
     # as ISO 8601 has it
     (tmp_path / "two.csv").write_text(header + CSV_ROWS.replace("29 01", "29T01"), encoding="utf-8")
@@ -144,7 +146,7 @@ def test_csv(env: MLEnv, tmp_path: pathlib.Path, header: str) -> None:
 
 
 @pytest.mark.flink
-def test_csv_that_cannot_be(env: MLEnv) -> None:
+def test_csv_source_refuses_missing_files(env: MLEnv) -> None:
     with pytest.raises(
         ConfigurationError,
         match=r"CsvSourceBatchOp: parameter 'filePath': /nowhere/\*.csv matches no files",
@@ -155,7 +157,7 @@ def test_csv_that_cannot_be(env: MLEnv) -> None:
 
 
 @pytest.mark.flink
-def test_csv_with_arrays_and_bytes(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_csv_source_reads_arrays_and_bytes(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "arrays.csv").write_bytes(b"a,b,c\n1;2,\xff=,3\n,,\n4,,\n")
     csv = {
         "filePath": f"{tmp_path}/*.csv",
@@ -168,7 +170,9 @@ def test_csv_with_arrays_and_bytes(env: MLEnv, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.flink
-def test_csv_with_wrong_cells(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_csv_source_refuses_wrong_cells_with_their_place_and_the_remedy(
+    env: MLEnv, tmp_path: pathlib.Path
+) -> None:
     path = tmp_path / "own.csv"
 
     def read(text: str, schema: str, header: bool) -> pd.DataFrame:
@@ -212,7 +216,9 @@ def test_csv_with_wrong_cells(env: MLEnv, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.flink
-def test_csv_that_this_program_reads(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_csv_source_reads_blank_lines_other_delimiters_and_http(
+    env: MLEnv, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "blank.csv").write_text("1,x\n\n2,\n", encoding="utf-8")
     (tmp_path / "odd.csv").write_text("1,x;y,z;", encoding="utf-8")
     blank = CsvSourceBatchOp(filePath=str(tmp_path / "blank.csv"), schemaStr="a INT, b STRING")
@@ -246,7 +252,7 @@ def test_csv_that_this_program_reads(env: MLEnv, tmp_path: pathlib.Path) -> None
 @pytest.mark.fault(
     "data", "Packed CSV files are not searched for blank lines and wrong cells as if they were text"
 )
-def test_packed_csv(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_csv_source_reads_packed_files(env: MLEnv, tmp_path: pathlib.Path) -> None:
     for name, text in {"plain": "1,x\n2,y\n", "blank": "1,x\n\n2,y\n", "bad": "1,x\nb,y\n"}.items():
         packed = gzip.compress(text.encode(), mtime=0x0A0A0A0A)  # bytes that look like blank lines
         (tmp_path / f"{name}.csv.gz").write_bytes(packed)
@@ -320,7 +326,7 @@ def test_lenient_and_strict_readers_have_the_same_rules(env: MLEnv) -> None:
 
 
 @pytest.mark.flink
-def test_cells_that_are_null_by_their_text(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_cells_equal_to_a_null_literal_are_null(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "r.csv").write_text("sex,mass\nMALE,3750\nNA,NA\n-,n/a\n", encoding="utf-8")
     csv = {
         "filePath": str(tmp_path / "r.csv"),
@@ -341,7 +347,7 @@ def test_cells_that_are_null_by_their_text(env: MLEnv, tmp_path: pathlib.Path) -
 
 @pytest.mark.flink
 @pytest.mark.fault("data", "A CSV file beyond AKDL_CSV_MB is refused where this program reads it")
-def test_a_csv_file_that_is_too_large_for_this_program(
+def test_csv_file_beyond_the_limit_is_refused_where_this_program_reads_it(
     env: MLEnv, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "large.csv").write_text("12345678901\n" * 1000)
@@ -362,7 +368,7 @@ def test_a_csv_file_that_is_too_large_for_this_program(
 @pytest.mark.fault(
     "data", "A folder of CSV files with a foreign file in it is an error that names the file"
 )
-def test_a_folder_with_an_odd_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_foreign_file_in_a_folder_of_csv_files_is_named(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "1.csv").write_text("1,2\n")
     (tmp_path / "_SUCCESS").write_text("")
@@ -446,7 +452,7 @@ def ak_bytes(rows: list[tuple[Any, ...]]) -> bytes:
 
 
 @pytest.mark.flink
-def test_ak_from_a_folder_and_from_http(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_ak_source_reads_folders_and_addresses(env: MLEnv, tmp_path: pathlib.Path) -> None:
     for name in "12":
         (tmp_path / name).write_bytes(ak_bytes(ROWS))
     with served(files={"/t.ak": ak_bytes(ROWS)}) as site:
@@ -465,7 +471,7 @@ def test_ak_from_a_folder_and_from_http(env: MLEnv, tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.flink
-def test_files_of_alink_as_tables(env: MLEnv) -> None:
+def test_ak_source_reads_files_of_alink(env: MLEnv) -> None:
     folder = pathlib.Path(__file__).parents[2] / "data" / "alink"
     shanghai = AkSourceBatchOp(
         filePath=str(folder / "tz_Asia_Shanghai.ak"), timeZone="Asia/Shanghai"
@@ -495,7 +501,9 @@ def test_files_of_alink_as_tables(env: MLEnv) -> None:
 
 @pytest.mark.flink
 @pytest.mark.fault("data", "An .ak file with decimals of more than 38 digits is refused")
-def test_decimals_and_folders_that_are_refused(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_ak_source_refuses_too_long_decimals_and_folders_of_different_tables(
+    env: MLEnv, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "1").write_bytes(ak_bytes(ROWS))
     with zipfile.ZipFile(tmp_path / "2", "w") as file:
         file.writestr("alink_meta.json", '{"schemaStr":"x DECIMAL"}')
@@ -513,7 +521,9 @@ def test_decimals_and_folders_that_are_refused(env: MLEnv, tmp_path: pathlib.Pat
 
 
 @pytest.mark.flink
-def test_what_is_no_ak_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_ak_source_refuses_missing_files_and_empty_folders(
+    env: MLEnv, tmp_path: pathlib.Path
+) -> None:
     with pytest.raises(
         ConfigurationError, match="AkSourceBatchOp: parameter 'filePath': there is no file /nowhere"
     ):

@@ -20,7 +20,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return
 
 
-def test_nothing_is_told_of_a_program_that_has_run_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_warning_after_all_jobs_have_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_seen", set())
     exit_warnings.note_linked("g1", "TensorFlow2BatchOp")
     registry.begin_groups(["g1"])
@@ -29,7 +29,7 @@ def test_nothing_is_told_of_a_program_that_has_run_all(monkeypatch: pytest.Monke
     assert exit_warnings.exit_warnings() == []
 
 
-def test_a_script_without_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operator_without_a_job_is_warned_of_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     exit_warnings.note_linked("g1", "TensorFlow2BatchOp")
     exit_warnings.warn_at_exit(lambda: "print() was called")
     assert exit_warnings.exit_warnings() == [
@@ -41,7 +41,7 @@ def test_a_script_without_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exit_warnings.exit_warnings() == ["print() was called"], "plain PyFlink has run it"
 
 
-def test_a_job_that_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_job_is_warned_of_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     exit_warnings.note_linked("g1", "TensorFlow2StreamOp")
     monkeypatch.setattr(registry, "running", lambda: [("g1", "chief 0")])
     (said,) = exit_warnings.exit_warnings()
@@ -54,7 +54,7 @@ def test_a_job_that_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("end", "is_told"), [("", True), ("raise SystemExit(3)", True), ("raise KeyError('x')", False)]
 )
-def test_a_program_that_an_error_has_ended_is_not_told_more(end: str, is_told: bool) -> None:
+def test_no_warning_after_an_error_has_ended_the_program(end: str, is_told: bool) -> None:
     code = (
         f"from operators.errors import exit_warnings\nexit_warnings.note_linked('g1', 'Op')\n{end}"
     )

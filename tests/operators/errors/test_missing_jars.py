@@ -32,7 +32,7 @@ python-arrow-source
 """
 
 
-def test_the_jar_of_a_connector() -> None:
+def test_missing_jar_of_a_connector_is_named_with_the_command() -> None:
     first, command, travels, place = str(missing_jar(KAFKA)).splitlines()
     assert (
         first
@@ -43,7 +43,7 @@ def test_the_jar_of_a_connector() -> None:
     assert place == f"or copy it into {lib_folder()}, and into the lib folder of a cluster."
 
 
-def test_the_jar_of_a_format() -> None:
+def test_missing_jar_of_a_format_is_named_with_the_command() -> None:
     text = "Could not find any format factory for identifier 'parquet' in the classpath.\n\tat org.apache"
     told = str(missing_jar(text))
     assert told.startswith(
@@ -54,7 +54,7 @@ def test_the_jar_of_a_format() -> None:
     assert "no connector 'jdbc': its jar" in told and "akdl jars jdbc-postgresql\n" in told
 
 
-def test_the_plugin_of_a_storage() -> None:
+def test_missing_plugin_of_a_storage_is_named_with_the_command() -> None:
     text = "Caused by: org.apache: Could not find a file system implementation for scheme '{}'. The scheme is ..."
     told = str(missing_jar(text.format("s3a")))
     assert (
@@ -65,7 +65,7 @@ def test_the_plugin_of_a_storage() -> None:
     assert missing_jar(text.format("gs")) is None
 
 
-def test_the_jar_of_the_provider() -> None:
+def test_missing_jar_of_our_model_provider_is_named() -> None:
     told = str(
         missing_jar(
             KAFKA.replace("'kafka'", "'akdl'").replace(
@@ -77,7 +77,7 @@ def test_the_jar_of_the_provider() -> None:
     assert "config={'jars': ['akdl']}" in told
 
 
-def test_the_jar_of_the_provider_where_flink_has_no_provider_at_all() -> None:
+def test_missing_jar_of_our_model_provider_is_named_where_flink_has_none() -> None:
     text = """An error occurred while calling o50.executeSql.
 : org.apache.flink.table.api.ValidationException: Unable to create a model provider for model 'a.b.half'.
 
@@ -98,7 +98,7 @@ Caused by: org.apache.flink.table.api.ValidationException: Could not find any fa
     assert "needs a jar built for Flink" in str(missing_jar(text.replace("'akdl'", "'openai'")))
 
 
-def test_a_wrong_name() -> None:
+def test_misspelled_connector_is_answered_with_the_nearest_name() -> None:
     told = str(missing_jar(KAFKA.replace("'kafka'", "'datagne'")))
     assert told.startswith(
         "Flink has no connector 'datagne' (did you mean 'datagen'?). Available: blackhole, datagen.\n"
@@ -116,11 +116,11 @@ def test_a_wrong_name() -> None:
 @pytest.mark.parametrize(
     "text", ["", "Could not find any file", "java.lang.ArithmeticException: / by zero"]
 )
-def test_other_errors_are_left_alone(text: str) -> None:
+def test_errors_without_a_missing_jar_get_no_advice(text: str) -> None:
     assert missing_jar(text) is None
 
 
-def test_what_a_folder_has(tmp_path: pathlib.Path) -> None:
+def test_connectors_and_formats_of_a_folder_are_read_from_its_jars(tmp_path: pathlib.Path) -> None:
     assert {
         ("connector", "filesystem"),
         ("connector", "datagen"),
@@ -140,7 +140,7 @@ def test_what_a_folder_has(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.flink
-def test_jars_travel_to_a_cluster_beside_flinks_own(tmp_path: pathlib.Path) -> None:
+def test_jars_of_the_user_are_sent_with_those_of_flink(tmp_path: pathlib.Path) -> None:
     with zipfile.ZipFile(tmp_path / "own.jar", "w") as jar:
         jar.writestr("akdl/tests/own.txt", "found")
     url = (tmp_path / "own.jar").as_uri()
@@ -162,7 +162,7 @@ def test_jars_travel_to_a_cluster_beside_flinks_own(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.flink
-def test_tables_without_their_jar(env: MLEnv) -> None:
+def test_table_without_its_jar_is_an_error_with_the_command(env: MLEnv) -> None:
     tables = env.btenv
     tables.execute_sql(
         "CREATE TEMPORARY TABLE no_kafka (a INT) WITH ('connector' = 'kafka', 'topic' = 'x')"

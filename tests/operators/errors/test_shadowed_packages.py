@@ -14,14 +14,16 @@ from tests.support.installs import ROOT
 from tests.support.leftovers import DEADLINE_S
 
 
-def test_ours_are_found() -> None:
+def test_installed_packages_are_not_shadowed() -> None:
     check_shadowing()
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("on_the_path", [False, True])
 @pytest.mark.parametrize("name", ["bridge.py", "akdl/__init__.py", "operators/__init__.py"])
-def test_a_file_that_hides_ours(tmp_path: pathlib.Path, name: str, on_the_path: bool) -> None:
+def test_file_that_shadows_a_package_is_named_when_operators_are_imported(
+    tmp_path: pathlib.Path, name: str, on_the_path: bool
+) -> None:
     """Of the user's own `operators` no line of ours runs, and Python says where it lies."""
     (tmp_path / "job").mkdir()
     job = tmp_path / "job" / "job.py"

@@ -77,17 +77,17 @@ def test_errors_of_each_package_are_short(error: Exception) -> None:
     assert lines is not None and len(lines) <= LINES and sum(map(len, lines)) < 3_000
 
 
-def test_with_the_progress_it_is_fifteen_lines() -> None:
+def test_error_lines_and_one_of_progress_are_at_most_fifteen() -> None:
     last_lines_of_the_progress = 1
     assert LINES + last_lines_of_the_progress <= 15
 
 
-def test_all_is_shown_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_traceback_is_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AKDL_TRACEBACK", "full")
     assert shown(failed_task()) is None
 
 
-def test_errors_of_others_stay_as_they_are() -> None:
+def test_errors_of_other_programs_are_not_changed() -> None:
     assert shown(KeyError("scor")) is None
     assert shown(KeyboardInterrupt()) is None, "of a program that does not wait for us"
 
@@ -128,7 +128,9 @@ def test_the_hooks_call_those_that_were_there(
     )
 
 
-def test_threads_of_beam_whose_line_has_ended_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_connections_of_threads_of_beam_are_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     others: list[object] = []
     monkeypatch.setattr(
         threading, "excepthook", lambda arguments: others.append(arguments.exc_value)

@@ -49,7 +49,7 @@ def to_dataframe(table: Table) -> pd.DataFrame:
     return frame_of(arrow_of(table, still_there(*collect(table))))
 
 
-def test_cells_and_dtypes_of_every_type(table_env: StreamTableEnvironment) -> None:
+def test_dataframe_has_cells_and_dtypes_of_every_type(table_env: StreamTableEnvironment) -> None:
     names = [f"c{i}" for i in range(len(TYPES))]
     cells = ", ".join(
         f"CAST({sql} AS {kind}) AS {name}"
@@ -136,7 +136,7 @@ def test_instants_are_in_the_time_zone_of_the_environment(
     assert len(frame) == len(seconds) + 1
 
 
-def test_rows_that_are_taken_back_do_not_come() -> None:
+def test_retracted_rows_are_not_in_the_dataframe() -> None:
     batch = pa.RecordBatch.from_pydict({"id": [1, 2, 1, 1, 3], "x": ["a", None, "a", "b", "c"]})
     kinds = bytes([0, 0, 1, 2, 0])
     left = pa.Table.from_batches(still_there([batch, batch.slice(0, 1)], [kinds, None]))
@@ -149,7 +149,7 @@ def test_rows_that_are_taken_back_do_not_come() -> None:
     assert still_there([batch], [None]) == [batch]
 
 
-def test_a_table_with_updates_comes_as_it_is_in_the_end(env: MLEnv) -> None:
+def test_table_with_updates_is_collected_in_its_final_state(env: MLEnv) -> None:
     words = env.stenv.sql_query(
         "SELECT w, COUNT(*) AS n FROM (VALUES ('a'), ('b'), ('a'), ('a')) AS v(w) GROUP BY w"
     )
@@ -202,7 +202,7 @@ def test_nested_cells_are_exact_beside_nulls(table_env: StreamTableEnvironment) 
 @pytest.mark.parametrize(
     ("zone", "hours"), [("GMT+08:00", 8), ("-03:00", -3), ("UTC", 0), ("Z", 0)]
 )
-def test_time_zones_without_a_name(
+def test_instants_come_back_in_time_zones_given_by_offset(
     table_env: StreamTableEnvironment, zone: str, hours: int
 ) -> None:
     before = table_env.get_config().get_local_timezone()
@@ -228,7 +228,7 @@ def test_rows_that_are_left_stay_in_their_batches() -> None:
     "AKDL_TEST_LARGE_ROWS" not in os.environ,
     reason="takes some GB of memory: set AKDL_TEST_LARGE_ROWS",
 )
-def test_text_of_more_than_two_gigabytes() -> None:
+def test_rows_with_two_gigabytes_of_text_stay_in_batches() -> None:
     batch = pa.record_batch([pa.array(["x" * 300_000_000])], names=["s"])
     left = still_there([batch] * 9, [b"\0"] * 8 + [b"\3"])
     assert [each.num_rows for each in left] == [1] * 7

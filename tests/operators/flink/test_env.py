@@ -49,7 +49,7 @@ def test_the_chosen_environment_is_the_current_one() -> None:
 
 
 @pytest.mark.parametrize("parallelism", [0, -1, True, "2", 1.0])
-def test_wrong_parallelism(parallelism: bool | str | float) -> None:
+def test_wrong_parallelism_is_refused(parallelism: bool | str | float) -> None:
     for use in (useLocalEnv, lambda p: useRemoteEnv("localhost", 8081, p)):
         with pytest.raises(
             ConfigurationError, match="parallelism: expected a whole number of at least 1, got"
@@ -60,13 +60,13 @@ def test_wrong_parallelism(parallelism: bool | str | float) -> None:
 @pytest.mark.parametrize(
     ("port", "host"), [("x", "h"), (0, "h"), (70000, "h"), (8081, ""), (8081, None)]
 )
-def test_wrong_address(port: str | int, host: str | None) -> None:
+def test_wrong_address_of_a_cluster_is_refused(port: str | int, host: str | None) -> None:
     with pytest.raises(ConfigurationError, match="useRemoteEnv: "):
         useRemoteEnv(host, port, 1)
 
 
 @pytest.mark.fault("jobs", "An address without a cluster is an error with host, port and reason")
-def test_no_cluster_there() -> None:
+def test_address_without_a_cluster_is_an_error() -> None:
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(
@@ -76,7 +76,7 @@ def test_no_cluster_there() -> None:
         useRemoteEnv("localhost", port, 1).btenv  # noqa: B018
 
 
-def test_a_submitted_program_cannot_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submitted_program_cannot_choose_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYFLINK_GATEWAY_PORT", "1")
     with pytest.raises(
         ConfigurationError,
@@ -111,7 +111,7 @@ def test_process_output_is_shown_in_debug_mode_or_on_demand() -> None:
 
 
 @pytest.mark.flink
-def test_settings_of_a_local_environment() -> None:
+def test_local_environment_has_settings_for_batch_and_stream() -> None:
     path = {"execution.state-recovery.path": "file:///savepoint"}
     benv, btenv, senv, stenv = useLocalEnv(
         3, config={"python.fn-execution.bundle.size": 7, "pipeline.object-reuse": False, **path}
@@ -134,7 +134,7 @@ def test_settings_of_a_local_environment() -> None:
     assert stream.get("execution.batch-shuffle-mode", "unset") == "unset"
 
 
-def test_an_environment_by_default() -> None:
+def test_default_environment_has_a_subtask_per_core() -> None:
     resetEnv()
     assert getMLEnv().benv.get_parallelism() == os.cpu_count()
 
@@ -156,7 +156,7 @@ def _custom(**settings: str) -> tuple[object, object]:
 
 @pytest.mark.flink
 @pytest.mark.fault("data", "Instants come back in the time zone of the environment's configuration")
-def test_the_time_zone_of_the_configuration() -> None:
+def test_time_zone_of_the_configuration_is_used() -> None:
     zone = {"table.local-time-zone": "America/New_York"}
     _, batch, _, stream = useLocalEnv(1, config=zone)
     assert {each.get_config().get_local_timezone() for each in (batch, stream)} == {
@@ -185,7 +185,7 @@ def test_a_custom_environment_serves_batch_and_stream() -> None:
 
 
 @pytest.mark.flink
-def test_a_custom_environment_gets_what_co_location_needs() -> None:
+def test_custom_environment_gets_the_scheduler_for_co_location() -> None:
     _, table_env = _custom()
     prepare_for_batch(table_env)
     assert table_env.get_config().get("jobmanager.scheduler", "") == "Default"

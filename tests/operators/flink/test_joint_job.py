@@ -52,7 +52,7 @@ def called(env: MLEnv, tmp_path: pathlib.Path) -> Any:
     return env.btenv.from_data_stream(stream).alias("n")
 
 
-def test_rows_for_this_program_and_for_a_table(
+def test_one_job_gives_rows_to_receivers_and_a_table(
     env: MLEnv, called: Any, tmp_path: pathlib.Path
 ) -> None:
     table_env = env.btenv
@@ -86,7 +86,7 @@ def test_rows_for_this_program_and_for_a_table(
     )
 
 
-def test_receivers_hear_of_a_job_that_fails(env: MLEnv) -> None:
+def test_receivers_are_told_that_their_job_failed(env: MLEnv) -> None:
     kept = Kept()
     table = env.btenv.sql_query("SELECT 1 / (n - 1) AS x FROM (VALUES (1)) AS v(n)")
     with pytest.raises(Exception, match="(?i)zero"):

@@ -98,7 +98,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ssl.SSLC
     return str(folder / "cert.pem"), context
 
 
-def test_json_and_text_without_the_proxies_of_the_environment(
+def test_rest_reads_json_and_text_without_proxies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
@@ -109,13 +109,13 @@ def test_json_and_text_without_the_proxies_of_the_environment(
         )
 
 
-def test_a_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rest_sends_the_headers_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLINK_REST_CLIENT_HEADERS", f"X-Team:a\nAuthorization:Bearer {SECRET}\n")
     with secured(f"Bearer {SECRET}") as (port, _):
         assert Rest(f"127.0.0.1:{port}").get("/overview") == {"path": "/overview"}
 
 
-def test_a_login_in_the_address_shows_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+def test_login_in_the_address_is_used_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     login = base64.b64encode(f"ada:{SECRET}/".encode()).decode()
     with secured(f"Basic {login}") as (port, asked), caplog.at_level(logging.DEBUG):
         rest = Rest(f"http://ada:{SECRET}%2F@127.0.0.1:{port}/cluster/")
@@ -131,7 +131,7 @@ def test_a_login_in_the_address_shows_nowhere(caplog: pytest.LogCaptureFixture) 
     assert SECRET not in f"{refused.value!r} {gone.value!r} {caplog.text}" and len(asked) == 2
 
 
-def test_other_answers() -> None:
+def test_rest_reports_other_statuses_and_timeouts() -> None:
     with (
         secured("", status=302) as (port, _),
         pytest.raises(RestError, match=rf"^127.0.0.1:{port}/x: HTTP 302, Found$"),
@@ -142,7 +142,7 @@ def test_other_answers() -> None:
             Rest(f"127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2).get("/x")
 
 
-def test_certificates(
+def test_rest_checks_certificates_unless_told_otherwise(
     certificate: tuple[str, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, context = certificate
@@ -175,7 +175,7 @@ def test_certificates(
 @pytest.mark.fault(
     "security", "An empty REQUESTS_CA_BUNDLE does not disable the check of certificates"
 )
-def test_a_stranger_is_refused_where_an_empty_path_names_the_certificates(
+def test_empty_path_of_certificates_does_not_disable_their_check(
     argument: bool | str,
     variables: dict[str, str],
     proxies: bool,
@@ -203,12 +203,12 @@ def test_proxies_of_the_environment_where_they_are_wanted(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("address", ["", "ftp://host:1", "http://", "host:port"])
-def test_what_is_no_address(address: str) -> None:
+def test_rest_refuses_malformed_addresses(address: str) -> None:
     with pytest.raises(ConfigurationError, match="expected HOST:PORT"):
         Rest(address)
 
 
-def test_headers() -> None:
+def test_malformed_headers_are_refused_without_showing_them() -> None:
     assert headers_of("") == {} and headers_of("a: b:c \n\nd:e") == {"a": "b:c", "d": "e"}
     with pytest.raises(
         ConfigurationError, match="line 2: expected Name:value, got a line of 12 characters"
@@ -225,7 +225,7 @@ def test_headers() -> None:
     ],
 )
 @pytest.mark.fault("security", "An endless answer of REST is an error")
-def test_answers_have_an_end(
+def test_rest_refuses_answers_that_are_too_long_or_slow(
     monkeypatch: pytest.MonkeyPatch, limit: str | None, words: str
 ) -> None:
     if limit is None:

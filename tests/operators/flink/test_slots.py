@@ -82,7 +82,7 @@ def serving(answer: Callable[..., Any]) -> Iterator[dict[Any, Any]]:
             thread.join()
 
 
-def test_enough_free_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enough_free_slots_need_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # not for us
     cluster = Cluster(total=5, free=[4])
     with serving(cluster.answer) as config:
@@ -90,7 +90,7 @@ def test_enough_free_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cluster.asked == ["/overview"]
 
 
-def test_too_few_slots_in_all() -> None:
+def test_too_few_slots_are_refused_with_needs_and_remedies() -> None:
     with (
         serving(Cluster(total=3, free=[3]).answer) as config,
         pytest.raises(ConfigurationError) as raised,
@@ -107,7 +107,7 @@ def test_too_few_slots_in_all() -> None:
     ("free", "words"), [(0, "none is free"), (1, "1 is free"), (2, "2 are free")]
 )
 @pytest.mark.fault("jobs", "The jobs that occupy the slots are named")
-def test_other_jobs_hold_the_slots(free: int, words: str) -> None:
+def test_jobs_that_hold_the_slots_are_named(free: int, words: str) -> None:
     jobs = [
         ("insert-into_x", "RUNNING"),
         ("earlier", "FINISHED"),
@@ -137,7 +137,7 @@ def test_with_high_availability_the_named_job_manager_answers() -> None:
 
 
 @pytest.mark.parametrize("key", ["security.ssl.rest.enabled", "security.ssl.enabled"])
-def test_the_endpoint_of_a_cluster_with_tls(key: str) -> None:
+def test_endpoint_of_a_cluster_with_tls_is_https(key: str) -> None:
     config = {"execution.target": "remote", "rest.address": "flink.example", "rest.port": "8443"}
     secured, plain = rest_of({**config, key: "true"}), rest_of(config)
     assert (repr(secured), repr(plain)) == (
@@ -147,14 +147,14 @@ def test_the_endpoint_of_a_cluster_with_tls(key: str) -> None:
     assert rest_of({"execution.target": "local"}) is None
 
 
-def test_slots_of_a_job_that_has_just_ended() -> None:
+def test_slots_of_a_job_that_has_just_ended_are_waited_for() -> None:
     cluster = Cluster(4, [0, 1, 4])
     with serving(cluster.answer) as config:
         check_slots(config, [GROUP], wait_s=60)
     assert cluster.asked.count("/overview") == 3
 
 
-def test_nobody_knows_who_holds_them() -> None:
+def test_slots_without_a_known_holder_are_explained() -> None:
     with serving(Cluster(4, [1]).answer) as config:
         with pytest.raises(
             ConfigurationError,
@@ -173,7 +173,7 @@ def test_clusters_that_grow_are_not_checked(key: str) -> None:
     "overview",
     [None, [], {"slots-total": "many"}, {"slots-total": 1}, {"errors": ["Unauthorized"]}],
 )
-def test_another_answer_than_flinks_is_one_log_line(
+def test_foreign_answer_of_the_endpoint_is_one_log_line(
     overview: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (
@@ -216,7 +216,7 @@ def test_http_errors_and_dead_ends_are_one_log_line(caplog: pytest.LogCaptureFix
         {"execution.target": "local", "taskmanager.numberOfTaskSlots": "two"},
     ],
 )
-def test_nothing_to_complain_about(
+def test_enough_or_unknown_slots_lead_to_no_message(
     config: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "operators.flink.slots"):
@@ -225,7 +225,7 @@ def test_nothing_to_complain_about(
     assert caplog.messages == []
 
 
-def test_a_local_environment_with_a_chosen_number_of_slots() -> None:
+def test_too_few_slots_of_a_local_environment_are_refused() -> None:
     config = {"execution.target": "local", "taskmanager.numberOfTaskSlots": "2"}
     with pytest.raises(ConfigurationError) as raised:
         check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 0)])
@@ -237,7 +237,7 @@ def test_a_local_environment_with_a_chosen_number_of_slots() -> None:
 
 @pytest.mark.flink
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_the_environments_have_the_keys(mode: str) -> None:
+def test_slots_are_checked_with_the_settings_of_the_environments(mode: str) -> None:
     cluster = Cluster(total=3, free=[3])
     try:
         with serving(cluster.answer) as config:
@@ -287,7 +287,7 @@ def test_the_scheduler_of_a_cluster_is_found() -> None:
     check_scheduler({"execution.target": "local"}, "MyOp")
 
 
-def test_free_slots() -> None:
+def test_free_slots_counts_those_of_clusters_that_do_not_grow() -> None:
     with serving(Cluster(4, [3]).answer) as config:
         assert free_slots(config) == 3
     with serving(Cluster(4, [3], config=["kubernetes.cluster-id"]).answer) as config:

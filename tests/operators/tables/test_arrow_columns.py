@@ -178,7 +178,7 @@ def test_an_empty_name_is_refused_with_its_operator(name: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.fault("data", "A cell of Arrow that its type does not hold exactly is refused")
-def test_cells_that_would_change_are_refused(
+def test_cells_of_arrow_that_a_type_would_change_are_refused(
     cells: pa.Array, sql: str | None, message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"op: column 'c' does not fit .*{message}"):

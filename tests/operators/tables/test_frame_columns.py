@@ -68,7 +68,9 @@ def test_types_hold_the_cells(cells: Any, sql: str) -> None:
         (pd.DataFrame(), "has no columns"),
     ],
 )
-def test_frames_without_types(frame: pd.DataFrame, message: str) -> None:
+def test_dataframes_whose_columns_have_no_type_are_refused(
+    frame: pd.DataFrame, message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=message):
         schema_of_frame("op", frame)
 
@@ -128,7 +130,7 @@ def test_only_dataframes_need_no_schema() -> None:
     ],
 )
 @pytest.mark.fault("data", "A named index of a DataFrame that is left out leads to a warning")
-def test_what_does_not_come_along_is_told(
+def test_dropped_index_of_a_dataframe_is_warned_of(
     frame: pd.DataFrame, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     MemSourceBatchOp(frame)
@@ -145,7 +147,7 @@ def test_what_does_not_come_along_is_told(
         (["s", "l"], False),
     ],
 )
-def test_what_categories_lose_is_told(
+def test_order_and_unused_labels_of_categories_are_warned_of(
     cells: Any, is_told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     MemSourceBatchOp(pd.DataFrame({"size": cells, "n": 1}))
@@ -155,7 +157,7 @@ def test_what_categories_lose_is_told(
     ) is is_told
 
 
-def test_attrs_are_told_and_columns_of_several_levels_refused(
+def test_attrs_are_warned_of_and_columns_of_several_levels_refused(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     frame = pd.DataFrame({"n": [1]})

@@ -71,7 +71,7 @@ def cells_of(sql: str, cells: Any) -> list[Any]:
         ("ARRAY<STRING>", [["a", pd.NA], []], [["a", None], []]),
     ],
 )  # fmt: skip
-def test_cells_are_exact(sql: str, cells: Any, expected: list[Any]) -> None:
+def test_cells_from_memory_are_exact(sql: str, cells: Any, expected: list[Any]) -> None:
     assert repr(cells_of(sql, cells)) == repr(expected)
 
 

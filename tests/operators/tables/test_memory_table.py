@@ -26,7 +26,7 @@ from operators import (
 from tests.bridge.flink.test_input_types import CELLS
 
 
-def test_rows_from_memory_that_do_not_fit() -> None:
+def test_other_objects_and_unknown_types_are_refused() -> None:
     with pytest.raises(
         ConfigurationError,
         match="expected a list of rows, a pandas DataFrame or an object .*; got a str",
@@ -53,7 +53,7 @@ ROWS = [
 
 
 @pytest.mark.flink
-def test_rows_from_memory(env: MLEnv) -> None:
+def test_rows_from_memory_come_back_exact(env: MLEnv) -> None:
     frame = MemSourceBatchOp(ROWS, SCHEMA).collectToDataframe()
     full = frame[frame.big.notna()].iloc[0]
     assert full.flag is True and full.big == 2**53 + 1 and full.x == 0.5 and full["name"] == "żółć"
@@ -80,7 +80,7 @@ def test_tables_from_memory_leave_no_folders(
 
 
 @pytest.mark.flink
-def test_no_rows_from_memory(env: MLEnv) -> None:
+def test_tables_from_memory_may_have_no_rows(env: MLEnv) -> None:
     empty = MemSourceBatchOp([], "a LONG, b ARRAY<STRING>")
     assert empty.getColTypes() == ["BIGINT", "ARRAY<STRING>"]
     assert len(empty.collectToDataframe()) == 0
@@ -89,7 +89,7 @@ def test_no_rows_from_memory(env: MLEnv) -> None:
 
 
 @pytest.mark.flink
-def test_a_dataframe_with_nulls(env: MLEnv) -> None:
+def test_nulls_of_a_dataframe_come_back(env: MLEnv) -> None:
     frame = pd.DataFrame(
         {"i": [1.0, None], "f": [0.5, float("nan")], "s": [None, "x"], "b": [True, None]},
         index=[7, 9],
@@ -132,7 +132,7 @@ def test_columns_of_a_dataframe_are_taken_by_their_names(env: MLEnv, columns: li
         ),
     ],
 )
-def test_rows_from_memory_that_do_not_fit_the_schema(env: MLEnv, data: Any, message: str) -> None:
+def test_rows_that_do_not_fit_the_schema_are_refused(env: MLEnv, data: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         MemSourceBatchOp(data, "a LONG, b STRING").getOutputTable()
 
