@@ -147,7 +147,7 @@ def frames(env: operators.MLEnv) -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_tables(frames: dict[str, Any], name: str) -> None:
+def test_calls_of_alink_give_their_tables(frames: dict[str, Any], name: str) -> None:
     rows = [
         tuple(None if pd.isna(cell) else cell for cell in row)
         for row in frames[name].itertuples(index=False)
@@ -158,7 +158,7 @@ def test_tables(frames: dict[str, Any], name: str) -> None:
     assert rows == expected
 
 
-def test_statistics(frames: dict[str, Any]) -> None:
+def test_statistics_are_those_of_alink(frames: dict[str, Any]) -> None:
     assert frames["lazy statistics"].equals(frames["statistics"])
     frame = frames["statistics"].set_index("colName")
     assert frame["count"].tolist() == [3, 3, 3] and frame.missing.tolist() == [0, 1, 0]
@@ -173,7 +173,9 @@ def model_file(tmp_path: pathlib.Path) -> str:
     return str(tmp_path / "model.zip")
 
 
-def test_streams(env: operators.MLEnv, capsys: pytest.CaptureFixture[str]) -> None:
+def test_streams_accept_the_calls_of_alink(
+    env: operators.MLEnv, capsys: pytest.CaptureFixture[str]
+) -> None:
     source = StreamOperator.fromDataframe(
         pd.DataFrame(PEOPLE, columns=["id", "name", "score"]), TYPES
     )
@@ -235,7 +237,9 @@ def do_nothing(config: Any) -> None:
     pass
 
 
-def test_environments(env: operators.MLEnv, caplog: pytest.LogCaptureFixture) -> None:
+def test_environments_accept_the_calls_of_alink(
+    env: operators.MLEnv, caplog: pytest.LogCaptureFixture
+) -> None:
     try:
         assert list(useLocalEnv(2, None, {"some.option": 1})) and not caplog.records
         assert getMLEnv().btenv.get_config().get("some.option", "") == "1"
@@ -252,7 +256,9 @@ def test_environments(env: operators.MLEnv, caplog: pytest.LogCaptureFixture) ->
         useCustomEnv(None, *env)
 
 
-def test_pipelines(env: operators.MLEnv, model_file: str, tmp_path: pathlib.Path) -> None:
+def test_pipelines_accept_the_calls_of_alink(
+    env: operators.MLEnv, model_file: str, tmp_path: pathlib.Path
+) -> None:
     people = MemSourceBatchOp(PEOPLE, TYPES)
     stage = (
         TFSavedModelPredictor()
@@ -293,7 +299,7 @@ def test_pipelines(env: operators.MLEnv, model_file: str, tmp_path: pathlib.Path
     assert operator.linkFrom([stream]).getColNames() == ["score", "y"]
 
 
-def test_a_trainer_writes_its_model(env: operators.MLEnv, tmp_path: pathlib.Path) -> None:
+def test_trainer_accepts_the_calls_of_alink(env: operators.MLEnv, tmp_path: pathlib.Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("def main(config): pass\n")
     trainer = TF2TableModelTrainer(
@@ -307,7 +313,9 @@ def test_a_trainer_writes_its_model(env: operators.MLEnv, tmp_path: pathlib.Path
         trainer.setModelFilePath(str(tmp_path / "model.ak")).fit(MemSourceBatchOp(PEOPLE, TYPES))
 
 
-def test_sources_and_sinks(env: operators.MLEnv, tmp_path: pathlib.Path) -> None:
+def test_sources_and_sinks_accept_the_calls_of_alink(
+    env: operators.MLEnv, tmp_path: pathlib.Path
+) -> None:
     people = MemSourceBatchOp(PEOPLE, TYPES)
     people.link(
         AkSinkBatchOp().setFilePath(str(tmp_path / "a.ak")).setOverwriteSink(True).setNumFiles(1)
@@ -485,7 +493,7 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)
-def test_what_is_left_answers_in_words(
+def test_differing_calls_of_alink_are_answered_in_one_line(
     env: operators.MLEnv, tmp_path: pathlib.Path, name: str
 ) -> None:
     call, words = DIFFERENCES[name]
@@ -498,7 +506,7 @@ def test_what_is_left_answers_in_words(
     assert len(str(raised.value).splitlines()) == 1 and len(str(raised.value)) < 400
 
 
-def test_the_page_lists_what_is_left() -> None:
+def test_page_lists_all_differing_calls_of_alink() -> None:
     table = (
         PAGE.read_text(encoding="utf-8")
         .split("## Look up a call that differs", 1)[1]

@@ -24,7 +24,7 @@ def numbers(table_env: StreamTableEnvironment, count: int) -> TableSourceBatchOp
     return BatchOperator.fromTable(table_env.sql_query(f"SELECT n FROM (VALUES {values}) AS v(n)"))
 
 
-def test_executing_nothing() -> None:
+def test_execute_without_anything_to_run_is_refused() -> None:
     with suppress(ConfigurationError):  # a job of another test has run
         BatchOperator.execute()
     with pytest.raises(ConfigurationError, match="nothing to run: first call lazyPrint"):
@@ -86,7 +86,7 @@ def test_lazy_print_waits_for_execute(
 
 
 @pytest.mark.flink
-def test_what_was_put_off_runs_with_the_next_job_in_its_order(
+def test_deferred_results_run_with_the_next_job_in_order(
     people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ids: list[int] = []
@@ -116,7 +116,7 @@ def test_a_job_that_fails_is_forgotten(people: TableSourceBatchOp) -> None:
 @pytest.mark.flink
 @pytest.mark.tf
 @pytest.mark.slow
-def test_a_script_runs_once_for_all_that_was_put_off(
+def test_script_runs_once_for_all_deferred_results(
     table_env: StreamTableEnvironment, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs, script = tmp_path / "runs", tmp_path / "copy_rows.py"

@@ -132,7 +132,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_examples_run(names: dict[str, Any]) -> None:
+def test_examples_of_docstrings_run(names: dict[str, Any]) -> None:
     wrong, run = {}, []
     spaces: dict[str, dict[str, Any]] = {}
     for module, name, example in EXAMPLES:
@@ -238,7 +238,7 @@ def params() -> Iterator[tuple[Param, str]]:
 @pytest.mark.parametrize(
     ("param", "text"), [pytest.param(*each, id=f"{each[0].name}-{each[1]}") for each in params()]
 )
-def test_values_that_parameters_show_are_taken(param: Param, text: str) -> None:
+def test_example_values_of_parameters_are_accepted(param: Param, text: str) -> None:
     try:
         param.convert([text] if f'["{text}"]' in param.doc else text)
     except (ValueError, ConfigurationError) as error:

@@ -9,7 +9,7 @@ import operators
 from tests.support.leftovers import DEADLINE_S
 
 
-def test_all_is_sorted_and_is_what_a_star_import_gives() -> None:
+def test_all_is_sorted_and_complete() -> None:
     seen: dict[str, object] = {}
     exec("from operators import *", seen)
     assert operators.__all__ == sorted(operators.__all__)

@@ -35,7 +35,7 @@ TRAIN = {"tensorCol": "t", "labelCol": "label", "layers": ["Dense(3)"]}
         ({"validationSplit": 0.5, "numWorkers": 2}, "validationSplit needs numWorkers=1, got 2"),
     ],
 )
-def test_mistakes_come_to_light_when_it_is_linked(
+def test_wrong_layers_and_settings_are_refused_when_linked(
     changes: dict[str, Any], match: str, table_env: StreamTableEnvironment
 ) -> None:
     source = source_of(table_env)
@@ -44,7 +44,7 @@ def test_mistakes_come_to_light_when_it_is_linked(
 
 
 @pytest.mark.flink
-def test_types_of_columns(table_env: StreamTableEnvironment) -> None:
+def test_columns_of_wrong_types_are_refused_when_linked(table_env: StreamTableEnvironment) -> None:
     source = source_of(table_env)
     with pytest.raises(
         ConfigurationError,
@@ -63,7 +63,7 @@ def test_types_of_columns(table_env: StreamTableEnvironment) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"validationSplit": 1.0}, {"numPSs": 1}, {"learningRate": 0}, {"numEpochs": 0}]
 )
-def test_values(wrong: dict[str, float]) -> None:
+def test_wrong_values_are_refused_when_set(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError, match=f"parameter '{next(iter(wrong))}': expected"):
         KerasSequentialClassifierTrainBatchOp(**wrong)
 
@@ -77,7 +77,7 @@ def model_file(tmp_path: pathlib.Path, facts: dict[Any, Any] | None) -> str:
     return str(path)
 
 
-def test_the_model_says_how_it_predicts(tmp_path: pathlib.Path) -> None:
+def test_prediction_follows_the_facts_of_the_model(tmp_path: pathlib.Path) -> None:
     op = KerasSequentialClassifierPredictBatchOp(
         predictionCol="p", predictionDetailCol="d", reservedCols=["id"]
     )
@@ -104,7 +104,7 @@ def test_the_model_says_how_it_predicts(tmp_path: pathlib.Path) -> None:
         ),
     ],
 )
-def test_models_that_do_not_fit(
+def test_models_that_do_not_fit_the_predictor_are_refused(
     tmp_path: pathlib.Path, facts: dict[str, Any] | None, match: str
 ) -> None:
     op = KerasSequentialRegressorPredictBatchOp(predictionCol="p", predictionDetailCol="d")

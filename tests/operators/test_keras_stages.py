@@ -44,7 +44,7 @@ def table(rows: int = 200, mode: str = "btenv") -> BatchOperator:
     return points(getattr(getMLEnv(), mode), rows).select(columns)
 
 
-def test_classifier(tmp_path: pathlib.Path) -> None:
+def test_classifier_is_trained_saved_and_predicts(tmp_path: pathlib.Path) -> None:
     stage = KerasSequentialClassifier(
         **TRAIN,
         labelCol="answer",
@@ -67,7 +67,7 @@ def test_classifier(tmp_path: pathlib.Path) -> None:
         assert predictor.map(([0.9, -0.9], "?"))[1] == "yes"
 
 
-def test_regressor_of_two_workers(tmp_path: pathlib.Path) -> None:
+def test_regressor_of_two_workers_is_trained_and_predicts(tmp_path: pathlib.Path) -> None:
     """As programs for Alink write it: the model goes into a file, and predictors read it, of
     streams too.
     """
@@ -88,7 +88,7 @@ def test_regressor_of_two_workers(tmp_path: pathlib.Path) -> None:
     assert found.p.corr(found.value) > 0.9
 
 
-def test_a_stream_is_predicted() -> None:
+def test_classifier_predicts_a_stream() -> None:
     model = table().link(
         KerasSequentialClassifierTrainBatchOp(**TRAIN, labelCol="answer", numWorkers=1)
     )

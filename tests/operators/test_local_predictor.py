@@ -55,7 +55,7 @@ def written(path: Any, description: str, *models_of_stages: bytes) -> str:
 
 
 @needs_tf
-def test_one_row_and_many(saved: str) -> None:
+def test_local_predictor_predicts_one_row_and_many(saved: str) -> None:
     with LocalPredictor(saved, COLUMNS) as predictor:
         predictor.open()  # as programs for Alink do
         assert predictor.map(ROW) == RESULT
@@ -65,7 +65,7 @@ def test_one_row_and_many(saved: str) -> None:
 
 
 @needs_tf
-def test_the_columns_of_a_result(saved: str) -> None:
+def test_result_has_kept_and_predicted_columns(saved: str) -> None:
     with LocalPredictor(saved, COLUMNS) as predictor:
         assert predictor.getOutputColNames() == ["id", "x", "k", "p", "q"]
         assert predictor.getOutputColTypes() == [
@@ -106,7 +106,7 @@ def test_a_model_without_names_takes_columns_in_the_order_of_selected_cols() -> 
 
 
 @needs_tf
-def test_names_of_the_signature_and_the_version_of_the_model() -> None:
+def test_names_of_the_signature_and_the_version_of_the_model_are_used() -> None:
     stage = TFSavedModelPredictor(
         modelPath=models.module(), outputSchemaStr="id FLOAT, text STRING", selectedCols=["f", "id"], reservedCols=[],
         inputSignatureDefs=["x", "k"], outputSignatureDefs=["p", "logits"], modelCol="version",
@@ -134,7 +134,7 @@ def test_neither_flink_nor_java_is_loaded(saved: str) -> None:
 
 
 @needs_tf
-def test_rows_come_from_several_threads(saved: str) -> None:
+def test_several_threads_predict_with_one_predictor(saved: str) -> None:
     results = {}
     with LocalPredictor(saved, COLUMNS) as predictor:
 
@@ -152,7 +152,7 @@ def test_rows_come_from_several_threads(saved: str) -> None:
 
 
 @needs_tf
-def test_a_row_that_cannot_be_predicted(saved: str) -> None:
+def test_row_that_cannot_be_predicted_is_an_error_of_that_call(saved: str) -> None:
     with LocalPredictor(saved, COLUMNS) as predictor:
         with pytest.raises(RowsError, match="row 0: input 'x'"):
             predictor.map((7, None, 0))
@@ -164,7 +164,7 @@ def test_a_row_that_cannot_be_predicted(saved: str) -> None:
 
 
 @needs_tf
-def test_columns_that_the_stages_do_not_get(saved: str) -> None:
+def test_missing_columns_of_a_stage_are_refused(saved: str) -> None:
     with pytest.raises(
         ConfigurationError,
         match="LocalStage: parameter 'selectedCols' names 'k'; the input has 'id', 'x'",
@@ -185,14 +185,14 @@ def test_closing_removes_the_folder_and_may_be_repeated(
 
 
 @needs_tf
-def test_a_saved_pipeline_at_an_address(saved: str) -> None:
+def test_saved_pipeline_is_read_from_an_address(saved: str) -> None:
     with open(saved, "rb") as file:
         site = served(files={"/saved": file.read()})
     with site as running, LocalPredictor(f"{running.url}/saved", COLUMNS) as predictor:
         assert predictor.map(ROW) == RESULT
 
 
-def test_an_address_without_a_pipeline() -> None:
+def test_address_without_a_pipeline_is_an_error() -> None:
     with served(files={}) as site:
         with pytest.raises(
             ConfigurationError, match="the saved pipeline model cannot be read: .*/nope: HTTP 404"
@@ -236,14 +236,16 @@ def test_a_saved_pipeline_may_name_an_environment_when_it_is_trusted(
     ],
     ids=["no zip", "no JSON", "no object", "no stages", "no model", "empty"],
 )
-def test_what_is_no_saved_pipeline(tmp_path: pathlib.Path, make: Callable[..., Any]) -> None:
+def test_file_without_a_saved_pipeline_is_refused(
+    tmp_path: pathlib.Path, make: Callable[..., Any]
+) -> None:
     make(tmp_path / "no.zip")
     with pytest.raises(ConfigurationError, match="no.zip is not a saved pipeline model"):
         read_pipeline(str(tmp_path / "no.zip"), str(tmp_path), trusted=False)
 
 
 @pytest.mark.fault("security", "A pipeline file that expands beyond the limits is an error")
-def test_a_pipeline_of_zeros_fills_neither_memory_nor_the_disk(
+def test_pipeline_that_expands_beyond_the_limits_is_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of 20 KB that would become 20 MB: more than the limits that are set here allow."""
@@ -271,7 +273,7 @@ def test_a_pipeline_of_zeros_fills_neither_memory_nor_the_disk(
     assert sum(each.stat().st_size for each in tmp_path.iterdir()) < 3 << 20
 
 
-def test_a_pipeline_of_a_later_version(tmp_path: pathlib.Path) -> None:
+def test_pipeline_of_a_later_version_is_refused(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "later", '{"version": 2, "stages": []}')
     with pytest.raises(
         ConfigurationError, match="later: expected a pipeline model of version 1, got 2"
@@ -348,7 +350,7 @@ def test_a_data_frame_gives_a_data_frame(saved: str) -> None:
 
 
 @needs_tf
-def test_arrays_and_texts_in_a_data_frame() -> None:
+def test_data_frame_with_arrays_and_texts_gives_a_data_frame() -> None:
     for column, values in (
         ("b ARRAY<FLOAT>", [[1.0, 2.0], [0.0, 0.5]]),
         ("b STRING", ["1.0 2.0", "0.0 0.5"]),

@@ -38,7 +38,7 @@ def modules(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.
     return tmp_path
 
 
-def test_sql(env: MLEnv, modules: pathlib.Path) -> None:
+def test_model_function_predicts_in_sql(env: MLEnv, modules: pathlib.Path) -> None:
     tables = env.btenv
     tables.execute_sql(
         "CREATE TEMPORARY FUNCTION churn AS 'akdl_test_functions.churn' LANGUAGE PYTHON"
@@ -80,6 +80,8 @@ def test_sql(env: MLEnv, modules: pathlib.Path) -> None:
         ("absent.py:load", {}, "predictFn 'absent.py'"),
     ],
 )
-def test_refused_when_it_is_made(model: str, params: Any, message: str) -> None:
+def test_wrong_parameters_of_a_model_function_are_refused(
+    model: str, params: Any, message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=message):
         model_function(model, "x FLOAT", "y DOUBLE", **params)

@@ -85,14 +85,14 @@ def planned(folder: pathlib.Path, **values: Any) -> Any:
     )
 
 
-def test_user_files(odd: pathlib.Path) -> None:
+def test_user_files_in_odd_folders_are_found(odd: pathlib.Path) -> None:
     settings = planned(odd)
     assert {file.path: file.content for file in settings.user_files}[
         "words.txt"
     ] == b"a" and settings.main_script == "main.py"
 
 
-def test_user_files_of_folders(odd: pathlib.Path) -> None:
+def test_user_files_of_odd_folders_keep_their_paths(odd: pathlib.Path) -> None:
     (odd / "main.py").write_text("def main(task_config): pass")
     op = TF2TableModelTrainBatchOp(userFiles=[str(odd)], mainScriptFile=f"{odd.name}/main.py")
     settings = plan(
@@ -101,7 +101,7 @@ def test_user_files_of_folders(odd: pathlib.Path) -> None:
     assert settings.main_script == f"{odd.name}/main.py"
 
 
-def test_python_env(odd: pathlib.Path) -> None:
+def test_python_env_in_an_odd_folder_is_found(odd: pathlib.Path) -> None:
     (odd / "bin").mkdir()
     (odd / "bin" / "python").symlink_to(sys.executable)
     assert (
@@ -115,7 +115,7 @@ def test_python_env(odd: pathlib.Path) -> None:
 @pytest.mark.fault(
     "data", "A path with characters of globs or addresses works, or the error names the character"
 )
-def test_folders_of_hosts(
+def test_folders_of_hosts_with_odd_names_work_or_are_refused(
     odd: pathlib.Path, request: pytest.FixtureRequest, parameter: str
 ) -> None:
     attribute = {"checkpointDir": "checkpoint_dir", "logDir": "log_dir", "modelDir": "model_dir"}[
@@ -132,7 +132,7 @@ def test_folders_of_hosts(
 
 
 @pytest.mark.parametrize("parameter", ["checkpointDir", "modelDir"])
-def test_addresses_of_storages(
+def test_addresses_with_odd_names_work_or_are_refused(
     odd: pathlib.Path, request: pytest.FixtureRequest, parameter: str
 ) -> None:
     address = f"memory://bucket/{odd.name}"
@@ -145,7 +145,9 @@ def test_addresses_of_storages(
         planned(odd, **{parameter: address})
 
 
-def test_checkpoints_of_keras_sequential(odd: pathlib.Path, request: pytest.FixtureRequest) -> None:
+def test_checkpoint_path_with_patterns_is_refused(
+    odd: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
     op = KerasSequentialRegressorTrainBatchOp(
         layers=["Dense(1)"], tensorCol="x", labelCol="y", checkpointFilePath=str(odd)
     )
@@ -160,7 +162,9 @@ def test_checkpoints_of_keras_sequential(odd: pathlib.Path, request: pytest.Fixt
 
 
 @pytest.mark.parametrize("address", [str, lambda path: f"file://{path}"], ids=["path", "file"])
-def test_models(odd: pathlib.Path, tmp_path: pathlib.Path, address: Callable[[Any], str]) -> None:
+def test_models_in_odd_folders_are_packed(
+    odd: pathlib.Path, tmp_path: pathlib.Path, address: Callable[[Any], str]
+) -> None:
     model = odd / "model"
     (model / "variables").mkdir(parents=True)
     (model / "saved_model.pb").write_bytes(b"graph")
@@ -176,7 +180,7 @@ def test_models(odd: pathlib.Path, tmp_path: pathlib.Path, address: Callable[[An
 
 
 @pytest.mark.flink
-def test_sources_and_sinks(
+def test_sources_and_sinks_work_in_odd_folders(
     table_env: StreamTableEnvironment, people: TableSourceBatchOp, tmp_path: pathlib.Path
 ) -> None:
     """One job writes all kinds, and one reads them; file:// too."""

@@ -56,14 +56,14 @@ def saved_parts(path: str | pathlib.Path) -> tuple[list[str], Any]:
         return sorted(file.namelist()), json.loads(file.read("pipeline.json"))
 
 
-def test_mistakes_come_to_light_before_anything_is_trained() -> None:
+def test_missing_parameters_are_refused_before_the_training() -> None:
     with pytest.raises(
         ConfigurationError, match="TFTableModelTrainer: set 'mainScriptFile', 'outputSchemaStr'"
     ):
         TFTableModelTrainer().fit(None)
 
 
-def test_a_predictor_without_a_model() -> None:
+def test_predictor_without_a_model_is_refused() -> None:
     with pytest.raises(
         ConfigurationError,
         match="has no model: call setModelData or setModelFilePath, or fit a trainer",
@@ -71,7 +71,7 @@ def test_a_predictor_without_a_model() -> None:
         TFTableModelPredictor(outputSchemaStr="y FLOAT").transform(None)
 
 
-def test_a_saved_pipeline_holds_what_has_a_meaning_elsewhere(
+def test_saved_pipeline_has_models_and_settings_without_local_paths(
     exported: str, tmp_path: pathlib.Path
 ) -> None:
     stage = TFSavedModelPredictor(
@@ -113,9 +113,7 @@ def test_a_loaded_pipeline_can_be_saved_again(exported: str, tmp_path: pathlib.P
 
 
 @pytest.mark.fault("security", "A pipeline file runs no code unless it is trusted")
-def test_a_file_of_somebody_else_runs_nothing_of_theirs(
-    exported: str, tmp_path: pathlib.Path
-) -> None:
+def test_untrusted_file_runs_nothing_of_its_author(exported: str, tmp_path: pathlib.Path) -> None:
     """The interpreter and the variables of a hostile file are refused before anything of them is
     looked at.
     """
@@ -151,13 +149,13 @@ def test_saving_that_fails_leaves_the_file_that_was_there(
     assert path.read_text() == "the one before"
 
 
-def test_what_is_no_pipeline_model(tmp_path: pathlib.Path) -> None:
+def test_file_without_a_pipeline_model_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "no.zip").write_bytes(b"PK nothing")
     with pytest.raises(ConfigurationError, match="no.zip is not a saved pipeline model"):
         PipelineModel.load(str(tmp_path / "no.zip"))
 
 
-def test_a_pipeline_at_an_address(exported: str, tmp_path: pathlib.Path) -> None:
+def test_pipeline_is_loaded_from_an_address(exported: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "saved"
     PipelineModel(TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT")).save(
         str(path)
@@ -185,7 +183,7 @@ def test_a_fitted_trainer_predicts_with_its_own_parameters(
 
 
 @pytest.mark.flink
-def test_stages_follow_each_other(rows: MemSourceBatchOp, exported: str) -> None:
+def test_stages_predict_the_output_of_earlier_ones(rows: MemSourceBatchOp, exported: str) -> None:
     first = TFSavedModelPredictor(
         modelPath=exported, outputSchemaStr="y FLOAT", reservedCols=["x1"]
     )
@@ -201,7 +199,7 @@ def test_stages_follow_each_other(rows: MemSourceBatchOp, exported: str) -> None
 
 
 @pytest.mark.flink
-def test_a_stage_is_trained_on_what_those_before_it_make(
+def test_stage_is_trained_on_the_output_of_earlier_ones(
     rows: MemSourceBatchOp, exported: str, trainer: TF2TableModelTrainer
 ) -> None:
     before = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="w FLOAT", reservedCols=[])

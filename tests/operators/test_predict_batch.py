@@ -58,7 +58,7 @@ def predictor(tmp_path: pathlib.Path) -> Callable[..., TFSavedModelPredictBatchO
         ({"outputSchemaStr": "z STRING, x1 DOUBLE"}, ["x0", "x1", "label", "z"]),
     ],
 )
-def test_columns_of_the_result(
+def test_result_has_kept_columns_and_outputs(
     rows: TableSourceBatchOp,
     predictor: Callable[..., TFSavedModelPredictBatchOp],
     params: dict[str, Any],
@@ -120,7 +120,7 @@ def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(
     ],
 )
 @pytest.mark.fault("data", "An output with the name of a reserved column is refused")
-def test_mistakes_that_need_no_model(
+def test_wrong_parameters_are_refused_without_a_model(
     rows: TableSourceBatchOp,
     predictor: Callable[..., TFSavedModelPredictBatchOp],
     params: dict[str, Any],
@@ -148,7 +148,7 @@ def test_parameters_are_fixed_once_linked(
         op.setInferBatchSize(2)
 
 
-def test_a_table_that_is_no_model_table(rows: TableSourceBatchOp) -> None:
+def test_first_input_without_a_model_table_is_refused(rows: TableSourceBatchOp) -> None:
     with pytest.raises(
         ConfigurationError,
         match="the first input: expected a model table with the columns .*, got x0, x1, label",
@@ -156,7 +156,7 @@ def test_a_table_that_is_no_model_table(rows: TableSourceBatchOp) -> None:
         TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE").linkFrom(rows, rows)
 
 
-def test_mistakes_come_to_light_before_the_model_is_trained(
+def test_missing_parameters_are_refused_before_the_model_is_trained(
     env: MLEnv, rows: TableSourceBatchOp
 ) -> None:
     table = "SELECT CAST(1 / 0 AS BIGINT) AS model_id, 'a' AS model_info"  # its job would fail
@@ -168,7 +168,7 @@ def test_mistakes_come_to_light_before_the_model_is_trained(
         )
 
 
-def test_inputs_of_another_kind_or_number(
+def test_inputs_of_a_wrong_kind_or_number_are_refused(
     env: MLEnv, rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp]
 ) -> None:
     stream = StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS x0"))
@@ -192,7 +192,7 @@ def test_inputs_of_another_kind_or_number(
         op.linkFrom(rows)
 
 
-def test_a_column_that_cannot_be_carried(
+def test_columns_of_unsupported_types_are_refused_unless_dropped(
     env: MLEnv, predictor: Callable[..., TFSavedModelPredictBatchOp]
 ) -> None:
     table = env.btenv.sql_query("SELECT INTERVAL '1' DAY AS i, CAST(1 AS FLOAT) AS x0")
@@ -218,7 +218,7 @@ def test_a_column_that_cannot_be_carried(
         ({"modelCol": "label"}, "modelCol 'label' is also another column: rename it"),
     ],
 )
-def test_mistakes_in_the_choice_of_models(
+def test_wrong_settings_of_keyed_models_are_refused(
     rows: TableSourceBatchOp,
     predictor: Callable[..., TFSavedModelPredictBatchOp],
     params: dict[str, Any],
@@ -228,7 +228,7 @@ def test_mistakes_in_the_choice_of_models(
         rows.link(predictor(**params))
 
 
-def test_the_column_of_keys_feeds_no_model(
+def test_column_of_keys_feeds_no_model(
     rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp]
 ) -> None:
     op = rows.link(

@@ -68,7 +68,7 @@ def settings(tmp_path: pathlib.Path) -> dict[str, Any]:
 @pytest.mark.fault(
     "data", "A row that a function rejects goes to the error column, and the others are predicted"
 )
-def test_tables_and_streams(settings: dict[str, Any]) -> None:
+def test_function_predicts_tables_and_streams(settings: dict[str, Any]) -> None:
     batch = (
         MemSourceBatchOp(ROWS, COLUMNS)
         .link(PredictBatchOp(**settings, errorCol="why"))
@@ -130,7 +130,7 @@ def test_tables_and_streams(settings: dict[str, Any]) -> None:
 @pytest.mark.fault(
     "jobs", "A function that cannot be loaded, or returns something else, fails the job by name"
 )
-def test_functions_at_fault(
+def test_failing_functions_fail_the_job_by_name(
     tmp_path: pathlib.Path, text: str, params: Any, error: type[Exception], message: str
 ) -> None:
     (tmp_path / "score.py").write_text(text)
@@ -161,7 +161,7 @@ def test_functions_at_fault(
         ("block.py:load", "predictFn: expected one block `# /// script`, found 2"),
     ],
 )
-def test_refused_when_it_is_linked(
+def test_wrong_predict_fn_is_refused_when_linked(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, predict_fn: Any, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -191,7 +191,7 @@ def load():
 
 
 @pytest.mark.slow
-def test_scikit_learn_in_an_environment_of_its_own(
+def test_scikit_learn_predicts_in_an_environment_of_its_own(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An environment without TensorFlow, made from requirements in the file of the function."""

@@ -91,7 +91,7 @@ def test_the_first_model_is_a_model_table(env: MLEnv, data: TableSourceStreamOp)
         TFTableModelPredictStreamOp(other, outputSchemaStr="p DOUBLE").linkFrom(data)
 
 
-def test_mistakes_come_to_light_before_the_model_is_trained(
+def test_wrong_inputs_and_parameters_are_refused_before_the_training(
     data: TableSourceStreamOp, model_table: TableSourceBatchOp
 ) -> None:
     with pytest.raises(
@@ -103,7 +103,9 @@ def test_mistakes_come_to_light_before_the_model_is_trained(
         TFTableModelPredictStreamOp(model_table).linkFrom(data)
 
 
-def test_numbers_of_inputs(data: TableSourceStreamOp, op: TFSavedModelPredictStreamOp) -> None:
+def test_wrong_numbers_of_inputs_are_refused(
+    data: TableSourceStreamOp, op: TFSavedModelPredictStreamOp
+) -> None:
     with pytest.raises(ConfigurationError, match="PredictStreamOp takes .*, got none"):
         op.linkFrom()
     with pytest.raises(
@@ -134,12 +136,12 @@ def test_both_streams_are_of_one_environment(
         op.linkFrom(data, elsewhere)
 
 
-def test_an_environment_in_batch_mode(env: MLEnv, op: TFSavedModelPredictStreamOp) -> None:
+def test_environment_in_batch_mode_is_refused(env: MLEnv, op: TFSavedModelPredictStreamOp) -> None:
     with pytest.raises(ConfigurationError, match="this environment is in batch mode"):
         StreamOperator.fromTable(env.btenv.sql_query("SELECT 1 AS id")).link(op)
 
 
-def test_where_newer_models_appear(
+def test_wrong_settings_of_newer_models_are_refused(
     data: TableSourceStreamOp, op: TFSavedModelPredictStreamOp
 ) -> None:
     with pytest.raises(

@@ -92,7 +92,9 @@ def test_the_output_of_a_training_is_a_model_table(
 
 
 @pytest.mark.flink
-def test_columns_that_do_not_exist(source: TableSourceBatchOp, op: TensorFlow2BatchOp) -> None:
+def test_unknown_selected_columns_are_refused(
+    source: TableSourceBatchOp, op: TensorFlow2BatchOp
+) -> None:
     with pytest.raises(
         ConfigurationError, match="'selectedCols' names 'd', 'e'; the input has 'a', 'b', 'c'"
     ):
@@ -100,7 +102,7 @@ def test_columns_that_do_not_exist(source: TableSourceBatchOp, op: TensorFlow2Ba
 
 
 @pytest.mark.flink
-def test_a_column_that_no_script_can_get(
+def test_columns_of_unsupported_types_are_refused_unless_dropped(
     source: TableSourceBatchOp, op: TensorFlow2BatchOp
 ) -> None:
     with pytest.raises(SchemaError, match="TensorFlow2BatchOp: the column 'c' has the type"):
@@ -113,7 +115,7 @@ def test_a_column_that_no_script_can_get(
 
 
 @pytest.mark.flink
-def test_inputs_of_two_environments(env: MLEnv, op: TensorFlow2BatchOp) -> None:
+def test_inputs_of_two_environments_are_refused(env: MLEnv, op: TensorFlow2BatchOp) -> None:
     first, second = (
         BatchOperator.fromTable(of.btenv.sql_query("SELECT 1 AS a")) for of in (env, useLocalEnv(1))
     )
@@ -124,7 +126,9 @@ def test_inputs_of_two_environments(env: MLEnv, op: TensorFlow2BatchOp) -> None:
 
 
 @pytest.mark.flink
-def test_counts_that_do_not_fit(source: TableSourceBatchOp, op: TensorFlow2BatchOp) -> None:
+def test_counts_that_leave_no_room_in_the_parallelism_are_refused(
+    source: TableSourceBatchOp, op: TensorFlow2BatchOp
+) -> None:
     with pytest.raises(
         ConfigurationError, match="numWorkers=2 leaves no room in the parallelism of 1 for numPSs"
     ):
@@ -180,7 +184,7 @@ def test_python_env_has_a_default_for_each_version_of_tensorflow(
     "kind",
     [TensorFlowBatchOp, TensorFlow2BatchOp, TFTableModelTrainBatchOp, TF2TableModelTrainBatchOp],
 )
-def test_inputs_are_operators(kind: type[Any]) -> None:
+def test_inputs_other_than_operators_are_refused(kind: type[Any]) -> None:
     takes = f"{kind.__name__} takes one BatchOperator and any number of extra inputs"
     for inputs, got in (
         ((), "none"),
@@ -218,7 +222,7 @@ def test_the_input_is_one_stream(kind: type[Any]) -> None:
 
 
 @pytest.mark.flink
-def test_an_environment_in_batch_mode(env: MLEnv, stream_op: TensorFlow2StreamOp) -> None:
+def test_environment_in_batch_mode_is_refused(env: MLEnv, stream_op: TensorFlow2StreamOp) -> None:
     in_batch_mode = StreamOperator.fromTable(env.btenv.sql_query("SELECT 1 AS id"))
     with pytest.raises(ConfigurationError, match="this environment is in batch mode"):
         in_batch_mode.link(stream_op)

@@ -12,7 +12,7 @@ from tests.support.leftovers import wait_until
 
 
 @pytest.mark.parametrize("wrong", [0.5, True])
-def test_the_number_of_rows_to_print(wrong: float | bool) -> None:
+def test_print_refuses_a_wrong_number_of_rows(wrong: float | bool) -> None:
     with pytest.raises(ConfigurationError, match="print: expected a number of rows, got"):
         StreamOperator().print(wrong)
 

@@ -93,7 +93,9 @@ REFUSED = [
 
 @pytest.mark.parametrize(("name", "value", "kept"), ACCEPTED)
 @pytest.mark.parametrize("kind", [TensorFlowBatchOp, TensorFlow2BatchOp])
-def test_accepted(kind: type[Any], name: str, value: Any, kept: list[str] | str | int) -> None:
+def test_parameters_accept_and_convert_good_values(
+    kind: type[Any], name: str, value: Any, kept: list[str] | str | int
+) -> None:
     op = kind(**{name: value})
     name = "outputSchemaStr" if name == "schemaStr" else name  # getSchemaStr is that of the table
     got = getattr(op, f"get{name[0].upper()}{name[1:]}")()
@@ -101,13 +103,13 @@ def test_accepted(kind: type[Any], name: str, value: Any, kept: list[str] | str 
 
 
 @pytest.mark.parametrize(("name", "value", "message"), REFUSED)
-def test_refused(name: str, value: Any, message: str) -> None:
+def test_parameters_refuse_wrong_values_by_name(name: str, value: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as raised:
         getattr(TensorFlow2BatchOp(), f"set{name[0].upper()}{name[1:]}")(value)
     assert str(raised.value).startswith(f"TensorFlow2BatchOp: parameter {name!r}: ")
 
 
-def test_defaults_of_script_operators() -> None:
+def test_script_operators_have_their_defaults() -> None:
     op = TensorFlow2BatchOp()
     assert op.getUserParams() == "{}"
     assert op.getSelectedCols() is None
@@ -125,7 +127,7 @@ def test_every_parameter_of_the_reference_is_there() -> None:
     }  # fmt: skip
 
 
-def test_no_name_means_two_parameters_of_one_operator() -> None:
+def test_names_of_parameters_are_unique_in_an_operator() -> None:
     for params in (
         catalog.SCRIPT,
         catalog.SAVED_MODEL_PREDICT_STREAM,
@@ -137,7 +139,7 @@ def test_no_name_means_two_parameters_of_one_operator() -> None:
 
 
 @pytest.mark.parametrize("kind", [TFTableModelPredictStreamOp, TFSavedModelPredictStreamOp])
-def test_where_newer_models_come_from(kind: type[Any]) -> None:
+def test_stream_predictors_have_settings_of_newer_models(kind: type[Any]) -> None:
     op = kind()
     assert (
         op.getModelStreamFilePath(),
@@ -164,13 +166,13 @@ def test_where_newer_models_come_from(kind: type[Any]) -> None:
 
 
 @pytest.mark.parametrize("pair", [(2, 4), [2, 4], (np.int64(2), 4)])
-def test_a_pair_of_workers(pair: object) -> None:
+def test_num_workers_may_be_a_pair(pair: object) -> None:
     assert TF2TableModelTrainBatchOp(numWorkers=pair).getNumWorkers() == (2, 4)
     assert TF2TableModelTrainBatchOp(numWorkers=3).getNumWorkers() == 3
 
 
 @pytest.mark.parametrize("pair", [(4, 2), (0, 2), (1, 2, 3), (1,), (1.0, 2), ("1", "2"), (True, 2)])
-def test_a_wrong_pair_of_workers(pair: object) -> None:
+def test_wrong_pair_of_workers_is_refused(pair: object) -> None:
     with pytest.raises(
         ConfigurationError,
         match="a whole number of at least 1, or two of them, the smaller one first",

@@ -36,7 +36,9 @@ from operators.params import checks
         (checks.time_text, "2024-05-31 18:00:00.5", "2024-05-31 18:00:00.5"),
     ],
 )
-def test_accepted(check: Callable[[Any], Any], value: Any, kept: Any) -> None:
+def test_checks_accept_and_convert_good_values(
+    check: Callable[[Any], Any], value: Any, kept: Any
+) -> None:
     found = check(value)
     assert found == kept and type(found) is type(kept)
 
@@ -63,7 +65,7 @@ def test_accepted(check: Callable[[Any], Any], value: Any, kept: Any) -> None:
         (checks.time_text, "noon", "a date and time such as"),
     ],
 )
-def test_refused(check: Callable[[Any], Any], value: Any, expected: str) -> None:
+def test_checks_refuse_wrong_values(check: Callable[[Any], Any], value: Any, expected: str) -> None:
     with pytest.raises(ValueError) as raised:
         check(value)
     assert str(raised.value).startswith(expected)

@@ -61,12 +61,12 @@ def _run(function: Any, argument: Any) -> Any:
     return js.loads(done.stdout)
 
 
-def test_a_function_travels_with_what_it_uses() -> None:
+def test_function_is_sent_with_the_names_that_it_uses() -> None:
     limits = {"low": -math.inf, "names": ["a", ["b", None]]}
     assert _run(train, {"n": 1}) == ['{"n": 1}', 2.0, 6, limits, 2, {"1": 2}]
 
 
-def test_only_what_is_used_travels_with_a_recursive_function() -> None:
+def test_recursive_function_is_sent_with_used_names_alone() -> None:
     def main(n: int) -> int:
         return 1 if n == 0 else n * len(list(range(3)))
 
@@ -170,7 +170,7 @@ def _reads(task_config: Any) -> Any:
 
 
 @pytest.mark.parametrize("case", _refused())
-def test_functions_that_cannot_travel(case: str) -> None:
+def test_functions_that_cannot_be_sent_are_refused(case: str) -> None:
     function, message = _refused()[case]
     with pytest.raises(
         ConfigurationError, match=f"TensorFlow2BatchOp: parameter 'mainScriptFile': .*{message}"

@@ -37,21 +37,21 @@ def test_an_alias_is_the_same_parameter() -> None:
     assert Thing(bigness=5).getBigness() == 5
 
 
-def test_constructors_complete() -> None:
+def test_constructors_show_their_parameters_to_editors() -> None:
     signature = inspect.signature(type("Op", (Thing,), {}))
     assert str(signature) == "(*, size: 'int', color: 'str' = 'red')"
     assert "numWorkers" in inspect.signature(TensorFlow2BatchOp).parameters
 
 
-def test_a_thing_shows_what_was_set() -> None:
+def test_text_of_an_operator_shows_set_parameters() -> None:
     assert (repr(Thing()), repr(Thing(bigness=5))) == ("Thing", "Thing(size=5)")
 
 
-def test_a_default_stands_for_what_is_not_set() -> None:
+def test_getter_returns_the_default_of_an_unset_parameter() -> None:
     assert Thing().getColor() == "red"
 
 
-def test_none_stands_for_what_is_not_set() -> None:
+def test_setting_none_restores_the_default() -> None:
     assert Thing(size=3, color=None).setColor("blue").setColor(None).getColor() == "red"
     with pytest.raises(ConfigurationError, match="'size' is not set and has no default"):
         Thing(size=3).setSize(None).getSize()
@@ -67,7 +67,7 @@ def test_the_constructor_is_cooperative() -> None:
     assert isinstance(op, BatchOperator) and op._groups == {}
 
 
-def test_wrong_value() -> None:
+def test_wrong_value_is_refused_with_name_expectation_and_type() -> None:
     with pytest.raises(ConfigurationError) as raised:
         Thing().setSize(0)
     assert (
@@ -76,7 +76,7 @@ def test_wrong_value() -> None:
     )
 
 
-def test_wrong_value_through_an_alias_names_what_the_user_wrote() -> None:
+def test_wrong_value_of_an_alias_is_refused_under_that_name() -> None:
     with pytest.raises(ConfigurationError, match="'bigness': expected a positive number"):
         Thing(bigness=-1)
 
@@ -90,7 +90,7 @@ def test_unknown_keywords_are_listed_all_with_the_known_ones() -> None:
     )
 
 
-def test_a_setter_that_is_not_there() -> None:
+def test_misspelled_setter_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(
         AttributeError,
         match=r"^TensorFlow2BatchOp has no 'setNumWorker' \(did you mean 'setNumWorkers'\?\)$",
@@ -98,7 +98,7 @@ def test_a_setter_that_is_not_there() -> None:
         TensorFlow2BatchOp().setNumWorker(2)
 
 
-def test_a_parameter_given_twice() -> None:
+def test_parameter_given_twice_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="Thing: 'size' is given twice, also as 'bigness'"):
         Thing(size=1, bigness=2)
 
@@ -110,7 +110,7 @@ def test_getting_a_required_parameter_that_is_not_set() -> None:
         Thing().getSize()
 
 
-def test_all_that_is_missing_is_named_at_once() -> None:
+def test_all_missing_parameters_are_named_in_one_error() -> None:
     with pytest.raises(ConfigurationError) as raised:
         TensorFlow2BatchOp(userFiles=[])._values_of_all()
     assert (
@@ -119,11 +119,11 @@ def test_all_that_is_missing_is_named_at_once() -> None:
     )
 
 
-def test_values_of_all_have_defaults() -> None:
+def test_values_of_all_includes_defaults() -> None:
     assert Thing(size=2)._values_of_all() == {"size": 2, "color": "red"}
 
 
-def test_too_late() -> None:
+def test_parameter_set_too_late_is_refused() -> None:
     thing = Thing(size=1)
     thing._fix()
     with pytest.raises(ConfigurationError, match="'size' is set too late"):
@@ -131,7 +131,7 @@ def test_too_late() -> None:
     assert thing.getSize() == 1
 
 
-def test_accessors_document_themselves() -> None:
+def test_accessors_have_docstrings_and_signatures() -> None:
     assert Thing.setSize.__doc__ == "Set `size`. How large it is. (required)"
     assert Thing.getColor.__doc__ == "Return `color`. Its color. (default 'red')"
     assert Thing.setBigness.__qualname__ == "Thing.setBigness"

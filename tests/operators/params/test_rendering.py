@@ -9,7 +9,7 @@ import pytest
 from operators.params.rendering import Description, as_html, as_text, value_text
 
 
-def test_a_line_of_text() -> None:
+def test_as_text_shows_parameters_and_some_columns_in_one_line() -> None:
     columns = [("id", "BIGINT"), ("name", "STRING")]
     assert as_text(Description("Op")) == "Op"
     assert (

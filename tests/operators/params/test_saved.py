@@ -25,7 +25,7 @@ def test_each_parameter_of_a_predictor_is_harmless_or_refused() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(HARMFUL))
-def test_what_names_code_files_or_environments_is_refused_by_name(name: str) -> None:
+def test_saved_parameters_of_code_files_and_environments_are_refused(name: str) -> None:
     with pytest.raises(
         ConfigurationError,
         match=f"^p.akdl: the file sets '{name}'.*if you trust this one, pass trusted=True",
@@ -33,7 +33,7 @@ def test_what_names_code_files_or_environments_is_refused_by_name(name: str) -> 
         saved_params("p.akdl", {**SCHEMA, name: "hunter2"}, trusted=False)
 
 
-def test_what_is_not_set_is_not_refused() -> None:
+def test_unset_parameters_of_a_saved_file_are_not_refused() -> None:
     given = {
         "pythonEnv": "",
         "envVars": [],
@@ -48,7 +48,7 @@ def test_what_is_not_set_is_not_refused() -> None:
     }
 
 
-def test_a_trusted_file_sets_all() -> None:
+def test_trusted_file_may_set_every_parameter() -> None:
     given = {**SCHEMA, "pythonEnv": "/env", "envVars": ["A=b"]}
     assert saved_params("p.akdl", given, trusted=True) == given
 
@@ -77,6 +77,6 @@ def test_a_trusted_file_sets_all() -> None:
         ),
     ],
 )
-def test_values_that_do_not_fit(given: dict[str, Any], words: str) -> None:
+def test_wrong_values_of_a_saved_file_are_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^p.akdl: {words}"):
         saved_params("p.akdl", given, trusted=True)

@@ -10,7 +10,7 @@ from bridge.exceptions import ConfigurationError
 from operators.prepare.certificate import new_certificate
 
 
-def test_each_job_has_its_own_and_shows_none_of_it() -> None:
+def test_each_job_has_a_certificate_of_its_own_and_never_shows_it() -> None:
     first, second = new_certificate("Op"), new_certificate("Op")
     assert first.key != second.key and first.certificate != second.certificate
     assert first.key.startswith(b"-----BEGIN PRIVATE KEY") and first.certificate.startswith(
@@ -22,7 +22,7 @@ def test_each_job_has_its_own_and_shows_none_of_it() -> None:
 @pytest.mark.fault(
     "security", "groupTls without the package cryptography is an error that says what to install"
 )
-def test_without_the_package_the_error_says_what_to_install(
+def test_missing_cryptography_is_an_error_that_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)

@@ -24,7 +24,7 @@ def test_local_files_are_taken_as_they_are(tmp_path: pathlib.Path) -> None:
             pass
 
 
-def test_what_was_fetched_is_removed() -> None:
+def test_fetched_file_is_removed_after_use() -> None:
     with served(files={"/a.csv": b"1,2\n"}) as site:
         with fetched("Op", "filePath", f"{site.url}/a.csv") as path:
             with open(path, "rb") as file:

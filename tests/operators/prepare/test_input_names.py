@@ -47,16 +47,16 @@ for number, names in enumerate(json.loads(sys.argv[1])):
 
 
 @pytest.mark.parametrize("names", ODD, ids=" ".join)
-def test_odd_names(names: list[str]) -> None:
+def test_names_that_keras_changes_are_found(names: list[str]) -> None:
     assert odd_names(names)
 
 
 @pytest.mark.parametrize("names", GOOD, ids=" ".join)
-def test_good_names(names: list[str]) -> None:
+def test_names_that_keras_keeps_are_not_found(names: list[str]) -> None:
     assert odd_names(names) == {}
 
 
-def test_the_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_changed_names_of_inputs_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         warn_of_names("Op", ["age", "class"])
     assert "Op: a SavedModel of Keras cannot have inputs" in caplog.text
@@ -68,7 +68,7 @@ def test_the_warning(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.tf
 @pytest.mark.parametrize("names", [*ODD, *GOOD], ids=" ".join)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-def test_tensorflow_agrees(tmp_path: Path, names: list[str]) -> None:
+def test_tensorflow_keeps_exactly_the_good_names(tmp_path: Path, names: list[str]) -> None:
     import tensorflow as tf
 
     if is_keras_3():
@@ -88,7 +88,7 @@ def test_tensorflow_agrees(tmp_path: Path, names: list[str]) -> None:
 
 @pytest.mark.tf
 @pytest.mark.slow
-def test_keras_3_agrees(tmp_path: Path) -> None:
+def test_keras_3_keeps_exactly_the_good_names(tmp_path: Path) -> None:
     given = [*ODD, *GOOD]
     command = [NEWEST.python(), "-c", BY_KERAS_3, json.dumps(given)]
     done = subprocess.run(

@@ -73,7 +73,9 @@ def version_in(python: str, package: str) -> str:
     ).stdout.strip()
 
 
-def test_made_once_by_content(cache: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_environment_is_made_once_for_equal_requirements(
+    cache: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first = find_python("Op", ["tensorflow==2.21.*", "tiny"])
     assert (
         isinstance(first, str)
@@ -116,7 +118,9 @@ def test_made_once_by_content(cache: pathlib.Path, caplog: pytest.LogCaptureFixt
 @pytest.mark.fault(
     "files", "Requirements that cannot be met are an error of a few lines before the job starts"
 )
-def test_what_cannot_be_made(cache: pathlib.Path, wanted: list[str], message: str) -> None:
+def test_requirements_that_cannot_be_met_are_refused_and_leave_nothing(
+    cache: pathlib.Path, wanted: list[str], message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=message) as raised:
         find_python("Op", wanted)
     assert len(str(raised.value).splitlines()) <= 2 and not list(cache.glob("?" * 32)), (
@@ -127,7 +131,9 @@ def test_what_cannot_be_made(cache: pathlib.Path, wanted: list[str], message: st
 @pytest.mark.fault(
     "network", "Without a package index, the error names the requirements and uv's reason"
 )
-def test_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_index_is_an_error_without_its_login(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("UV_CONFIG_FILE")
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://me:hunter2@127.0.0.1:9/simple")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
@@ -139,7 +145,7 @@ def test_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hunter2" not in str(raised.value)
 
 
-def test_what_is_interrupted_is_made_again(cache: pathlib.Path) -> None:
+def test_interrupted_environment_is_made_again(cache: pathlib.Path) -> None:
     python = made_env.made_python(Wanted(("tensorflow",)))
     folder = pathlib.Path(python).parents[2]
     (folder / "complete").unlink()
@@ -151,7 +157,7 @@ def test_what_is_interrupted_is_made_again(cache: pathlib.Path) -> None:
     )
 
 
-def test_the_cache_keeps_the_last_used(
+def test_cache_removes_an_environment_only_when_it_is_unused(
     cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other programs use two environments, and one does not do so any more."""
@@ -170,7 +176,7 @@ def test_the_cache_keeps_the_last_used(
     assert not os.path.exists(held)
 
 
-def test_the_command(
+def test_akdl_env_makes_lists_and_removes_environments(
     cache: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "requirements.txt").write_text("tensorflow\n")
@@ -191,7 +197,7 @@ def test_the_command(
     assert not list(cache.glob("?" * 32))
 
 
-def test_tensorflow_may_be_missing(
+def test_environment_may_lack_tensorflow(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["make", "tiny==1.*"]) == 0
@@ -204,7 +210,7 @@ def test_tensorflow_may_be_missing(
     )
 
 
-def test_packed_for_other_hosts(tmp_path: pathlib.Path) -> None:
+def test_environment_for_other_hosts_is_packed_and_can_be_moved(tmp_path: pathlib.Path) -> None:
     needs_movable_python()
     archive = find_python("Op", ["tensorflow", "tiny"], elsewhere=True)
     assert isinstance(archive, PythonArchive)

@@ -29,7 +29,7 @@ from operators.prepare.main_script import check_main, estimator_in_step, trains_
         "main: object = print",
     ],
 )
-def test_what_can_be_run(source: str) -> None:
+def test_scripts_with_a_main_are_accepted(source: str) -> None:
     check_main("Op", "s.py", source.encode(), 2)
 
 
@@ -43,7 +43,7 @@ def test_what_can_be_run(source: str) -> None:
         ("def model_fn(): pass", ""),
     ],
 )
-def test_what_cannot(source: str, hint: str) -> None:
+def test_scripts_without_a_main_are_refused_with_a_hint(source: str, hint: str) -> None:
     expected = f"^Op: /home/s.py defines no function `main`{hint}: the main script needs `def main"
     with pytest.raises(ConfigurationError, match=expected):
         check_main("Op", "/home/s.py", source.encode(), 2)
@@ -69,7 +69,9 @@ MAIN = "def main(config): pass\n"
         (MAIN, 2, False),
     ],
 )
-def test_scripts_of_an_estimator(source: str, size: int, needs_it: bool) -> None:
+def test_check_main_finds_scripts_that_need_an_estimator(
+    source: str, size: int, needs_it: bool
+) -> None:
     assert check_main("Op", "s.py", source.encode(), size) is needs_it
 
 
@@ -88,7 +90,7 @@ def test_scripts_of_an_estimator(source: str, size: int, needs_it: bool) -> None
         ("from other import *", "def main(config): pass", False),
     ],
 )
-def test_workers_that_train_apart(main: str, other: str, apart: bool) -> None:
+def test_trains_apart_finds_scripts_without_a_strategy(main: str, other: str, apart: bool) -> None:
     files = [
         UserFile("s.py", main.encode()),
         UserFile("lib/other.py", other.encode()),
@@ -106,5 +108,5 @@ def test_workers_that_train_apart(main: str, other: str, apart: bool) -> None:
         (b"train_keras_model(model, {}, {}, task_config)\n", False),
     ],
 )
-def test_scripts_that_train_estimators(source: bytes, found: bool) -> None:
+def test_estimator_in_step_finds_scripts_that_train_estimators(source: bytes, found: bool) -> None:
     assert estimator_in_step(source) is found

@@ -125,7 +125,7 @@ def test_path_of_a_model_is_checked_before_a_job(
             refuse_other_models("Op", "candidatePath", f"file://{tmp_path}/m.h5", is_elsewhere)
 
 
-def test_what_is_no_model(tmp_path: pathlib.Path) -> None:
+def test_paths_without_a_model_are_refused_and_leave_nothing(tmp_path: pathlib.Path) -> None:
     before = sorted(os.listdir(program_folder()))
     with pytest.raises(ConfigurationError, match="^here: .*found nothing"):
         packed_model("here", str(tmp_path))
@@ -146,7 +146,9 @@ def test_a_model_table_is_packed_once(
 
 
 @pytest.mark.flink
-def test_a_table_that_is_no_model(table_env: StreamTableEnvironment) -> None:
+def test_incomplete_model_table_is_refused_and_leaves_nothing(
+    table_env: StreamTableEnvironment,
+) -> None:
     before = sorted(os.listdir(program_folder()))
     table = table_env.sql_query(
         "SELECT CAST(model_id AS BIGINT) AS model_id, model_info FROM (VALUES (0, 'a.zip'), (2, 'eA==')) AS t(model_id, model_info)"

@@ -38,7 +38,7 @@ INPUT = Schema.parse("id BIGINT, score DOUBLE")
         (2, 3, 2, (2, 3)),
     ],
 )
-def test_counts(
+def test_counts_of_workers_and_servers_follow_from_the_parallelism(
     workers: int | None, servers: int | None, parallelism: int, expected: tuple[int, int]
 ) -> None:
     assert counts("Op", workers, servers, parallelism) == expected
@@ -53,7 +53,7 @@ def test_counts(
         (5, None, 4, "Op: numWorkers=5 leaves no room in the parallelism of 4"),
     ],
 )
-def test_counts_that_do_not_fit(
+def test_counts_that_leave_no_room_in_the_parallelism_are_refused(
     workers: int | None, servers: int | None, parallelism: int, message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
@@ -70,7 +70,7 @@ def _plan(op: TensorFlow2BatchOp, **changes: object) -> object:
     return plan("Op", "batch", op._values_of_all(), INPUT, [], **arguments)  # type: ignore[arg-type]
 
 
-def test_settings(folder: pathlib.Path) -> None:
+def test_plan_of_a_script_has_the_settings_of_its_operator(folder: pathlib.Path) -> None:
     op = TensorFlow2BatchOp(
         userFiles=["words.txt"], mainScriptFile="main.py", userParams='{"a": 1}', outputSchemaStr="x INT",
         exactDoubles=True, intraOpParallelism=2, numWorkers=2, numPSs=0, envVars=["A", "B=secret"],
@@ -108,7 +108,7 @@ def test_parameter_servers_follow_from_the_parallelism(folder: pathlib.Path) -> 
     assert (settings.num_workers, settings.num_ps, list(settings.fed)) == (6, 2, [0, 1, 2, 3, 4, 5])
 
 
-def test_settings_of_a_group(folder: pathlib.Path) -> None:
+def test_plan_of_a_group_has_its_settings_and_hides_secrets(folder: pathlib.Path) -> None:
     op = TensorFlow2BatchOp(
         userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=3, numPSs=1, chiefCoordinates=True,
         equalSteps="pad", weightCol="w", hostNetwork="10.1.2.3/16", gpusPerWorker=2, groupTls=True, checkpointDir="checkpoints", startTimeout=10, stallTimeout=0,
@@ -141,7 +141,7 @@ def test_failed_rows_need_a_place(folder: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(("workers", "servers"), [(1, 1), (2, 0)])
-def test_a_coordinating_chief_needs_somebody_to_coordinate(
+def test_coordinating_chief_needs_another_worker(
     folder: pathlib.Path, workers: int, servers: int
 ) -> None:
     op = TensorFlow2BatchOp(
@@ -213,7 +213,7 @@ def test_functions_of_an_estimator_are_refused_before_flink_starts_where_tensorf
     assert _plan(op, elsewhere=True), "hosts may have another TensorFlow"
 
 
-def test_rows_that_are_read_once_cannot_wait_for_others(folder: pathlib.Path) -> None:
+def test_read_once_is_refused_with_settings_that_need_all_rows(folder: pathlib.Path) -> None:
     given = {
         "userFiles": [],
         "mainScriptFile": "main.py",
@@ -297,7 +297,7 @@ def _elastic(**changes: Any) -> Any:
     return plan("Op", "train", op._values_of_all(), INPUT, [], 1, "AKDL_TEST_ENV", False)
 
 
-def test_settings_of_an_elastic_group(folder: pathlib.Path) -> None:
+def test_plan_of_an_elastic_group_has_least_and_most_workers(folder: pathlib.Path) -> None:
     settings = _elastic()
     assert (settings.least_workers, settings.num_workers, settings.num_ps) == (2, 4, 0)
 
@@ -313,7 +313,9 @@ def test_settings_of_an_elastic_group(folder: pathlib.Path) -> None:
         ({"numWorkers": (1, 3), "numPSs": 1, "chiefCoordinates": True}, "there would be 1 and 1"),
     ],
 )
-def test_elastic_groups_that_do_not_fit(folder: pathlib.Path, changes: Any, message: str) -> None:
+def test_elastic_groups_without_checkpoints_or_of_wrong_size_are_refused(
+    folder: pathlib.Path, changes: Any, message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=message):
         _elastic(**changes)
 

@@ -21,11 +21,11 @@ from tests.support.http import served
 pytestmark = pytest.mark.estimator
 
 
-def test_none() -> None:
+def test_empty_python_env_names_no_environment() -> None:
     assert find_python("Op", "") is None
 
 
-def test_a_folder_or_an_interpreter(tmp_path: pathlib.Path) -> None:
+def test_folders_and_interpreters_are_found(tmp_path: pathlib.Path) -> None:
     (tmp_path / "bin").mkdir()
     os.symlink(sys.executable, tmp_path / "bin" / "python")
     assert find_python("Op", str(tmp_path)) == str(tmp_path / "bin" / "python")
@@ -34,7 +34,7 @@ def test_a_folder_or_an_interpreter(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["env.zip", "env.tar.gz", "env.tgz"])
-def test_an_archive(tmp_path: pathlib.Path, name: str) -> None:
+def test_archive_is_copied_and_known_by_its_checksum(tmp_path: pathlib.Path, name: str) -> None:
     path = pack(make_environment(tmp_path / "env"), str(tmp_path / name))
     content = pathlib.Path(path).read_bytes()
     sha256 = hashlib.sha256(content).hexdigest()
@@ -84,7 +84,7 @@ def test_an_archive(tmp_path: pathlib.Path, name: str) -> None:
         ),
     ],
 )
-def test_what_is_no_environment(
+def test_paths_without_an_environment_are_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -101,7 +101,7 @@ def test_what_is_no_environment(
         find_python("Op", kind)
 
 
-def test_downloads_that_fail(tmp_path: pathlib.Path) -> None:
+def test_failed_download_of_an_environment_names_the_address(tmp_path: pathlib.Path) -> None:
     with served(status={"/env.zip": 404}) as site:
         with pytest.raises(
             ConfigurationError,
@@ -110,7 +110,7 @@ def test_downloads_that_fail(tmp_path: pathlib.Path) -> None:
             find_python("Op", f"{site.url}/env.zip")
 
 
-def test_paths_of_other_hosts(tmp_path: pathlib.Path) -> None:
+def test_paths_of_other_hosts_are_not_checked_unless_they_exist(tmp_path: pathlib.Path) -> None:
     assert find_python("Op", "/on/the/hosts", elsewhere=True) == "/on/the/hosts"
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigurationError, match="has no bin/python"):
@@ -118,7 +118,7 @@ def test_paths_of_other_hosts(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.process
-def test_what_scripts_need_is_looked_for_before_a_job_starts(
+def test_packages_that_scripts_need_are_checked_before_a_job_starts(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_python("Op", None)
@@ -177,7 +177,7 @@ def test_an_interpreter_that_does_not_answer_is_left_to_its_start(tmp_path: path
     "hosts",
     "An interpreter that blocks is named before the job starts, after startTimeout, with the place",
 )
-def test_an_interpreter_that_blocks(tmp_path: pathlib.Path) -> None:
+def test_interpreter_that_blocks_is_named_with_its_place(tmp_path: pathlib.Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     (packages,) = (tmp_path / "env").glob("lib/python3*/site-packages")
     (packages / "blocker.py").write_text("import threading\n\nthreading.Event().wait()\n")

@@ -38,11 +38,13 @@ def main(config): ...
         ("tensorflow=2.21", None),
     ],
 )
-def test_what_names_requirements(given: str | list[str], wanted: Wanted | None) -> None:
+def test_requirements_are_recognized_in_python_env(
+    given: str | list[str], wanted: Wanted | None
+) -> None:
     assert wanted_by(given) == wanted
 
 
-def test_a_path_that_is_there_is_no_requirement(
+def test_existing_path_is_no_requirement(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -50,7 +52,7 @@ def test_a_path_that_is_there_is_no_requirement(
     assert wanted_by("tensorflow==2.21") is None
 
 
-def test_files(tmp_path: pathlib.Path) -> None:
+def test_requirements_are_read_from_files_without_logins(tmp_path: pathlib.Path) -> None:
     listed = tmp_path / "requirements.txt"
     listed.write_text(
         "# of ours\n--index-url https://me:hunter2@host/simple\na==1 \\\n  --hash=sha256:12\nb>2 # why\n\n"
@@ -99,7 +101,9 @@ def test_files(tmp_path: pathlib.Path) -> None:
         ),
     ],
 )
-def test_files_that_are_refused(tmp_path: pathlib.Path, name: str, text: str, message: str) -> None:
+def test_files_with_unsupported_requirements_are_refused(
+    tmp_path: pathlib.Path, name: str, text: str, message: str
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigurationError, match=message):
         wanted_by(str(tmp_path / name))
@@ -155,7 +159,7 @@ def test_a_requirement_is_no_option_and_no_second_line(line: str) -> None:
         ),
     ],
 )
-def test_a_file_of_requirements_names_no_other_file_or_folder(
+def test_requirements_that_name_files_or_folders_are_refused(
     tmp_path: pathlib.Path, line: str
 ) -> None:
     listed = tmp_path / "requirements.txt"
@@ -177,7 +181,7 @@ def test_a_file_of_requirements_names_no_other_file_or_folder(
         *("a==1 --config-settings=x=y", "a-r==1", "b @ https://x/b-r.whl"),
     ],
 )
-def test_other_options_stay(tmp_path: pathlib.Path, line: str) -> None:
+def test_options_about_package_indexes_are_kept(tmp_path: pathlib.Path, line: str) -> None:
     listed = tmp_path / "requirements.txt"
     listed.write_text(line)
     assert wanted_by(str(listed)) == Wanted((line,))
@@ -200,7 +204,7 @@ def test_a_login_is_not_in_the_message() -> None:
     assert "hunter2" not in str(raised.value)
 
 
-def test_the_metadata_of_a_script() -> None:
+def test_metadata_block_of_a_script_names_its_requirements() -> None:
     wanted = Wanted(("tensorflow==2.21.*", "attrs; python_version < '4'"), ">=3.10")
     assert wanted_in(SCRIPT) == wanted == wanted_in(SCRIPT.replace(b"\n", b"\r\n"))
     assert wanted_in(b"# /// script is a comment\ndef main(config): ...\n") is None

@@ -69,7 +69,7 @@ def test_the_main_script_may_lie_in_a_folder(folder: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["zip", "gztar"])
-def test_archives_are_unpacked(folder: pathlib.Path, kind: str) -> None:
+def test_archives_of_user_files_are_unpacked(folder: pathlib.Path, kind: str) -> None:
     archive = shutil.make_archive(str(folder / "packed"), kind, folder / "lib")
     assert paths([archive]) == ["data.bin", "deep/helper.py", "main.py"]
     assert read_files("Op", [archive], "deep/helper.py")[1] == "deep/helper.py"
@@ -112,7 +112,7 @@ def test_large_files_are_kept_on_disk(folder: pathlib.Path) -> None:
         work.remove()
 
 
-def test_addresses(folder: pathlib.Path) -> None:
+def test_user_files_are_fetched_from_addresses_once(folder: pathlib.Path) -> None:
     script = (folder / "main.py").read_bytes()
     packed = pathlib.Path(shutil.make_archive(str(folder / "packed"), "zip", folder / "lib"))
     content = {
@@ -166,7 +166,7 @@ def test_addresses(folder: pathlib.Path) -> None:
         (["other", "up/other"], "other/typing.py", "Op: the script and TensorFlow would find {folder}/up/other/typing.py when"),
     ],
 )  # fmt: skip
-def test_files_that_cannot_be_used(
+def test_missing_broken_and_shadowing_files_are_refused(
     folder: pathlib.Path, files: list[str], main: str, message: str
 ) -> None:
     for name in (
@@ -185,7 +185,7 @@ def test_files_that_cannot_be_used(
     assert str(raised.value).startswith(message.format(folder=folder)), str(raised.value)
 
 
-def test_names_that_hide_nothing(folder: pathlib.Path) -> None:
+def test_user_files_that_shadow_no_module_are_accepted(folder: pathlib.Path) -> None:
     for name in (
         "pkg/__init__.py",
         "pkg/json.py",
@@ -211,7 +211,7 @@ def test_warnings_about_the_script_are_left_to_the_script(folder: pathlib.Path) 
     assert read_files("Op", [], "odd_escape.py")[1] == "odd_escape.py"
 
 
-def test_relative_paths_are_those_of_the_moment(
+def test_relative_paths_are_resolved_when_files_are_read(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder / "other")

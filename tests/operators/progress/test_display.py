@@ -67,7 +67,7 @@ def _status(**known: object) -> MemberStatus:
     return status_of("g", 0, "chief 0", **known)  # type: ignore[arg-type]
 
 
-def test_the_last_look_is_shown_in_the_end() -> None:
+def test_last_status_is_shown_at_the_end() -> None:
     renders = _Renderer()
     source = _Source(
         [_status(phase=ENDED, rows_in=7), status_of("other", 0, "chief 0", rows_in=99)]
@@ -78,7 +78,7 @@ def test_the_last_look_is_shown_in_the_end() -> None:
     assert renders.ended == ["a.py: 7 rows, 0 s: start 100%"]
 
 
-def test_a_source_that_fails_fails_nothing() -> None:
+def test_failing_source_of_statuses_does_no_harm() -> None:
     watch = StatusPoller(
         {"g": Shown("a.py")},
         _Source(OSError("gone"), [_status(phase=FEEDING)]),
@@ -90,7 +90,9 @@ def test_a_source_that_fails_fails_nothing() -> None:
     assert watch.states["g"].line().text == "feeding"
 
 
-def test_what_processes_elsewhere_print_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_processes_on_other_hosts_is_printed_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     source = _Source(
         [_status(lines=("a", "b"))],
         [_status(lines=("b", "c"), lines_before=1)],
@@ -121,7 +123,7 @@ def test_a_record_is_written_whether_the_line_is_shown_or_not(tmp_path: pathlib.
     assert record.failed and record.samples["chief 0"][0][1].rows_in == 7 and renders.ended == []
 
 
-def test_of_a_job_whose_operators_are_not_known_those_that_run_are_shown() -> None:
+def test_running_operators_are_shown_where_those_of_the_job_are_unknown() -> None:
     source = _Source([], [_status(phase=FEEDING)])
     watch = StatusPoller(
         {"g": Shown("a.py"), "h": Shown("b.py")}, source, _Renderer(), says=False, told=[]
@@ -132,7 +134,7 @@ def test_of_a_job_whose_operators_are_not_known_those_that_run_are_shown() -> No
     assert [str(line) for line in watch.lines()] == ["a.py: feeding"] and watch.seen == {"g"}
 
 
-def test_what_a_job_waits_for_is_asked_until_a_member_has_a_status() -> None:
+def test_reason_of_waiting_is_shown_until_a_member_has_a_status() -> None:
     source = _Source([], [], [_status(phase=FEEDING)], steps=[OSError("busy"), "waiting for slots"])
     watch = StatusPoller({"g": Shown("a.py")}, source, _Renderer(), says=False)
     lines = []
@@ -142,7 +144,7 @@ def test_what_a_job_waits_for_is_asked_until_a_member_has_a_status() -> None:
     assert lines == ["Flink starts, 0 s", "waiting for slots, 0 s", "feeding"]
 
 
-def test_a_late_python_worker_is_told_once_also_where_nothing_is_shown(
+def test_late_python_worker_is_reported_once_even_without_progress(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[str] = []

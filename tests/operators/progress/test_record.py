@@ -23,7 +23,7 @@ STATUS = status_of(
 )
 
 
-def test_a_record_comes_back(tmp_path: pathlib.Path) -> None:
+def test_record_is_read_as_it_was_written(tmp_path: pathlib.Path) -> None:
     recorder = Recorder(str(tmp_path / "logs"), "train.py", "Op_ab12", 1)
     recorder.look([STATUS])
     recorder.look([STATUS])  # too soon
@@ -87,7 +87,7 @@ def test_a_record_that_was_cut_off_can_be_read(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "a,b\n1,2"])
-def test_what_is_no_record_is_refused(text: str) -> None:
+def test_text_without_a_record_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a record of a run"):
         read_record(text)
 

@@ -27,7 +27,7 @@ renders.end([Line("a.py", "10 rows, 2 s")])
 """
 
 
-def test_a_log_gets_a_line_now_and_then() -> None:
+def test_log_gets_a_progress_line_at_intervals() -> None:
     now, out = [0.0], io.StringIO()
     log = LogRenderer(out, lambda: now[0])
     for second in range(26):
@@ -42,7 +42,7 @@ def test_a_log_gets_a_line_now_and_then() -> None:
     ]
 
 
-def test_the_first_sign_of_life_comes_within_five_seconds() -> None:
+def test_first_progress_line_appears_within_five_seconds() -> None:
     assert FIRST_S + LOOK_S < 5
 
 
@@ -70,14 +70,16 @@ def test_a_log_takes_every_character() -> None:
 @pytest.mark.parametrize(
     ("value", "kind"), [("0", "NoneType"), ("off", "NoneType"), ("1", "LogRenderer")]
 )
-def test_a_variable_switches_it_off(value: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_turns_progress_off(
+    value: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(SWITCH, value)
     assert type(renderer()).__name__ == kind
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}])
-def test_a_terminal_shows_a_bar_that_goes(variables: dict[str, str]) -> None:
+def test_terminal_shows_a_bar_and_ends_with_a_summary(variables: dict[str, str]) -> None:
     said = _on_a_terminal(
         {"TERM": "xterm-256color", "COLUMNS": "120", "AKDL_PROGRESS": "1", **variables}
     )

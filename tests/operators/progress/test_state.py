@@ -33,7 +33,7 @@ def _after(state: OperatorState, *looks: tuple[float, list[MemberStatus] | None]
     return state
 
 
-def test_before_any_member_has_started() -> None:
+def test_progress_before_any_member_says_that_flink_starts() -> None:
     assert str(OperatorState(Shown("train.py"), 0.0).line()) == "train.py: Flink starts, 0 s"
 
 
@@ -45,7 +45,7 @@ def test_a_group_that_starts_is_counted() -> None:
     assert str(state.line()) == "a.py: starting, 1 of 3 processes"
 
 
-def test_a_feed_says_who_waits_for_whom() -> None:
+def test_progress_of_a_feed_names_the_bottleneck() -> None:
     feeds = {"phase": FEEDING, "age_s": 12.0}
     slow_script = _status(
         rows_in=2000,
@@ -131,7 +131,7 @@ def test_the_phase_is_that_of_the_worker_that_is_furthest_behind() -> None:
     )
 
 
-def test_of_several_attempts_the_last_counts() -> None:
+def test_last_of_several_attempts_counts() -> None:
     first, second = _status(phase=TRAINING, rows_in=9), _status(phase=FEEDING, rows_in=1, attempt=1)
     state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [second, first]))
     assert state.line().text.startswith("feeding, 1 rows in") and [
@@ -149,7 +149,7 @@ def test_a_lost_worker_counts_no_longer() -> None:
     assert state.last_line().text.startswith("4,000 rows, ")
 
 
-def test_tasks_of_a_predictor_restart_alone() -> None:
+def test_tasks_of_a_predictor_keep_their_own_attempts() -> None:
     tasks = [
         _status(0, phase=FEEDING, rows_in=20, attempt=1),
         _status(1, phase=FEEDING, rows_in=30),

@@ -61,7 +61,7 @@ def test_files_of_the_groups_are_read() -> None:
     assert len(source.read()) == 3 and len(source.read(is_last=True)) == 4
 
 
-def test_the_file_of_the_end_takes_the_place_of_the_other() -> None:
+def test_final_status_file_replaces_the_earlier_one() -> None:
     here, ended = (
         status_of("a", 0, "chief 0", rows_in=1),
         status_of("a", 0, "chief 0", phase=ENDED, rows_in=2),
@@ -78,7 +78,7 @@ def test_the_file_of_the_end_takes_the_place_of_the_other() -> None:
     )
 
 
-def test_what_was_there_before_a_new_job_is_not_of_its_members() -> None:
+def test_statuses_from_before_a_new_job_are_ignored() -> None:
     """The next job of an elastic training has the same group, and perhaps fewer workers."""
     ended = status_of("a", 0, "chief 0", phase=ENDED, rows_in=1)
     killed = status_of("a", 1, "worker 0", rows_in=1)
@@ -145,7 +145,7 @@ class _Jobs(Rest):
         ({"INITIALIZING": 1, "RUNNING": 2}, "Flink starts Python workers on the cluster"),
     ],
 )
-def test_a_job_without_statuses_is_said_to_wait_for_what_its_tasks_wait_for(
+def test_start_step_of_a_job_follows_the_states_of_its_tasks(
     tasks: dict[str, int], words: str
 ) -> None:
     running = {"jid": "1", "name": "a", "state": "RUNNING"}
@@ -205,7 +205,7 @@ def test_a_task_is_late_after_the_timeout_of_its_operator(limit_s: float, is_lat
 @pytest.mark.parametrize(
     "changes", [{"state": "RUNNING"}, {"state": "SCHEDULED"}, {"group": "Op_2"}], ids=str
 )
-def test_other_tasks_are_not_late(changes: dict[str, Any]) -> None:
+def test_tasks_of_other_states_or_groups_are_not_late(changes: dict[str, Any]) -> None:
     cluster = _Starting()
     vars(cluster).update(changes)
     assert RestSource(cluster, {"Op_1"}).late_start(0.01) == "" and cluster.looks == 1

@@ -49,7 +49,7 @@ def test_without_steps_a_failed_attempt_is_lost_but_for_its_start() -> None:
     }
 
 
-def test_what_the_next_attempt_does_not_repeat_is_not_lost() -> None:
+def test_work_that_the_next_attempt_does_not_repeat_is_not_lost() -> None:
     looks: list[Any] = [(105.0, _status(0, start=5.0), 0)]
     looks += [
         (105.0 + second, _status(0, start=5.0, work=second), 10 * second) for second in range(1, 31)
@@ -66,7 +66,7 @@ def test_what_the_next_attempt_does_not_repeat_is_not_lost() -> None:
     }, "206 is not in a checkpoint"
 
 
-def test_two_failures_in_a_row_lose_what_lies_between() -> None:
+def test_two_failures_in_a_row_lose_the_work_between_them() -> None:
     looks = [
         (110.0, _status(0, work=10.0), 7), (113.0, _status(1, start=2.0), 0), (120.0, _status(2, start=2.0), 0),
         (125.0, _status(2, start=2.0, work=5.0), 9),
@@ -83,7 +83,7 @@ def test_rows_of_a_stream_that_are_done_are_not_lost() -> None:
     assert _split(*looks) == {START: 1.0, WORK: 5.5, DATA: 5.0, LOST: 6.0 + 2.0 + 2.0 + 0.5}
 
 
-def test_marks_stay_few() -> None:
+def test_time_split_stays_exact_over_thousands_of_observations() -> None:
     split = TimeSplit(0.0)
     for second in range(1, 5000):
         split.look(float(second), _status(0, work=float(second)), 1, second)
@@ -109,7 +109,7 @@ def test_marks_stay_few() -> None:
         ({START: 1.0, EXPORT: 3.0, READ: 4.0}, "reading rows 50%, start 13%, export 37%"),
     ],
 )
-def test_shares_add_up_to_a_hundred(time_s: dict[str, float], text: str) -> None:
+def test_percentages_add_up_to_a_hundred(time_s: dict[str, float], text: str) -> None:
     assert described(time_s) == text and sum(percentages(time_s).values()) == (100 if text else 0)
 
 

@@ -33,7 +33,7 @@ def rows_in(folder: pathlib.Path) -> list[str]:
 
 
 @pytest.mark.flink
-def test_rows_are_written_when_it_returns(
+def test_insert_into_and_wait_for_job_return_when_rows_are_written(
     table_env: StreamTableEnvironment,
     people: TableSourceBatchOp,
     tmp_path: pathlib.Path,
@@ -57,7 +57,7 @@ def test_rows_are_written_when_it_returns(
 
 
 @pytest.mark.flink
-def test_what_fails_says_so_in_one_line(
+def test_failing_statements_and_jobs_are_short_errors(
     table_env: StreamTableEnvironment, people: TableSourceBatchOp
 ) -> None:
     with pytest.raises(BridgeError, match=r"^Flink: .*Cannot find table .*nowhere") as caught:
@@ -73,7 +73,7 @@ def test_what_fails_says_so_in_one_line(
 
 
 @pytest.mark.flink
-def test_what_is_no_job(table_env: StreamTableEnvironment) -> None:
+def test_wait_for_job_refuses_what_is_no_job(table_env: StreamTableEnvironment) -> None:
     with pytest.raises(
         ConfigurationError, match="expected a TableResult or a StatementSet of PyFlink, got a str"
     ):
@@ -83,7 +83,7 @@ def test_what_is_no_job(table_env: StreamTableEnvironment) -> None:
 
 
 @pytest.mark.flink
-def test_what_scripts_do_meanwhile_is_shown(
+def test_wait_for_job_shows_the_progress_of_scripts(
     table_env: StreamTableEnvironment,
     people: TableSourceBatchOp,
     tmp_path: pathlib.Path,
@@ -152,7 +152,7 @@ def test_a_job_that_is_waited_for_late_is_shown_once(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.usefixtures("nothing_linked")
-def test_operators_of_another_place_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_of_other_clusters_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     note_linked({"linked_1": OPERATORS["linked_1"]}, Rest("nowhere:1"))
     note_linked({"linked_2": OPERATORS["linked_2"]}, None)
     note(status_of("linked_1", 0, "chief 0", phase=FEEDING))
@@ -163,7 +163,7 @@ def test_operators_of_another_place_are_not_shown(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.usefixtures("nothing_linked")
-def test_what_was_linked_is_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_remembered_operators_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_MOST", 1)
     note_linked(OPERATORS, None)
     assert list(waiting._linked) == ["linked_2"]

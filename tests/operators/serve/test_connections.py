@@ -110,7 +110,7 @@ def answer(port: int) -> bytes:
         b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
     ],
 )
-def test_clients_that_send_half_a_request(server: Server, sent: bytes) -> None:
+def test_clients_that_send_half_a_request_are_disconnected(server: Server, sent: bytes) -> None:
     with connected(server.port, sent) as client:
         assert is_closed(client)
     assert answer(server.port) == b"short"
@@ -121,7 +121,9 @@ def test_clients_that_send_half_a_request(server: Server, sent: bytes) -> None:
     "A client of the REST server that does not read its answer is disconnected in time",
 )
 @pytest.mark.parametrize("requests", [1, 3])
-def test_a_client_that_takes_no_answer(server: Server, requests: int) -> None:
+def test_client_that_does_not_read_its_answer_is_disconnected(
+    server: Server, requests: int
+) -> None:
     with connected(server.port, b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n" * requests) as client:
         assert client.recv(12) == b"HTTP/1.1 200"
         wait_until(lambda: not server.server_state.connections, "the end of the connection")
@@ -144,7 +146,7 @@ def test_a_client_that_takes_no_answer(server: Server, requests: int) -> None:
         ("/read", b"Transfer-Encoding: chunked\r\n\r\n" + b"400\r\n%s\r\n" % bytes(1024) * 2000 + b"0\r\n\r\n", [b"200"]),
     ],
 )  # fmt: skip
-def test_bodies_of_attackers(
+def test_ambiguous_and_tiny_chunked_bodies_are_refused(
     server: Server, path: str, sent: bytes, expected: list[bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     with connected(server.port) as client:

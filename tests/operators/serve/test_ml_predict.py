@@ -107,7 +107,7 @@ def mini_batches(models: MLEnv) -> Iterator[None]:
 
 
 @pytest.mark.flink
-def test_types(models: MLEnv, score: str) -> None:
+def test_ml_predict_carries_all_types(models: MLEnv, score: str) -> None:
     tables = models.btenv
     tables.execute_sql(f"""
         CREATE TEMPORARY MODEL many INPUT (f FLOAT, d DOUBLE, i INT, j BIGINT, s STRING, b BOOLEAN)
@@ -173,7 +173,7 @@ AGGREGATE = "SELECT COUNT(*), MIN(y), SUM(y - 2 * x) FROM ML_PREDICT(TABLE numbe
 
 
 @pytest.mark.flink
-def test_an_aggregate_of_a_stream(models: MLEnv, mini_batches: None) -> None:
+def test_ml_predict_feeds_an_aggregate_of_a_stream(models: MLEnv, mini_batches: None) -> None:
     """That of a batch is the query that follows a kill."""
     assert rows_of(models.stenv, AGGREGATE)[-1] == (3000, 2.0, 0.0)
     wait_until(lambda: not relays(), "the process has ended with the query")
@@ -184,7 +184,9 @@ def test_an_aggregate_of_a_stream(models: MLEnv, mini_batches: None) -> None:
     "prediction",
     "ML_PREDICT fails with the words of the model for a bad row, or puts them into a column",
 )
-def test_a_bad_row(models: MLEnv, score: str) -> None:
+def test_ml_predict_fails_or_fills_the_error_column_for_a_bad_row(
+    models: MLEnv, score: str
+) -> None:
     tables = models.btenv
     tables.execute_sql(
         "CREATE TEMPORARY VIEW few AS SELECT NULLIF(x, 2) AS x FROM (VALUES (1), (2)) AS t (x)"
@@ -217,7 +219,9 @@ def test_a_bad_row(models: MLEnv, score: str) -> None:
     "prediction",
     "Nulls stay nulls in ML_PREDICT, and no row gets the answer of another, in queries side by side",
 )
-def test_nulls_in_queries_side_by_side(models: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_ml_predict_keeps_nulls_apart_in_concurrent_queries(
+    models: MLEnv, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "add.py").write_text(
         "def load():\n    return lambda batch: {'y': batch['x0'] + 2 * batch['x1']}\n"
     )
@@ -249,7 +253,7 @@ def test_nulls_in_queries_side_by_side(models: MLEnv, tmp_path: pathlib.Path) ->
     "prediction",
     "A killed process of ML_PREDICT fails the query by name, and the next query has another",
 )
-def test_a_killed_process(models: MLEnv) -> None:
+def test_killed_process_of_ml_predict_fails_its_query_alone(models: MLEnv) -> None:
     tables = models.stenv
     tables.execute_sql("""
         CREATE TEMPORARY TABLE endless (x DOUBLE) WITH ('connector' = 'datagen', 'rows-per-second' = '50')""")
@@ -276,7 +280,9 @@ def test_a_killed_process(models: MLEnv) -> None:
 @pytest.mark.fault(
     "hosts", "A query with ML_PREDICT that is cancelled while its model loads leaves no process"
 )
-def test_cancelled_while_the_model_loads(models: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_query_cancelled_while_its_model_loads_leaves_no_process(
+    models: MLEnv, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "slow.py").write_text(f"""
 import os, pathlib, time
 
@@ -309,7 +315,9 @@ def load():
         ("s", "y DOUBLE", "Flink: org.apache.flink.table.api.ValidationException: .*'s'"),
     ],
 )
-def test_wrong_columns(columns: str, output: str, message: str, models: MLEnv, score: str) -> None:
+def test_ml_predict_refuses_columns_that_do_not_fit_the_model(
+    columns: str, output: str, message: str, models: MLEnv, score: str
+) -> None:
     tables = models.btenv
     tables.execute_sql(
         "CREATE TEMPORARY VIEW IF NOT EXISTS texts AS SELECT x, 'a' AS s FROM numbers"
@@ -340,7 +348,9 @@ def test_wrong_columns(columns: str, output: str, message: str, models: MLEnv, s
         ("'params' = '{{}}'", "Missing required options are:\n\npath"),
     ],
 )
-def test_wrong_options(options: str, message: str, models: MLEnv, score: str) -> None:
+def test_ml_predict_refuses_wrong_options(
+    options: str, message: str, models: MLEnv, score: str
+) -> None:
     tables = models.btenv
     tables.execute_sql(f"""
         CREATE TEMPORARY MODEL wrong INPUT (x DOUBLE) OUTPUT (y DOUBLE)
@@ -362,7 +372,7 @@ def line(path: str, outputs: str = "`y` DOUBLE", **params: object) -> bytes:
     return json.dumps(given).encode() + b"\n"
 
 
-def test_settings(score: str) -> None:
+def test_settings_of_ml_predict_follow_from_its_options(score: str) -> None:
     settings, result = settings_of(line(score, "`e` STRING, `y` DOUBLE", errorCol="e"))
     assert (settings.output_schema.names, settings.error_column, result.names) == (
         ["y"],
@@ -402,7 +412,7 @@ def predicting(path: str, **params: object) -> Iterator[tuple[subprocess.Popen[b
 
 @pytest.mark.process
 @pytest.mark.fault("hosts", "The process of ML_PREDICT ends when its JVM dies")
-def test_it_ends_with_its_input(score: str) -> None:
+def test_process_of_ml_predict_ends_with_its_input(score: str) -> None:
     with predicting(score) as (_, answer):
         assert answer == [2.0, 5.0]
         (model,) = task_processes()
@@ -411,7 +421,7 @@ def test_it_ends_with_its_input(score: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.fault("prediction", "A model that stalls in SQL is tried again in a fresh process")
-def test_a_stalled_model(tmp_path: pathlib.Path) -> None:
+def test_stalled_model_of_ml_predict_is_tried_again(tmp_path: pathlib.Path) -> None:
     (tmp_path / "stalls.py").write_text(f"""
 import pathlib, time
 

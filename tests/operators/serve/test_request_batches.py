@@ -104,7 +104,7 @@ def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     "prediction",
     "A request over REST with many rows lets other requests in between, and stops when it is given up",
 )
-def test_a_large_request_takes_turns_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_request_lets_other_requests_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_batches, "_MOST_ROWS", 4)
     monkeypatch.setattr(request_batches, "_MOST_WAITING", 8)
     model = Doubling()

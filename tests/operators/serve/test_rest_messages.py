@@ -27,7 +27,7 @@ ROWS = [
 COLUMNS = {name: [row[name] for row in ROWS] for name in ("tag", "signal", "sensor")}
 
 
-def test_rows_and_columns_of_the_documents() -> None:
+def test_requests_of_the_documentation_become_columns() -> None:
     assert target("x").columns(b'{"instances": ["foo", "bar", "baz"]}') == (
         {"x": ["foo", "bar", "baz"]},
         3,
@@ -98,7 +98,7 @@ def test_binary_values_are_base64() -> None:
         (b'{"instances": [1], "signature_name": "other"}', 'Serving signature name: "other" not found in signature def'),
     ],
 )  # fmt: skip
-def test_requests_that_are_refused(body: bytes, message: str) -> None:
+def test_malformed_requests_are_refused_with_the_reason(body: bytes, message: str) -> None:
     with pytest.raises(RefusedRequest, match=message) as refused:
         target("x").columns(body)
     assert refused.value.status == 400
@@ -117,7 +117,7 @@ def test_several_inputs_need_their_names() -> None:
             target("a", "b").columns(body)
 
 
-def test_addresses() -> None:
+def test_addresses_name_the_action_of_a_model() -> None:
     for path in (
         "/v1/models/half",
         "/v1/models/half/versions/123",
@@ -149,13 +149,15 @@ def test_addresses() -> None:
         ("POST", "/v1/models/half:CLASSIFY", 501, "^akdl serve has no :CLASSIFY: send the inputs to :predict$"),
     ],
 )  # fmt: skip
-def test_addresses_that_are_not_there(method: str, path: str, status: int, message: str) -> None:
+def test_unknown_addresses_are_refused_as_by_tensorflow_serving(
+    method: str, path: str, status: int, message: str
+) -> None:
     with pytest.raises(RefusedRequest, match=message) as refused:
         target("x").action(method, path)
     assert refused.value.status == status
 
 
-def test_answers() -> None:
+def test_answers_have_the_forms_of_tensorflow_serving() -> None:
     one = {"y": np.array([[0.1, 1e20], [3, -2.5e-8]], "f4")}
     assert json.dumps(answer_of(one, 2)) == '{"predictions": [[0.1, 1e+20], [3.0, -2.5e-08]]}'
     assert answer_of(one, None) == {"outputs": [[0.1, 1e20], [3.0, -2.5e-8]]}
@@ -175,7 +177,7 @@ def test_answers() -> None:
     )
 
 
-def test_outputs_without_rows() -> None:
+def test_outputs_without_rows_are_answered_as_values() -> None:
     sums = {"sum": np.float32(0.1), "text": b"a", "m": np.array([[1, 2]])}
     assert answer_of(sums, None) == {"outputs": {"sum": 0.1, "text": "a", "m": [[1, 2]]}}
     assert answer_of({"m": np.array([[1, 2]])}, 1) == {"predictions": [[1, 2]]}
@@ -203,7 +205,7 @@ def test_outputs_without_rows() -> None:
         ([(-1, 2)], [(2, 2)], False),
     ],
 )
-def test_models_without_rows(
+def test_models_without_rows_are_known_by_their_shapes(
     inputs: list[tuple[int, ...] | None], outputs: list[tuple[int, ...] | None], has_rows: bool
 ) -> None:
     described = [
@@ -239,7 +241,7 @@ def test_large_answers_are_written_in_blocks() -> None:
     }
 
 
-def test_state_and_metadata() -> None:
+def test_status_and_metadata_describe_the_model() -> None:
     status = {"error_code": "OK", "error_message": ""}
     assert target("x").status() == {
         "model_version_status": [{"version": "123", "state": "AVAILABLE", "status": status}]

@@ -123,7 +123,7 @@ def saved(folder: pathlib.Path, name: str, **params: object) -> str:
 
 
 @needs_tf
-def test_what_tensorflow_serving_answers(half_plus_two: Served) -> None:
+def test_rest_server_answers_as_tensorflow_serving(half_plus_two: Served) -> None:
     assert half_plus_two.predict({"instances": [1.0, 2.0, 5.0]}) == (
         200,
         {"predictions": [2.5, 3.0, 4.5]},
@@ -169,7 +169,7 @@ def test_what_tensorflow_serving_answers(half_plus_two: Served) -> None:
     "prediction",
     "A request over REST with a wrong shape or type names the row and what the model takes",
 )
-def test_requests_that_do_not_fit_the_model(half_plus_two: Served) -> None:
+def test_requests_that_do_not_fit_the_model_name_row_and_input(half_plus_two: Served) -> None:
     for body, message in (
         (
             {"instances": [1.0, [2.0, 3.0]]},
@@ -197,7 +197,7 @@ def test_requests_that_do_not_fit_the_model(half_plus_two: Served) -> None:
     "prediction",
     "A request over REST that is too large is refused, and memory does not grow with it",
 )
-def test_a_request_that_is_too_large(half_plus_two: Served) -> None:
+def test_request_beyond_the_limit_is_refused_in_little_memory(half_plus_two: Served) -> None:
     def memory() -> int:
         return int(
             re.search(
@@ -216,7 +216,7 @@ def test_a_request_that_is_too_large(half_plus_two: Served) -> None:
 
 
 @needs_tf
-def test_requests_of_many_clients_at_once(half_plus_two: Served) -> None:
+def test_rest_server_answers_many_clients_at_once(half_plus_two: Served) -> None:
     wrong: list[object] = []
 
     def ask(number: int) -> None:
@@ -264,7 +264,9 @@ def test_a_token_file_that_others_can_read_is_a_warning(
     "prediction",
     "A model over REST that does not finish: clients and probes get errors in time, and SIGTERM ends it",
 )
-def test_pipelines_with_a_token_after_a_kill_and_when_slow(tmp_path: pathlib.Path) -> None:
+def test_pipelines_are_served_with_a_token_after_a_kill_and_when_slow(
+    tmp_path: pathlib.Path,
+) -> None:
     secret, temp = tmp_path / "token", tmp_path / "temp"
     secret.write_text(f"{TOKEN}\n")
     temp.mkdir()
@@ -398,7 +400,7 @@ def error_of(answer: tuple[int, Any] | None) -> tuple[int, str]:
     "prediction",
     "A request over REST that unpacks to more than --max-mb is refused, without the memory for it",
 )
-def test_bodies_packed_by_gzip() -> None:
+def test_gzip_bodies_are_read_within_the_limit() -> None:
     body = b'{"instances": [1, 2]}'
     packed = gzip.compress(body)
 
@@ -449,7 +451,9 @@ def test_bodies_packed_by_gzip() -> None:
     "prediction", "A request over REST with very many values is refused before it is parsed"
 )
 @pytest.mark.parametrize("row", [b"[]", b"{}", b"[[[[[[]]]]]]", b"1", b'""'])
-def test_a_request_of_too_many_values(row: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_of_too_many_values_is_refused_before_it_is_parsed(
+    row: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Target, "columns", lambda *_: pytest.fail("the body was parsed"))
     body = b'{"instances": [' + b",".join([row] * (1 << 18)) + b"]}"
     status, message = error_of(asyncio.run(Asked(1.99 if len(row) < 3 else 4).ask(body)))
@@ -598,7 +602,7 @@ def test_scalars_as_tensorflow_serving_answers_them(tmp_path: pathlib.Path) -> N
         (["/nowhere", "--port", "{taken}"], "akdl serve: .*Address already in use"),
     ],
 )  # fmt: skip
-def test_a_start_that_fails(
+def test_failing_start_of_the_server_says_why(
     arguments: Sequence[str],
     message: str,
     capsys: pytest.CaptureFixture[str],
@@ -615,7 +619,7 @@ def test_a_start_that_fails(
     assert ended.value.code == 1 and re.match(message, capsys.readouterr().err)
 
 
-def test_a_saved_pipeline_without_columns(
+def test_saved_pipeline_without_columns_is_refused(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)

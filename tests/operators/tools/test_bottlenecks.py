@@ -250,7 +250,7 @@ def main(config):
 """
 
 
-def test_restarts_are_named(tmp_path: pathlib.Path) -> None:
+def test_restarts_are_named_as_the_bottleneck(tmp_path: pathlib.Path) -> None:
     group = Group(tmp_path, FAILS, 1, rows(10))
     with recorded(tmp_path, group) as share:
         for attempt in range(50):

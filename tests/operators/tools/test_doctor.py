@@ -50,7 +50,7 @@ def environment(folder: pathlib.Path, tensorflow: str, grpcio: str = "1.62.2") -
 
 
 @pytest.mark.tf
-def test_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_finds_nothing_wrong_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     """The tests run on it, so nothing is in the way."""
     assert doctor.main(["--disk-gb", "0"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -60,7 +60,7 @@ def test_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     assert any("Java" in line for line in lines) and any("tensorflow 2." in line for line in lines)
 
 
-def test_what_is_wrong_is_shown_with_what_to_do(
+def test_problems_are_shown_with_remedies(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     monkeypatch.setenv("TF115_PYTHON_ENV_PATH", str(tmp_path))
@@ -81,7 +81,7 @@ def test_what_is_wrong_is_shown_with_what_to_do(
 
 
 @pytest.mark.fault("security", "The doctor names folders of Flink that others can read")
-def test_folders_of_flink_that_others_can_read(
+def test_folders_of_flink_that_others_can_read_are_found(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -96,7 +96,9 @@ def test_folders_of_flink_that_others_can_read(
     )
 
 
-def test_packages_and_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_releases_and_missing_packages_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def version(package: str) -> str:
         if package == "apache-flink":
             return "1.19.3"
@@ -113,7 +115,9 @@ def test_packages_and_releases(monkeypatch: pytest.MonkeyPatch) -> None:
     assert flink.remedy == "take Flink 1.20 to 2.3: pip install 'apache-flink~=2.3.0'"
 
 
-def test_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_java_that_is_too_old_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "java").write_text("#!/bin/sh\necho 'openjdk version \"1.8.0\"' >&2\n")
     (tmp_path / "java").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -136,7 +140,7 @@ def test_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib
         ("TF231_PYTHON_ENV_PATH", "1.15.5", WRONG, "name an environment with TensorFlow 2"),
     ],
 )
-def test_environments(
+def test_environments_of_tensorflow_are_checked(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: pathlib.Path,
     variable: str,
@@ -150,7 +154,9 @@ def test_environments(
     assert f"tensorflow {tensorflow}" in finding.found
 
 
-def test_grpcio_that_can_deadlock(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_grpcio_that_can_deadlock_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     monkeypatch.setenv("TF231_PYTHON_ENV_PATH", environment(tmp_path / "made", "2.21.0", "1.66.2"))
     (finding,) = [each for each in doctor.environments() if "TF231_PYTHON_ENV_PATH: " in each.found]
     assert finding.state == NOTE and finding.remedy.startswith(
@@ -173,7 +179,9 @@ def test_an_archive_is_unpacked_and_asked(
     assert OK in states(doctor.environments())
 
 
-def test_without_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_environment_without_packages_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     folder = make_environment(
         tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n'
     )
@@ -186,7 +194,9 @@ def test_without_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.P
     )
 
 
-def test_the_python_of_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_python_of_a_script_is_checked_by_its_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     new = environment(tmp_path / "new", "2.21.0")
     bare = make_environment(
         tmp_path / "bare", python3="#!/bin/sh\necho 'Python 3.13.0, numpy 2.4.1'\n"
@@ -205,7 +215,7 @@ def test_the_python_of_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: pathl
     assert doctor.python_of(str(script)).state == WRONG
 
 
-def test_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_host_address_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert states(doctor.ports()) == [OK]
     # an address for documentation: nobody has it
     monkeypatch.setattr(doctor, "own_host", lambda: "192.0.2.77")
@@ -235,7 +245,7 @@ def test_ports(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_proxies(
+def test_proxies_that_would_catch_local_calls_are_found(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], state: str | None
 ) -> None:
     for name in (
@@ -256,7 +266,9 @@ def test_proxies(
     )
 
 
-def test_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_gpus_and_a_failing_nvidia_smi_are_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert states(doctor.gpus()) == [NOTE]
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho no driver; exit 9\n")
@@ -290,14 +302,16 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
         ({"hello": "world"}, [WRONG], "no Flink answers there: KeyError"),
     ],
 )
-def test_cluster(answer: dict[str, Any], expected: list[str], text: str) -> None:
+def test_cluster_is_checked_for_slots_and_release(
+    answer: dict[str, Any], expected: list[str], text: str
+) -> None:
     with serving(lambda path: answer) as config:
         findings = list(doctor.cluster(f"{config['rest.address']}:{config['rest.port']}"))
     assert states(findings) == expected and text in findings[-1].found
     assert all(each.remedy for each in findings if each.state == WRONG)
 
 
-def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_cluster_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert doctor.main(["--cluster", f"127.0.0.1:{port}"]) == 1
@@ -321,7 +335,9 @@ def test_a_password_is_asked_for_and_never_an_argument(
     assert "3 of 8 slots free" in out and "p@ss" not in out and "me@" not in out
 
 
-def test_connectors_and_formats(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_connectors_and_formats_of_flink_are_listed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     connectors, formats, jars = doctor.jars()
     assert states([connectors, formats, jars]) == [OK, OK, NOTE]
     assert "filesystem" in connectors.found and "json" in formats.found
@@ -330,7 +346,7 @@ def test_connectors_and_formats(monkeypatch: pytest.MonkeyPatch, tmp_path: pathl
     assert states(doctor.jars()) == [WRONG, WRONG, NOTE]
 
 
-def test_a_file_that_hides_our_packages(
+def test_file_that_shadows_our_packages_is_found(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -51,7 +51,7 @@ def _samples(index: int, is_worker: bool = True) -> list[tuple[float, MemberStat
     ]  # fmt: skip
 
 
-def test_a_password_is_no_argument(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_refuses_a_password_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["s3://key:hunter2@bucket/a.jsonl"])
     error = capsys.readouterr().err
@@ -120,7 +120,7 @@ def test_a_run_of_which_nothing_was_seen_has_a_page(failed: bool | None) -> None
     assert "a.py" in page_of(Record("a.py", "", 1, {}, 0.0, failed))
 
 
-def test_the_command(
+def test_akdl_report_writes_a_page_for_a_record(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -145,7 +145,7 @@ def test_the_command(
         main([])
 
 
-def test_a_record_that_is_too_large(
+def test_record_beyond_the_limit_is_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AKDL_RECORD_MB", "1")
@@ -197,7 +197,7 @@ def test_a_record_of_wrong_types_is_refused_in_a_sentence(
     assert re.fullmatch(rf"cannot read the record .*a.jsonl: {words}.*\n", capsys.readouterr().err)
 
 
-def test_a_page_that_cannot_be_written(
+def test_page_that_cannot_be_written_is_an_error(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps(FIRST))
@@ -208,6 +208,6 @@ def test_a_page_that_cannot_be_written(
     )
 
 
-def test_an_address_that_names_no_record(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_address_of_a_record_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["http://127.0.0.1:9/a/%2e%2e"]) == 1
     assert "cannot read the record http://127.0.0.1:9/a/%2e%2e: " in capsys.readouterr().err

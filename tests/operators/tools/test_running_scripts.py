@@ -31,7 +31,7 @@ def _member(index: int, rows: int, idle_s: float, **known: object) -> MemberStat
     )
 
 
-def test_who_waits_for_whom() -> None:
+def test_doing_says_which_member_waits_for_which() -> None:
     still = [_member(0, 20, 8.0), _member(1, 10, 9.0, spinning=True), _member(2, 20, 8.0)]
     assert [doing(each, still) for each in still] == [
         "no progress for 8 s, waits for worker 1",
@@ -77,7 +77,7 @@ def hanging() -> Iterator[Member]:
     "scripts",
     "`akdl top` and `akdl stacks` show where a script stands that makes no progress, from any shell",
 )
-def test_a_script_of_this_host(
+def test_top_and_stacks_show_a_script_of_this_host(
     hanging: Member, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running_scripts, "_STILL_S", 1.0)
@@ -111,7 +111,7 @@ def test_stacks_of_a_script_from_its_start_to_its_end(
     ("job", "message"),
     [("", "no script runs in"), ("999999999", "PID not found"), ("localhost:1", "localhost:1")],
 )
-def test_where_there_is_nothing_to_show(
+def test_top_says_why_there_is_nothing_to_show(
     job: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert top([job or str(os.getpid())]) == 1
@@ -190,7 +190,7 @@ def test_a_killed_worker_of_an_earlier_attempt_is_not_shown() -> None:
     ]
 
 
-def test_passwords_are_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stacks_refuses_a_password_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         stacks(["https://user:secret@flink.example.com"])
     assert "secret" not in capsys.readouterr().err
