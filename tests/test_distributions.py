@@ -86,7 +86,9 @@ def wheel_of(folder: pathlib.Path, place: pathlib.Path) -> pathlib.Path:
     return built
 
 
-def test_the_sources_hold_what_git_knows(checkout: pathlib.Path, sources: pathlib.Path) -> None:
+def test_source_distribution_holds_the_files_of_git(
+    checkout: pathlib.Path, sources: pathlib.Path
+) -> None:
     known = run(
         "git", "ls-files", "--cached", "--others", "--exclude-standard", folder=ROOT
     ).splitlines()

@@ -152,7 +152,7 @@ def test_an_extra_resolves_or_says_why_not(extra: str, python: str, tmp_path: pa
 
 
 @pytest.mark.parametrize("protobuf", ["3.20", "4", "5", "6", "7"])
-def test_messages_on_each_protobuf(protobuf: str, tmp_path: pathlib.Path) -> None:
+def test_messages_work_with_each_protobuf(protobuf: str, tmp_path: pathlib.Path) -> None:
     installed = uv(
         "pip",
         "install",
@@ -176,7 +176,7 @@ def test_messages_on_each_protobuf(protobuf: str, tmp_path: pathlib.Path) -> Non
     )
 
 
-def test_workarounds_on_the_newest_beam(tmp_path: pathlib.Path) -> None:
+def test_workarounds_work_with_the_newest_beam(tmp_path: pathlib.Path) -> None:
     """Whatever Beam this Flink asks for: the next one takes a newer Beam, which needs
     protobuf 6.
     """

@@ -89,7 +89,7 @@ ROOTS = {
 
 
 @pytest.mark.parametrize("package", ROOTS)
-def test_the_root_of_a_package_holds_what_others_import(package: str) -> None:
+def test_root_of_a_package_holds_only_modules_for_other_packages(package: str) -> None:
     assert {module.stem for module in modules(package) if len(module.parts) == 2} == ROOTS[package]
 
 

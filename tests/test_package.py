@@ -66,7 +66,7 @@ def imports(*folders: str) -> Iterator[tuple[str, pathlib.Path]]:
                     yield DISTRIBUTIONS.get(name, name), path.relative_to(ROOT)
 
 
-def test_one_version(declared: dict[str, Any]) -> None:
+def test_declared_version_is_that_of_the_package(declared: dict[str, Any]) -> None:
     assert declared["version"] == akdl.__version__
     assert re.fullmatch(r"\d+\.\d+\.\d+", akdl.__version__)
 
@@ -158,7 +158,7 @@ def test_requirements_of_the_flink_side_are_used(declared: dict[str, Any]) -> No
 @pytest.mark.parametrize("extra", ["tf", "tf-gpu"])
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("machine", MACHINES, ids="-".join)
-def test_one_tensorflow_on_every_python(
+def test_each_python_gets_one_requirement_of_tensorflow(
     declared: dict[str, Any], extra: str, python: str, machine: tuple[str, str]
 ) -> None:
     where = {"python_version": python, "sys_platform": machine[0], "platform_machine": machine[1]}
@@ -171,7 +171,7 @@ def test_one_tensorflow_on_every_python(
     assert len(found) == 1, f"expected one requirement, got {found}"
 
 
-def test_pages_and_messages_name_commands(declared: dict[str, Any]) -> None:
+def test_pages_and_messages_name_akdl_commands_and_not_modules(declared: dict[str, Any]) -> None:
     """There is one way to start a command: `akdl NAME`."""
     assert declared["entry_points"] == {"console_scripts": ["akdl = akdl.__main__:main"]}
     modules = [function.partition(":")[0] for function, _, _ in COMMANDS.values()]

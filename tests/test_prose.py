@@ -32,7 +32,7 @@ def advice(text: str) -> list[str]:
         "The chief is told of it.",
     ],
 )
-def test_constructions_are_found(text: str) -> None:
+def test_bad_constructions_are_found(text: str) -> None:
     assert len(advice(text)) == 1, advice(text)
 
 
@@ -52,7 +52,7 @@ def test_constructions_are_found(text: str) -> None:
         "Akin to a join.",
     ],
 )
-def test_plain_english_passes(text: str) -> None:
+def test_plain_english_needs_no_advice(text: str) -> None:
     assert advice(text) == []
 
 

@@ -80,7 +80,7 @@ def test_an_old_version_or_an_empty_release_is_refused(
         release.add_section(CHANGELOG, version, "2027-01-02", changes)
 
 
-def test_a_release_of_this_checkout(tmp_path: pathlib.Path) -> None:
+def test_release_moves_changes_and_writes_version_and_date(tmp_path: pathlib.Path) -> None:
     for name in {*release.VERSIONS, *release.DATES, "CHANGELOG.md", "changes/README.md"}:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)

@@ -39,7 +39,7 @@ def test_own_seconds_and_those_in_the_kernel_count(processes: Any) -> None:
 
 
 @pytest.mark.process
-def test_kinds_of_processes(processes: Any, tmp_path: pathlib.Path) -> None:
+def test_processes_are_known_by_their_kinds(processes: Any, tmp_path: pathlib.Path) -> None:
     java = tmp_path / "java"
     java.symlink_to("/bin/sleep")
     commands = [

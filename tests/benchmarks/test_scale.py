@@ -11,7 +11,7 @@ MOST_GROWTH = 16 << 20  # 20,000 chunks of 4 KB are 80 MB
 
 
 @pytest.mark.process
-def test_what_a_group_costs_is_measured_and_written(tmp_path: pathlib.Path) -> None:
+def test_scale_measures_the_costs_of_groups_and_writes_them(tmp_path: pathlib.Path) -> None:
     program = pathlib.Path(__file__).parents[2] / "benchmarks" / "scale.py"
     command = [
         sys.executable,

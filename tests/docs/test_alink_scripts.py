@@ -53,7 +53,7 @@ def defined(path: str) -> set[str]:
     }
 
 
-def test_names_that_do_not_exist_are_on_the_page() -> None:
+def test_missing_names_of_akdl_of_alink_are_on_the_page() -> None:
     rows = [
         line
         for line in PAGE.splitlines()

@@ -37,7 +37,7 @@ KerasSequentialRegressor TFRecordDatasetSource TFRecordDatasetSink BertText Easy
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_each_name_of_alink_is_there_as_the_page_says(page: pathlib.Path) -> None:
+def test_names_of_alink_exist_as_the_page_says(page: pathlib.Path) -> None:
     text = page.read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ", 1) for line in text.splitlines() if line.startswith("| ")]
     ours = {name for each in accessors.ALL for param in each.params for name in param.names}

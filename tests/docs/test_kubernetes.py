@@ -52,7 +52,7 @@ def test_the_image_is_of_our_release_of_flink(dockerfile: list[tuple[str, str]])
     assert f"flink-python-{default.split('-')[0]}.jar" in README
 
 
-def test_all_that_is_installed_is_copied_and_there(dockerfile: list[tuple[str, str]]) -> None:
+def test_installed_files_are_copied_and_exist(dockerfile: list[tuple[str, str]]) -> None:
     copied = {}
     for value in values(dockerfile, "COPY"):
         *sources, target = value.replace("${SIDES}", "flink,tf").split()
@@ -104,7 +104,7 @@ def requirements() -> dict[str, Any]:
     return dict(setup.call_args.kwargs)
 
 
-def test_commands_are_right_for_a_shell_and_find_what_others_made(
+def test_commands_of_the_image_are_valid_and_use_existing_environments(
     dockerfile: list[tuple[str, str]],
 ) -> None:
     run = values(dockerfile, "RUN")
@@ -145,7 +145,7 @@ def properties(objects: dict[tuple[str, str], Any], role: str) -> dict[str, str]
     return dict(re.sub(r"\s", "", line).split(":", 1) for line in text.splitlines())
 
 
-def test_kinds(objects: dict[tuple[str, str], Any]) -> None:
+def test_kubernetes_objects_are_the_expected_ones(objects: dict[tuple[str, str], Any]) -> None:
     assert {name: each["apiVersion"] for name, each in objects.items()} == {
         ("Service", "flink-jobmanager"): "v1",
         ("Deployment", "flink-jobmanager"): "apps/v1",
@@ -184,7 +184,9 @@ def test_pods_have_no_rights_that_they_do_not_need(
 
 
 @pytest.mark.fault("security", "Only pods of Flink reach each other on Kubernetes")
-def test_only_pods_of_the_cluster_reach_each_other(objects: dict[tuple[str, str], Any]) -> None:
+def test_network_policy_lets_only_pods_of_the_cluster_reach_each_other(
+    objects: dict[tuple[str, str], Any],
+) -> None:
     spec = objects["NetworkPolicy", "flink"]["spec"]
     everybody = {"matchLabels": {"app": "flink"}}
     assert spec == {
@@ -235,7 +237,7 @@ def test_the_service_leads_to_the_jobmanager(objects: dict[tuple[str, str], Any]
         assert properties(objects, role)["jobmanager.rpc.address"] == service["metadata"]["name"]
 
 
-def test_slots_are_those_of_the_page(objects: dict[tuple[str, str], Any]) -> None:
+def test_slots_of_the_deployment_are_those_on_the_page(objects: dict[tuple[str, str], Any]) -> None:
     each = int(properties(objects, "taskmanager")["taskmanager.numberOfTaskSlots"])
     replicas = objects["Deployment", "flink-taskmanager"]["spec"]["replicas"]
     assert f"There are {each * replicas} slots, {each} in each of {replicas} TaskManagers" in README
@@ -244,7 +246,7 @@ def test_slots_are_those_of_the_page(objects: dict[tuple[str, str], Any]) -> Non
     )
 
 
-def test_pods_have_memory_beside_that_of_flink(objects: dict[tuple[str, str], Any]) -> None:
+def test_pods_have_memory_in_addition_to_that_of_flink(objects: dict[tuple[str, str], Any]) -> None:
     def limit(role: str) -> float:
         return float(container(objects, role)["resources"]["limits"]["memory"].removesuffix("Gi"))
 
@@ -265,7 +267,7 @@ def test_pods_have_memory_beside_that_of_flink(objects: dict[tuple[str, str], An
     )
 
 
-def test_mounted_volumes_are_there(objects: dict[tuple[str, str], Any]) -> None:
+def test_mounted_volumes_are_declared(objects: dict[tuple[str, str], Any]) -> None:
     spec = objects["Deployment", "flink-taskmanager"]["spec"]["template"]["spec"]
     assert {each["name"] for each in container(objects, "taskmanager")["volumeMounts"]} == {
         each["name"] for each in spec["volumes"]

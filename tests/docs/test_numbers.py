@@ -38,7 +38,7 @@ WORKER = "[TF2TableModelTrainBatchOp, chief 0] "
         ("Epoch 1/20\n20/20 - loss: 0.1\nEpoch 2/2", "there were 20 epochs"),
     ],
 )
-def test_numbers_that_no_reader_believes(text: str, problem: str) -> None:
+def test_implausible_numbers_are_found(text: str, problem: str) -> None:
     assert [found.partition(": ")[0] for found in implausible(text)] == [problem]
 
 
@@ -52,7 +52,7 @@ def test_numbers_that_no_reader_believes(text: str, problem: str) -> None:
         "Epoch 1/3\nEpoch 2/3\nEpoch 3/3\nEpoch 1/2\nEpoch 2/2",
     ],
 )
-def test_numbers_of_a_model_that_has_learned(text: str) -> None:
+def test_plausible_numbers_pass(text: str) -> None:
     assert implausible(text) == []
 
 
@@ -61,7 +61,7 @@ def test_numbers_of_a_model_that_has_learned(text: str) -> None:
 # Keras 3.15, of its own default
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")
 @pytest.mark.parametrize("page", ["docs/first_steps.md", "docs/zh/first_steps.md"])
-def test_the_accuracy_of_the_first_steps(
+def test_accuracy_of_the_first_steps_is_that_of_a_trained_model(
     page: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source = next(

@@ -31,7 +31,7 @@ def anchors(page: pathlib.Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_and_files(page: pathlib.Path) -> None:
+def test_links_and_files_of_the_pages_exist(page: pathlib.Path) -> None:
     text = page.read_text(encoding="utf-8")
     links = list(re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", text))
     missing = []
@@ -99,7 +99,7 @@ def from_an_index(text: str) -> list[str]:
     return [match.group() for match in found]
 
 
-def test_no_text_installs_akdl_from_a_package_index() -> None:
+def test_no_text_tells_to_install_akdl_from_a_package_index() -> None:
     kinds = ("*.py", "*.pyi", "*.md", "*.sh", "*.ipynb", "*.toml", "*.yaml", "Dockerfile", "*.txt")
     folders = (
         "akdl",

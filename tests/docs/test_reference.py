@@ -40,7 +40,7 @@ def test_everything_is_described_and_nothing_private_is_named(
     ] == []
 
 
-def test_entries_are_whole(pages: dict[str, str]) -> None:
+def test_entries_of_lists_begin_with_a_name_in_code(pages: dict[str, str]) -> None:
     lists = re.findall(
         r"\*\*(?:Args|Attributes|Raises)\*\*\n\n((?:- .*\n)+)",
         pages["operators"] + pages["scripts"],

@@ -30,7 +30,7 @@ def text_of(node: ast.AST) -> str:
     return ""
 
 
-def test_each_error_is_one_of_the_code() -> None:
+def test_errors_on_the_page_exist_in_the_code() -> None:
     rows = [
         line.split(" | ")[0].strip("|` ")
         for line in PAGE.read_text(encoding="utf-8").splitlines()

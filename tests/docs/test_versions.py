@@ -35,7 +35,7 @@ def requirement(requirements: list[str], text: str) -> Requirement:
     return found
 
 
-def test_flinks(extras: dict[str, Any]) -> None:
+def test_flink_releases_are_those_of_the_requirements(extras: dict[str, Any]) -> None:
     new, old = (
         requirement(extras["flink"], "apache-flink>="),
         requirement(extras["flink-1.20"], "apache-flink>="),
@@ -45,7 +45,9 @@ def test_flinks(extras: dict[str, Any]) -> None:
     assert old.specifier.contains(f"{FLINKS[0]}.0") and not old.specifier.contains("1.19.3")
 
 
-def test_pythons(extras: dict[str, Any]) -> None:
+def test_pythons_newer_than_those_of_flink_are_refused_by_the_requirements(
+    extras: dict[str, Any],
+) -> None:
     marker = requirement(
         extras["flink"], f"apache-flink==0+needs.python.{FLINK_PYTHONS[0]}.to.{FLINK_PYTHONS[-1]};"
     ).marker
@@ -60,7 +62,7 @@ def test_pages_name_the_versions() -> None:
     assert write_versions.written(ROOT) == {}
 
 
-def test_other_pages_say_the_same() -> None:
+def test_versions_on_other_pages_are_supported_ones() -> None:
     pythons = {f"{each[0]} to {each[-1]}" for each in (FLINK_PYTHONS, FLINK_120_PYTHONS, PYTHONS)}
     flinks = {
         f"{FLINKS[0]} to {FLINKS[-1]}",
@@ -75,7 +77,7 @@ def test_other_pages_say_the_same() -> None:
         assert set(re.findall(r"Flink (\d\.\d+ to \d\.\d+)", text)) <= flinks, page
 
 
-def test_what_was_tried() -> None:
+def test_tried_combinations_are_of_supported_versions() -> None:
     rows = [
         row.split(" | ")
         for row in re.findall(

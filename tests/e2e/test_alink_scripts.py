@@ -59,14 +59,14 @@ def rows_of(op: object) -> list[tuple[int, str]]:
     return list(op.collectToDataframe()[["model_id", "model_info"]].itertuples(index=False))
 
 
-def test_workers_in_step_with_unequal_shares(tmp_path: pathlib.Path) -> None:
+def test_script_of_alink_trains_two_workers_with_unequal_shares(tmp_path: pathlib.Path) -> None:
     op = TF2TableModelTrainBatchOp(**arguments("dnn_train.py", numWorkers=2, numPSs=0))
     assert set(
         signature(rows_of(points(getMLEnv().btenv, 33).link(op)), tmp_path / "m").structured_outputs
     ) >= {"logits"}
 
 
-def test_a_copy_of_the_batch_script(tmp_path: pathlib.Path) -> None:
+def test_copied_batch_script_of_alink_gives_a_model(tmp_path: pathlib.Path) -> None:
     op = TensorFlow2BatchOp(
         **arguments("dnn_batch.py", numWorkers=1, numPSs=0, outputSchemaStr=MODEL)
     )
@@ -76,7 +76,7 @@ def test_a_copy_of_the_batch_script(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.own_processes
-def test_a_copy_of_the_stream_script(tmp_path: pathlib.Path) -> None:
+def test_copied_stream_script_of_alink_gives_a_model(tmp_path: pathlib.Path) -> None:
     stream = StreamOperator.fromTable(points(getMLEnv().stenv, 64).getOutputTable())
     op = TensorFlow2StreamOp(
         **arguments("dnn_stream.py", numWorkers=1, numPSs=0, outputSchemaStr=MODEL)
@@ -86,14 +86,16 @@ def test_a_copy_of_the_stream_script(tmp_path: pathlib.Path) -> None:
     assert set(signature(found, tmp_path / "m").structured_outputs) >= {"logits"}
 
 
-def test_plain_keras_with_the_default_counts() -> None:
+def test_plain_keras_runs_with_the_default_numbers_of_processes() -> None:
     """At a parallelism of 2 these are a worker and a parameter server, which nobody needs."""
     op = TensorFlow2BatchOp(**arguments("plain_keras.py", outputSchemaStr="role STRING, n BIGINT"))
     (row,) = points(getMLEnv().btenv, 40).link(op).collectToDataframe().itertuples(index=False)
     assert tuple(row) == ("chief", 40)
 
 
-def test_files_of_the_work_folder_and_a_checkpoint_beside_the_model(tmp_path: pathlib.Path) -> None:
+def test_work_folder_files_and_a_checkpoint_are_returned_with_the_model(
+    tmp_path: pathlib.Path,
+) -> None:
     env = getMLEnv().btenv
     tensors = BatchOperator.fromTable(env.sql_query("SELECT ARRAY[CAST(1 AS DOUBLE), 2] AS t"))
     extra = BatchOperator.fromTable(

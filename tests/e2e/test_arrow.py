@@ -23,7 +23,7 @@ def env() -> Iterator[MLEnv]:
     resetEnv()
 
 
-def test_random_tables_come_back_as_they_were(env: MLEnv) -> None:
+def test_random_tables_of_arrow_come_back_unchanged(env: MLEnv) -> None:
     """Of all types, with nulls, in small and large batches; in one job, and one of them in a job of
     its own.
     """
@@ -52,7 +52,7 @@ def found_types(table: pa.Table) -> dict[str, pa.DataType]:
     return dict(zip(table.schema.names, table.schema.types))
 
 
-def test_other_libraries_take_and_give_tables(env: MLEnv) -> None:
+def test_tables_are_exchanged_with_polars_and_duckdb(env: MLEnv) -> None:
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     given = polars.DataFrame(
         {

@@ -86,7 +86,9 @@ def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path: pat
 
 
 @all_of_them
-def test_the_feed(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
+def test_feed_benchmark_prints_rates_and_processor_time(
+    tmp_path: pathlib.Path, run_here: Callable[..., str]
+) -> None:
     printed = run_here(
         tmp_path, "feed", "--rounds", "1", "--scale", "0.001", "--only", "dataset_file, STREAMING"
     )
@@ -106,7 +108,7 @@ def test_the_feed(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
         ),
     ],
 )
-def test_jobs_beside_their_limit(
+def test_benchmark_runs_the_chosen_line_alone(
     tmp_path: pathlib.Path, run_here: Callable[..., str], script: str, line: str
 ) -> None:
     """One line of each: the others are further jobs by the same code, which `make bench` runs."""
@@ -115,7 +117,9 @@ def test_jobs_beside_their_limit(
 
 
 @all_of_them
-def test_the_grid(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
+def test_grid_benchmark_runs_the_chosen_combinations(
+    tmp_path: pathlib.Path, run_here: Callable[..., str]
+) -> None:
     options = [
         "--rounds",
         "1",
@@ -136,7 +140,7 @@ def test_the_grid(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
 @pytest.mark.skipif(
     "AKDL_TEST_LARGE_ROWS" not in os.environ, reason="two programs: set AKDL_TEST_LARGE_ROWS"
 )
-def test_memory(tmp_path: pathlib.Path) -> None:
+def test_memory_benchmark_has_figures_of_all_processes(tmp_path: pathlib.Path) -> None:
     found = figures(tmp_path, "memory", run(tmp_path, "memory", "--scale", "0.002"))
     assert set(found) == {"driver", "jvm", "tensorflow"}
 

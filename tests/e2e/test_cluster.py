@@ -90,7 +90,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_exactly_once_on_three_task_managers(cluster: FlinkCluster, mode: str) -> None:
+def test_rows_arrive_exactly_once_on_three_task_managers(cluster: FlinkCluster, mode: str) -> None:
     """Rows of a batch go on in SQL on the cluster, those of a stream are collected."""
     rows = 30_003
     linked = sequence(getattr(getMLEnv(), mode), rows).link(
@@ -336,7 +336,7 @@ def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lin
     "jobs",
     "Python workers of a cluster that block before code of akdl runs are told after startTimeout",
 )
-def test_python_workers_that_block_at_their_start(
+def test_blocked_python_workers_are_reported_after_the_timeout(
     cluster: FlinkCluster, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     useRemoteEnv(cluster.host, cluster.rest_port, 1)

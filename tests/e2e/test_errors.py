@@ -37,7 +37,7 @@ def failing(way: str, schema: str = "x BIGINT", **params: Any) -> TensorFlow2Bat
     return script_op("fail.py", schema, userParams={"way": way}, **params)
 
 
-def test_main_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_main_shows_message_line_and_last_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_paths, "_sources", {})  # other tests have other scripts of this name
     with pytest.raises(TaskError) as caught:
         run(failing("raise"))
@@ -87,7 +87,7 @@ def test_a_query_of_plain_pyflink_raises_a_short_error(take: Callable[[Any], obj
     ],
 )
 @pytest.mark.fault("scripts", "A script that exits or is killed is an error that says how")
-def test_ways_to_die(way: str, expected: str) -> None:
+def test_script_that_exits_or_is_killed_is_an_error_that_says_how(way: str, expected: str) -> None:
     with pytest.raises(TaskError, match=expected):
         run(failing(way, workers=2) if way == "raise" else failing(way))
 
@@ -103,7 +103,7 @@ def test_a_row_that_does_not_fit_the_schema_fails_in_the_script() -> None:
 
 
 @pytest.mark.fault("scripts", "A script without main is an error that says what to define")
-def test_no_main() -> None:
+def test_script_without_main_is_an_error_that_says_what_to_define() -> None:
     with pytest.raises(
         ConfigurationError,
         match="no_main.py defines no function `main`: the main script needs `def main",
@@ -115,7 +115,7 @@ def test_no_main() -> None:
     "hosts",
     "A Python environment that lacks packages is an error with the command that installs them",
 )
-def test_a_python_environment_without_what_is_needed(tmp_path: pathlib.Path) -> None:
+def test_python_environment_that_cannot_start_a_script_is_an_error(tmp_path: pathlib.Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho this is no Python; exit 1\n")
     python.chmod(0o755)
@@ -126,7 +126,7 @@ def test_a_python_environment_without_what_is_needed(tmp_path: pathlib.Path) -> 
         run(script_op("echo_ids.py", "worker INT, id BIGINT", pythonEnv=str(python)))
 
 
-def test_plain_pyflink_gets_the_message_too() -> None:
+def test_plain_pyflink_gets_the_message_of_the_script() -> None:
     table = sequence(getMLEnv().btenv, 10).link(failing("raise")).getOutputTable()
     with pytest.raises(
         Exception, match="the script failed: ValueError: this script does not feel well"
@@ -147,7 +147,7 @@ def test_a_cancelled_job_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.fault("jobs")
-def test_when_one_worker_fails_the_other_is_stopped(tmp_path: pathlib.Path) -> None:
+def test_failing_worker_stops_the_other_one(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "half.py"
     script.write_text(
         "import time\n"
@@ -163,7 +163,7 @@ def test_when_one_worker_fails_the_other_is_stopped(tmp_path: pathlib.Path) -> N
     assert not task_processes(), "print, collect and execute return when nothing is left"
 
 
-def test_what_scripts_print_is_shown_live_with_role_and_index(
+def test_output_of_scripts_is_shown_with_role_and_index(
     capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
 ) -> None:
     script = tmp_path / "talk.py"
@@ -211,7 +211,7 @@ def test_user_params_keep_their_types_and_files_are_where_the_script_is(
 
 
 @pytest.mark.fault("jobs", "Two jobs of one program at once succeed")
-def test_two_jobs_of_one_program_at_once() -> None:
+def test_two_jobs_of_one_program_run_at_once() -> None:
     table_env = getMLEnv().btenv
     tables = [
         sequence(table_env, rows)

@@ -87,7 +87,7 @@ def test_members_read_whole_groups_in_equal_shares(folder: str) -> None:
     assert real["chief 0"][:200] == [*range(100), *range(300, 400)]
 
 
-def test_a_streaming_environment_with_filter_and_extra_input(folder: str) -> None:
+def test_filter_and_extra_input_work_in_a_streaming_environment(folder: str) -> None:
     env = useLocalEnv(2)
     useCustomEnv(env.senv, env.stenv)
     source = ParquetSourceBatchOp(filePath=folder, filter="id < 200 OR id >= 900").select(

@@ -67,7 +67,7 @@ def rows(op: BatchOperator) -> list[str]:
 
 
 @pytest.mark.parametrize("form", ["parquet", "orc"])
-def test_rows_and_types_are_the_same(form: str, tmp_path: pathlib.Path) -> None:
+def test_rows_and_types_are_those_that_flink_reads(form: str, tmp_path: pathlib.Path) -> None:
     tables, theirs = getMLEnv().btenv, tmp_path / "theirs"
     columns = {f"c{number}": kind for number, kind in enumerate(VALUES)}
     schema = "id INT, " + ", ".join(f"{name} {kind}" for name, kind in columns.items())
@@ -83,7 +83,7 @@ def test_rows_and_types_are_the_same(form: str, tmp_path: pathlib.Path) -> None:
     assert rows(read) == expected
 
 
-def test_folders_that_grow(tmp_path: pathlib.Path) -> None:
+def test_growing_folders_written_by_flink_are_followed(tmp_path: pathlib.Path) -> None:
     """Flink writes folders by day as a stream; our source reads their names as a column, and
     follows.
     """

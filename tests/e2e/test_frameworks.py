@@ -69,7 +69,9 @@ def test_worker_that_fails_is_named_by_the_job(tmp_path: pathlib.Path, local_env
         trained("torch_ddp.py", python_with("torch"), 2, tmp_path / "model", fails=1)
 
 
-def test_what_needs_tensorflow_says_so(tmp_path: pathlib.Path, local_env: None) -> None:
+def test_missing_tensorflow_is_an_error_that_names_the_method(
+    tmp_path: pathlib.Path, local_env: None
+) -> None:
     python = python_with("torch")
     with pytest.raises(
         TaskError, match=rf"No module named 'tensorflow' \(batches needs TensorFlow: .*{python}"

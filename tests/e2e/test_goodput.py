@@ -50,7 +50,7 @@ def scripts(cluster: FlinkCluster) -> list[psutil.Process]:
 
 
 @pytest.mark.skipif(not MINUTES, reason="much as tests of restarts: set AKDL_TEST_GOODPUT_MINUTES")
-def test_goodput_with_a_failure_every_minute(tmp_path: Path) -> None:
+def test_goodput_accounts_for_time_lost_by_failures(tmp_path: Path) -> None:
     killed: list[str] = []
 
     def kill_until_the_end(cluster: FlinkCluster, op: TF2TableModelTrainBatchOp) -> None:

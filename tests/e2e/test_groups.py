@@ -62,7 +62,7 @@ def check_cluster(found: Any, workers: int, servers: int) -> None:
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_workers_and_a_parameter_server_by_default(mode: str) -> None:
+def test_default_group_has_a_worker_and_a_parameter_server(mode: str) -> None:
     """With a parallelism of 2 and nothing set, there is one of each; the server gets no rows and
     ends with the worker.
     """
@@ -72,7 +72,7 @@ def test_workers_and_a_parameter_server_by_default(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_more_processes_than_the_parallelism(mode: str) -> None:
+def test_group_may_have_more_processes_than_the_parallelism(mode: str) -> None:
     found = roles(mode, 1003, numWorkers=3, numPSs=2)
     assert ids(found) == list(range(1003))
     assert sorted(found) == ["chief 0", "worker 0", "worker 1"]
@@ -100,7 +100,7 @@ def test_dropping_gives_every_worker_the_same_number_of_different_rows() -> None
     assert size in (332, 333) and len(set(ids(found))) == 3 * size
 
 
-def test_two_groups_at_once() -> None:
+def test_two_groups_train_at_once() -> None:
     """Both jobs are sent before either is waited for."""
     running = [
         linked("btenv", 200 + job, numWorkers=2, numPSs=1).getOutputTable().execute()

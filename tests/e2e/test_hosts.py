@@ -90,7 +90,7 @@ def test_the_slots_of_the_hosts_are_counted(cluster: FlinkCluster) -> None:
 
 
 @pytest.mark.fault("jobs")
-def test_a_restart_brings_each_row_once_and_extra_inputs_to_each_host_again(
+def test_restart_delivers_rows_once_and_extra_inputs_to_each_host_again(
     cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path
 ) -> None:
     """Each script runs on another host, and gets the whole extra input, which Flink brings to one
@@ -143,7 +143,7 @@ def test_a_group_trains_across_hosts(cluster: FlinkCluster, hosts: Network) -> N
 
 
 @pytest.mark.tf
-def test_each_host_brings_the_model_from_the_address_of_model_dir(
+def test_each_host_fetches_the_model_from_the_address_of_model_dir(
     cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path
 ) -> None:
     """The chief writes it there, from whichever host it runs on. Nothing of it travels with the job

@@ -47,7 +47,7 @@ def doubles(task_config: Any) -> None:
 
 
 @pytest.mark.tf
-def test_keys_and_headers_through_a_script(env: MLEnv, kafka: Broker) -> None:
+def test_keys_and_headers_of_kafka_pass_through_a_script(env: MLEnv, kafka: Broker) -> None:
     table_env = env.stenv
     columns = "id BIGINT, price FLOAT, k STRING, headers MAP<STRING, BYTES> METADATA, part INT METADATA FROM 'partition' VIRTUAL"
     keyed = {"key.format": "raw", "key.fields": "k", "value.fields-include": "EXCEPT_KEY", **ENDS}
@@ -82,7 +82,7 @@ def test_keys_and_headers_through_a_script(env: MLEnv, kafka: Broker) -> None:
 
 
 @pytest.mark.tf
-def test_tombstones_through_a_predictor(env: MLEnv, kafka: Broker) -> None:
+def test_tombstones_of_kafka_pass_through_a_predictor(env: MLEnv, kafka: Broker) -> None:
     """A key that disappears upstream is deleted downstream: its last message has no value."""
     table_env = env.stenv
     upsert = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json", **ENDS}

@@ -72,7 +72,7 @@ class Messages:
     "data",
     "Partitions of Kafka lag, are or become idle, and wait for each other: windows behind a script lose no row",
 )
-def test_windows_of_partitions_that_lag_and_are_idle(
+def test_windows_close_for_lagging_and_idle_partitions(
     env: MLEnv, kafka: Broker, tmp_path: pathlib.Path
 ) -> None:
     """The two hours of two partitions wait when the job starts; then one of them goes on alone."""

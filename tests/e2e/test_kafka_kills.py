@@ -318,7 +318,9 @@ def test_kafka_has_each_row_once_and_models_learn_it_once_after_kills(
 
 
 @pytest.mark.skipif(not SOAK_S, reason="takes an hour: make soak-kafka")
-def test_soak(kafka: Broker, cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
+def test_soak_keeps_each_row_once_and_takes_over_new_models(
+    kafka: Broker, cluster: FlinkCluster, tmp_path: pathlib.Path
+) -> None:
     """5,000 messages a second, a new model each minute, a kill every five minutes; memory and times
     are printed.
     """

@@ -64,7 +64,7 @@ def _local_env() -> None:
     useLocalEnv(2)
 
 
-def test_a_runner_that_the_script_is_not_written_for() -> None:
+def test_runner_that_does_not_suit_the_script_is_refused() -> None:
     train = TF2TableModelTrainBatchOp(
         userFiles=[SCRIPT],
         mainScriptFile=SCRIPT,
@@ -171,7 +171,7 @@ def op_of_two_workers(task: str, schema: str, config: dict[str, Any], model: str
 
 
 @pytest.mark.slow
-def test_mlp_evaluation_and_prediction_by_two_workers_each(
+def test_mlp_is_evaluated_and_predicts_with_two_workers_each(
     values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path
 ) -> None:
     import tensorflow as tf
@@ -237,7 +237,7 @@ def test_two_optimizers_on_two_workers_equal_steps_by_hand(tmp_path: pathlib.Pat
 
 
 @pytest.mark.slow
-def test_ranknet_on_pairs_with_weights_serves_its_ranker(tmp_path: pathlib.Path) -> None:
+def test_ranknet_trained_on_weighted_pairs_serves_its_ranker(tmp_path: pathlib.Path) -> None:
     random = np.random.default_rng(2)
     x = random.normal(size=(200, 6)).astype(np.float32)
     score = x @ random.normal(size=6)

@@ -52,7 +52,7 @@ def test_the_stored_notebook_tells_nothing_of_a_machine() -> None:
 @pytest.mark.flink
 @pytest.mark.tf
 @pytest.mark.slow
-def test_the_notebook_shows_what_is_stored(tmp_path: pathlib.Path) -> None:
+def test_run_notebook_shows_the_stored_output(tmp_path: pathlib.Path) -> None:
     result, empty = tmp_path / "result.ipynb", tmp_path / "empty"
     empty.mkdir()
     # of the runner, and of its kernel

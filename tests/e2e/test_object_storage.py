@@ -41,7 +41,9 @@ def fails(task_config: Any) -> None:
 
 
 @pytest.mark.fault("security", "Keys of an object storage are in no error, record or plan")
-def test_keys_are_shown_nowhere(s3: ObjectStorage, caplog: pytest.LogCaptureFixture) -> None:
+def test_keys_of_a_storage_are_shown_nowhere(
+    s3: ObjectStorage, caplog: pytest.LogCaptureFixture
+) -> None:
     useLocalEnv(1, config=s3.of_flink)
     rows, texts = sequence(getMLEnv().btenv, 10), [repr(getMLEnv())]
     variables = [f"{name}={value}" for name, value in s3.variables.items()]
@@ -71,7 +73,9 @@ def test_keys_are_shown_nowhere(s3: ObjectStorage, caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.fault("jobs", "A stream continues from a savepoint in an object storage")
-def test_a_stream_continues_from_its_savepoint(s3: ObjectStorage, tmp_path: pathlib.Path) -> None:
+def test_stream_continues_from_a_savepoint_in_an_object_storage(
+    s3: ObjectStorage, tmp_path: pathlib.Path
+) -> None:
     config = {
         **checkpoints(tmp_path),
         **s3.of_flink,

@@ -68,7 +68,9 @@ def expected(x0: Any, x1: Any) -> tuple[Any, Any]:
     return y, 2 * x0 - y
 
 
-def test_all_ways_give_the_same_numbers(model: PipelineModel, tmp_path: pathlib.Path) -> None:
+def test_pipeline_gives_equal_numbers_in_tables_and_local_predictors(
+    model: PipelineModel, tmp_path: pathlib.Path
+) -> None:
     path = str(tmp_path / "model.akdl")
     model.save(path)
     rows = points(getMLEnv().btenv, 301)

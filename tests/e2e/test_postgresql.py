@@ -61,7 +61,7 @@ TYPES: list[tuple[str, str, str, Any]] = [
 ]
 
 
-def test_cells_of_all_types(env: MLEnv, postgresql: Database) -> None:
+def test_cells_of_all_types_are_read_from_postgresql(env: MLEnv, postgresql: Database) -> None:
     columns = ", ".join(f"c{number} {kind}" for number, (kind, *_) in enumerate(TYPES))
     values = ", ".join(value for _, value, *_ in TYPES)
     postgresql.run(
@@ -94,7 +94,7 @@ def score_by_age(task_config: Any) -> None:
 
 
 @pytest.mark.tf
-def test_a_lookup_join_before_a_script_and_its_rows_after_it(
+def test_lookup_join_feeds_a_script_whose_rows_are_written_back(
     env: MLEnv, postgresql: Database
 ) -> None:
     postgresql.run(
@@ -131,7 +131,9 @@ def test_a_lookup_join_before_a_script_and_its_rows_after_it(
 
 
 @pytest.mark.tf
-def test_updates_and_deletes_behind_a_predictor(env: MLEnv, postgresql: Database) -> None:
+def test_updates_and_deletes_of_a_prediction_reach_postgresql(
+    env: MLEnv, postgresql: Database
+) -> None:
     postgresql.run(
         "CREATE TABLE predicted (id bigint PRIMARY KEY, p real); INSERT INTO predicted VALUES (9, 9);"
     )

@@ -86,7 +86,7 @@ SIGNATURES = [("serving_default", "logits")] * 2 + [
 
 
 @pytest.mark.slow
-def test_a_stream_gets_what_tensorflow_says() -> None:
+def test_stream_predictions_equal_those_of_tensorflow() -> None:
     """Four models in one job, one after the other."""
     import tensorflow as tf
 
@@ -136,7 +136,9 @@ def test_a_model_table_predicts_a_stream_and_so_does_a_stage_of_a_pipeline() -> 
 
 
 @pytest.mark.fault("jobs", "A model process ends when its Python workers lose their connections")
-def test_workers_that_lose_their_lines_let_go_of_the_model_process(tmp_path: pathlib.Path) -> None:
+def test_workers_that_lose_their_connection_release_the_model_process(
+    tmp_path: pathlib.Path,
+) -> None:
     """Beam's workers close no function then, and live in this program, which goes on; PyFlink runs
     the job, not we.
     """

@@ -48,7 +48,7 @@ def predicted(table: Any, **params: Any) -> Any:
     )
 
 
-def test_updates_stay_updates() -> None:
+def test_updates_pass_through_a_predictor_as_updates() -> None:
     table_env = getMLEnv().stenv
     ids = counting(table_env, 4).getOutputTable()
     counts = table_env.sql_query(
@@ -138,7 +138,7 @@ def test_rows_keep_their_order_and_columns_of_any_type_their_cells() -> None:
     "data",
     "Rows whose model is missing or broken go to the error column, in tables and local predictors",
 )
-def test_a_model_per_key_in_batch_stream_and_program(tmp_path: pathlib.Path) -> None:
+def test_keys_choose_the_model_in_batches_streams_and_programs(tmp_path: pathlib.Path) -> None:
     for name, factor in [("de", 2.0), ("7", 3.0)]:
         shutil.copytree(models.scaled(factor), tmp_path / "models" / name)
     (tmp_path / "models/broken").mkdir()
@@ -184,7 +184,7 @@ def test_a_model_per_key_in_batch_stream_and_program(tmp_path: pathlib.Path) -> 
             predictor.map(rows[4])
 
 
-def test_a_candidate_next_to_a_model() -> None:
+def test_candidate_predicts_the_same_rows_as_the_model() -> None:
     params: dict[str, Any] = {
         "modelPath": models.scaled(2.0), "candidatePath": models.scaled(3.0), "candidateShare": 1.0, "modelCol": "version",
         "outputSchemaStr": "p DOUBLE", "selectedCols": ["x", "k"], "reservedCols": ["id"],

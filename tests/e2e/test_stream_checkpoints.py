@@ -145,7 +145,7 @@ def test_rows_that_were_not_taken_come_when_the_script_fails(
 @pytest.mark.fault(
     "jobs", "Checkpoints complete with a script that writes a hundred times what it reads"
 )
-def test_a_script_that_writes_a_hundred_times_what_it_reads(
+def test_checkpoints_complete_with_a_script_that_multiplies_rows(
     stream_env: Callable[..., Any], tmp_path: pathlib.Path
 ) -> None:
     """Both queues are full, the script behind it is slow, and barriers wait."""

@@ -71,7 +71,7 @@ MILLION, SOME = 1_000_000, 30_000
 
 @pytest.mark.tf
 @pytest.mark.slow
-def test_identity_of_a_million_rows_by_three_workers(
+def test_million_rows_pass_through_three_workers_exactly_once(
     table_env: StreamTableEnvironment, tmp_path: pathlib.Path
 ) -> None:
     sink = Sink(table_env, tmp_path)
@@ -90,7 +90,7 @@ def test_identity_of_a_million_rows_by_three_workers(
 
 @pytest.mark.tf
 @pytest.mark.fault("jobs", "A script that returns early drains the rest, or is started again")
-def test_scripts_of_a_stream_with_an_end(
+def test_bounded_streams_pass_through_scripts_of_all_kinds(
     table_env: StreamTableEnvironment, tmp_path: pathlib.Path
 ) -> None:
     """In one job: one filters in graph mode, one writes three rows for each, an Estimator takes the
@@ -209,7 +209,7 @@ def test_a_script_that_returns_without_taking_rows_is_not_started_for_ever(
 
 
 @pytest.mark.fault("jobs")
-def test_a_slow_script_slows_the_source_down(
+def test_slow_script_slows_the_source_down(
     table_env: StreamTableEnvironment, tmp_path: pathlib.Path
 ) -> None:
     script = tmp_path / "waits.py"

@@ -76,7 +76,7 @@ def wait_for_end(cluster: FlinkCluster, printed: str) -> None:
     )
 
 
-def test_flink_run(
+def test_flink_run_submits_a_program_that_succeeds(
     cluster: FlinkCluster, driver: str, archive: str, tmp_path: pathlib.Path
 ) -> None:
     printed = flink_run(
@@ -120,7 +120,9 @@ def test_flink_run_detached_with_our_wheel_beside_the_program(
     check(tmp_path / "sink", 10)
 
 
-def test_application(host: str, driver: str, archive: str, tmp_path: pathlib.Path) -> None:
+def test_application_cluster_runs_a_program_and_ends_with_it(
+    host: str, driver: str, archive: str, tmp_path: pathlib.Path
+) -> None:
     """The JobManager runs the program, and ends with its job."""
     (tmp_path / "cluster").mkdir()
     arguments = ["-pyclientexec", driver, "-py", JOB, "batch", str(tmp_path / "sink"), archive]

@@ -201,7 +201,7 @@ def plain(value: Any) -> Any:
 @pytest.mark.fault(
     "data", "Times before 1970 and in far years are exact in rows, SQL, scripts and files"
 )
-def test_every_way_in_and_out(ways_in: BatchOperator) -> None:
+def test_times_are_exact_through_rows_sql_scripts_and_predictors(ways_in: BatchOperator) -> None:
     """One job for all."""
     found: dict[str, pd.DataFrame] = {}
 
@@ -234,7 +234,9 @@ def test_every_way_in_and_out(ways_in: BatchOperator) -> None:
         ]
 
 
-def test_files(ways_in: BatchOperator, tmp_path: pathlib.Path) -> None:
+def test_times_are_exact_in_files_that_can_hold_them(
+    ways_in: BatchOperator, tmp_path: pathlib.Path
+) -> None:
     """Written and read again; they have no arrays, and .ak files no instants."""
     in_csv, in_ak = [[name for name in KINDS if name[0] in letters] for letters in ("tzcd", "tcd")]
     rows = ways_in.filter("way = 'rows'")
@@ -287,7 +289,7 @@ def test_nanoseconds_come_back_or_are_refused_by_the_column(cells: str) -> None:
         ("ARRAY[INTERVAL '1' DAY]", "column 'n' has the type ARRAY<INTERVAL"),
     ],
 )
-def test_what_is_no_point_in_time_is_refused(cells: str, message: str) -> None:
+def test_intervals_and_unsupported_times_are_refused(cells: str, message: str) -> None:
     table = getMLEnv().btenv.sql_query(f"SELECT 1 AS id, {cells} AS n")
     with pytest.raises(SchemaError, match=message):
         BatchOperator.fromTable(table).collectToDataframe()

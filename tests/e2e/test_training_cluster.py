@@ -70,7 +70,7 @@ def _slots_are_free_again(cluster: FlinkCluster) -> Iterator[None]:
     wait_until(are_free, "all slots are free")
 
 
-def test_keras_parameter_server_strategy(cluster: FlinkCluster) -> None:
+def test_keras_trains_with_parameter_servers_on_a_cluster(cluster: FlinkCluster) -> None:
     op = train_op(
         "keras_ps.py",
         KERAS,
@@ -90,7 +90,7 @@ def test_keras_parameter_server_strategy(cluster: FlinkCluster) -> None:
     "AKDL_TEST_JOBS" not in os.environ,
     reason="the others are a row of jobs too: set AKDL_TEST_JOBS to 20",
 )
-def test_jobs_in_a_row(cluster: FlinkCluster) -> None:
+def test_groups_train_in_many_jobs_in_a_row(cluster: FlinkCluster) -> None:
     for _ in range(int(os.environ["AKDL_TEST_JOBS"])):
         op = train_op("ps_sum.py", "total BIGINT, workers BIGINT", numWorkers=2, numPSs=1)
         row = only_row(sequence(getMLEnv().btenv, 50), op)

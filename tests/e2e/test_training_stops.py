@@ -16,7 +16,7 @@ from tests.support.leftovers import DEADLINE_S, wait_until
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 
 
-def test_it_ends_as_a_success_with_the_model_so_far(tmp_path: Path) -> None:
+def test_stopped_training_succeeds_with_the_model_so_far(tmp_path: Path) -> None:
     useLocalEnv(1)
     script, checkpoints = str(SCRIPTS / "rows.py"), tmp_path / "checkpoints"
     config = {

@@ -176,7 +176,7 @@ def test_nan_is_a_number_and_not_a_null() -> None:
     assert found == {0: ("NaN", "NaN"), 1: (None, None)}
 
 
-def test_exact_doubles() -> None:
+def test_exact_doubles_come_back_exact() -> None:
     useLocalEnv(1)
     table = getMLEnv().btenv.sql_query(
         "SELECT CAST(0.1 AS DOUBLE) AS x, CAST(NULL AS DOUBLE) AS y, ARRAY[CAST(0.1 AS DOUBLE), CAST(1e300 AS DOUBLE)] AS z"
@@ -187,7 +187,7 @@ def test_exact_doubles() -> None:
 
 
 @pytest.mark.fault("data", "A cell of 10 MB comes back whole")
-def test_a_cell_of_ten_megabytes() -> None:
+def test_cell_of_ten_megabytes_comes_back_whole() -> None:
     """It comes back in pieces."""
     useLocalEnv(1)
     table = getMLEnv().btenv.sql_query(
@@ -228,7 +228,7 @@ def test_an_unsupported_type_is_refused_when_the_job_is_built() -> None:
     assert kept.collectToDataframe().id.tolist() == [1]
 
 
-def test_python_values_of_temporal_and_decimal_columns() -> None:
+def test_temporal_and_decimal_columns_come_back_as_python_values() -> None:
     useLocalEnv(1)
     table = getMLEnv().btenv.sql_query(
         "SELECT DATE '2024-02-29' AS d, CAST(1.50 AS DECIMAL(5, 2)) AS m, TIMESTAMP '2024-02-29 12:00:00.5' AS t"

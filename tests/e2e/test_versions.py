@@ -114,7 +114,7 @@ ROWS = "id BIGINT, y FLOAT, version STRING"
 EXPECTED = [(number, 2.0 * number + 1) for number in range(100)]
 
 
-def test_messages(python: Any) -> None:
+def test_messages_work_with_the_protobuf_of_each_version(python: Any) -> None:
     done = subprocess.run(
         [python, "-c", WIRE],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -124,14 +124,16 @@ def test_messages(python: Any) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_batch(kind: Any, python: Any) -> None:
+def test_batch_script_runs_with_each_version(kind: Any, python: Any) -> None:
     op = script(kind.batch_op, kind, "rows", python, outputSchemaStr=ROWS)
     found = with_x(sequence(getMLEnv().btenv, 100)).link(op).collectToDataframe()
     assert sorted(zip(found.id, found.y)) == EXPECTED
     assert all(map(kind.is_right, found.version))
 
 
-def test_stream(kind: Any, python: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stream_script_runs_with_each_version(
+    kind: Any, python: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     op = script(kind.stream_op, kind, "rows", python, outputSchemaStr=ROWS)
     rows = StreamOperator.fromTable(sequence(getMLEnv().stenv, 100).getOutputTable())
     with_x(rows).link(op).print()
@@ -141,7 +143,7 @@ def test_stream(kind: Any, python: Any, capsys: pytest.CaptureFixture[str]) -> N
     assert all(kind.is_right(version) for _, _, version in cells)
 
 
-def test_a_model_predicts_in_the_default_environment_what_its_own_said(
+def test_model_predicts_the_same_in_the_default_environment(
     kind: Any, python: Any, tmp_path: pathlib.Path
 ) -> None:
     rows = points(getMLEnv().btenv, 50)
@@ -158,7 +160,7 @@ def test_a_model_predicts_in_the_default_environment_what_its_own_said(
         assert value == pytest.approx(expected[x0, x1], rel=1e-5, abs=1e-6)
 
 
-def test_both_in_one_job() -> None:
+def test_one_job_runs_two_versions_of_tensorflow() -> None:
     one = script(TensorFlowBatchOp, Old, "rows", TF_1.python(), outputSchemaStr=ROWS)
     two = script(TensorFlow2BatchOp, New, "rows", NEWEST.python(), outputSchemaStr=ROWS)
     halfway = with_x(sequence(getMLEnv().btenv, 20)).link(one)

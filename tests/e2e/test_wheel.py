@@ -51,7 +51,7 @@ def main(config):
 """
 
 
-def test_a_driver_with_only_our_wheel(tmp_path: pathlib.Path) -> None:
+def test_driver_with_only_our_wheel_runs_a_job_on_a_cluster(tmp_path: pathlib.Path) -> None:
     """The operators in the JVM are compiled by the cluster's Java."""
     java_home = oldest_java()
     driver, host = make_driver(tmp_path / "driver"), make_flink_side(tmp_path / "host")

@@ -77,7 +77,9 @@ def folder() -> Iterator[Callable[[], pathlib.Path]]:
 
 @pytest.mark.parametrize("kind", [*ZIPS, *TARS])
 @pytest.mark.fault("security", "A damaged archive is an error and never a part of its files")
-def test_archives(kind: str, folder: Callable[[], pathlib.Path]) -> None:
+def test_damaged_archives_are_refused_or_read_whole(
+    kind: str, folder: Callable[[], pathlib.Path]
+) -> None:
     whole, found = archive(kind), outcomes()
     for rng in cases(60, len(ZIPS) + len(TARS)):
         target = folder()
@@ -123,7 +125,9 @@ def saved_model(folder: pathlib.Path) -> None:
 
 
 @pytest.mark.fault("data", "A damaged model table is an error and never half a model")
-def test_model_tables(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -> None:
+def test_damaged_model_tables_are_refused_or_read_whole(
+    folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path
+) -> None:
     saved_model(tmp_path / "model")
     whole, found = list(pack(str(tmp_path / "model"))), outcomes()
     for rng in cases(150):
@@ -164,7 +168,9 @@ def test_model_tables(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path
 
 
 @pytest.mark.fault("data", "A damaged pipeline model is an error that names the file")
-def test_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -> None:
+def test_damaged_pipelines_are_refused_or_read_whole(
+    folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path
+) -> None:
     path, model, found = tmp_path / "pipeline", archive("zip, deflated"), outcomes()
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("model_0.zip", model)
@@ -209,7 +215,7 @@ def outcome_of(path: pathlib.Path, folder: pathlib.Path) -> str:
 @pytest.mark.fault(
     "security", "A pipeline with a malformed description is an error that names the file"
 )
-def test_descriptions_of_pipelines(
+def test_malformed_descriptions_of_pipelines_are_refused(
     folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path
 ) -> None:
     path, found = tmp_path / "pipeline", outcomes()
@@ -224,7 +230,7 @@ def test_descriptions_of_pipelines(
 
 
 @pytest.mark.fault("security", "A malformed pipeline of Alink is an error that names the file")
-def test_pipelines_of_alink(tmp_path: pathlib.Path) -> None:
+def test_malformed_pipelines_of_alink_are_refused(tmp_path: pathlib.Path) -> None:
     path, found = tmp_path / "pipeline.ak", outcomes()
     saved_model(tmp_path / "model")
     params = {
@@ -257,7 +263,7 @@ def test_pipelines_of_alink(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.fault("data", "A damaged .ak file is an error that names the file")
-def test_ak_files(tmp_path: pathlib.Path) -> None:
+def test_damaged_ak_files_are_refused_or_read_whole(tmp_path: pathlib.Path) -> None:
     path, found = tmp_path / "rows.ak", outcomes()
     schema = Schema.parse("a BIGINT, b STRING, c DOUBLE, d BYTES, e DECIMAL(10, 2), f TIMESTAMP(3)")
     moment = datetime.datetime(2024, 2, 29, 1, 2, 3)

@@ -103,7 +103,7 @@ def is_same(cell: Any, value: Any) -> bool:
     "security",
     "Damaged files of JSON and CSV are errors that name the file, or read as they are written",
 )
-def test_lines_of_json(tmp_path: pathlib.Path) -> None:
+def test_damaged_json_is_refused_or_read_as_written(tmp_path: pathlib.Path) -> None:
     path, found = tmp_path / "a.json", outcomes()
     for rng in cases():
         kinds = rng.sample(NUMBERS, 2), rng.sample(TEXTS, 2)
@@ -140,7 +140,7 @@ def test_lines_of_json(tmp_path: pathlib.Path) -> None:
     assert min(found["refused"], found["rows"]) > found.total() / 20, found
 
 
-def test_rows_of_csv(tmp_path: pathlib.Path) -> None:
+def test_damaged_csv_is_refused_or_read_as_written(tmp_path: pathlib.Path) -> None:
     path, found = tmp_path / "a.csv", outcomes()
     for rng in cases():
         content = csv_of(rng).encode()

@@ -125,7 +125,7 @@ def test_a_session_in_any_order_loses_no_rows() -> None:
 @pytest.mark.fault(
     "security", "Malformed calls of a process are refused, and the process still served"
 )
-def test_a_bridge_refuses_what_it_cannot_read_and_goes_on(tmp_path: pathlib.Path) -> None:
+def test_bridge_refuses_malformed_calls_and_goes_on(tmp_path: pathlib.Path) -> None:
     session, changed, found = (
         Session(attempt=1, queue_bytes=1 << 20),
         threading.Condition(),
@@ -169,7 +169,7 @@ def test_a_bridge_refuses_what_it_cannot_read_and_goes_on(tmp_path: pathlib.Path
 
 
 @pytest.mark.fault("data", "Predictions for other rows than were sent are an error")
-def test_answers_of_a_model_process() -> None:
+def test_malformed_answers_of_a_model_process_are_refused() -> None:
     outputs, found = Schema.parse("y DOUBLE, z STRING"), outcomes()
     batch = pa.record_batch([pa.array([1, 2, 3])], names=["id"])
     for rng in cases():
@@ -222,7 +222,9 @@ def group_call() -> Iterator[Callable[[bytes], bytes]]:
 @pytest.mark.fault(
     "security", "Malformed calls of a group are refused and its members still served"
 )
-def test_the_group_line(group_call: Callable[[bytes], bytes]) -> None:
+def test_malformed_calls_of_a_group_are_refused_and_members_still_served(
+    group_call: Callable[[bytes], bytes],
+) -> None:
     state, found = MemberState(index=1, phase=RUNNING, rows=5, dataset_file="/tmp/x"), outcomes()
     report = MemberReport(state=state, version=1, wants_all=True)
     for rng in cases():

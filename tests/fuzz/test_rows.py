@@ -55,7 +55,7 @@ def spoilt(rng: random.Random, message: Rows) -> Rows | None:
 
 
 @pytest.mark.fault("data", "Damaged rows of a script are an error that names column and row")
-def test_rows_that_a_script_wrote() -> None:
+def test_damaged_rows_of_a_script_are_refused_or_decoded() -> None:
     found = outcomes()
     for rng in cases():
         rows, schema = some_rows(rng)
@@ -80,7 +80,7 @@ def test_rows_that_a_script_wrote() -> None:
 @pytest.mark.fault(
     "data", "Damaged rows on their way to a process are an error that names the column"
 )
-def test_rows_that_a_process_gets(read: str) -> None:
+def test_damaged_rows_to_a_process_are_refused_or_read(read: str) -> None:
     found = outcomes()
     for rng in cases():
         random_state = np.random.RandomState(rng.getrandbits(31))

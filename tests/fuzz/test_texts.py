@@ -23,7 +23,7 @@ from tests.support.statuses import status_of
 
 
 @pytest.mark.fault("data", "A malformed schema is an error that says where")
-def test_schemas() -> None:
+def test_malformed_schemas_are_refused_and_good_ones_come_back() -> None:
     found = outcomes()
     for rng in cases():
         names = rng.sample(["a", "B c", "`", "ż", "select", "x.y", "1"], 3)
@@ -44,7 +44,7 @@ def test_schemas() -> None:
     assert min(found["refused"], found["columns"]) > found.total() / 20, found
 
 
-def test_types() -> None:
+def test_malformed_types_are_refused_and_good_ones_come_back() -> None:
     found = outcomes()
     for rng in cases():
         text = damaged(rng, rng.choice(PLAIN).encode()).decode("utf-8", "replace")
@@ -68,7 +68,7 @@ LAYERS = [
 @pytest.mark.fault(
     "security", "A layer as text that is nested thousands of levels deep is an error"
 )
-def test_layers() -> None:
+def test_malformed_layers_are_refused_in_short_errors() -> None:
     found = outcomes()
     for rng in cases():
         text = rng.choice(LAYERS)
@@ -108,7 +108,7 @@ def lines_of_a_record() -> list[dict[str, object]]:
 
 
 @pytest.mark.fault("security", "A malformed record of a run is an error with line and entry")
-def test_records() -> None:
+def test_malformed_records_are_refused_with_their_line() -> None:
     found = outcomes()
     for rng in cases():
         lines = lines_of_a_record()
@@ -131,7 +131,7 @@ def test_records() -> None:
 
 
 @pytest.mark.fault("security", "A malformed status of a member is left out")
-def test_statuses() -> None:
+def test_damaged_statuses_are_refused_or_read() -> None:
     found = outcomes()
     whole = ParseDict(
         lines_of_a_record()[1], MemberStatus(), ignore_unknown_fields=True

@@ -54,7 +54,7 @@ def test_a_kill_at_any_message_leaves_state_and_output_as_they_are(what: str) ->
 
 
 @pytest.mark.parametrize(("kind", "seed"), FAIR)
-def test_a_verdict_is_fair(kind: str, seed: int) -> None:
+def test_earlier_false_alarms_of_the_simulation_pass(kind: str, seed: int) -> None:
     run(kind, seed)
 
 
@@ -70,7 +70,7 @@ def test_a_seed_repeats_a_schedule(kind: str) -> None:
     PLANTED + FOUND,
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_defect_is_objected_to(
+def test_planted_defects_are_found(
     plant: Plant, kind: str, seed: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(kind, seed)

@@ -30,7 +30,7 @@ def _possible() -> None:
 
 
 @pytest.mark.parametrize("own_name_is_loopback", [False, True])
-def test_a_host_goes_with_what_runs_on_it(own_name_is_loopback: bool) -> None:
+def test_host_ends_with_its_processes(own_name_is_loopback: bool) -> None:
     with pytest.raises(ZeroDivisionError), network(1, own_name_is_loopback) as made:
         (host,) = made.hosts
         child = subprocess.Popen(
@@ -48,7 +48,7 @@ def test_a_host_goes_with_what_runs_on_it(own_name_is_loopback: bool) -> None:
     assert interfaces_and_namespaces_of(os.getpid()) == []
 
 
-def test_what_a_killed_program_left_is_removed() -> None:
+def test_networks_of_killed_programs_are_removed() -> None:
     code = "import os, signal; from tests.support.network import network\nwith network(2): os.kill(os.getpid(), signal.SIGKILL)"
     killed = subprocess.Popen([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parents[2])
     # none beside this one removes what has a process's number

@@ -73,14 +73,16 @@ def test_a_module_runs_as_in_a_python_of_its_own(tmp_path: pathlib.Path) -> None
     ("text", "status"),
     [("raise KeyError(1)", 1), ("import os; os.abort()", -signal.SIGABRT), ("", 0)],
 )
-def test_it_ends_as_the_module_does(tmp_path: pathlib.Path, text: str, status: int) -> None:
+def test_warm_python_ends_with_the_status_of_the_module(
+    tmp_path: pathlib.Path, text: str, status: int
+) -> None:
     process = _start(tmp_path, text)
     _, errors = process.communicate()
     assert process.returncode == status
     assert (b"Traceback" in errors) == (status == 1)
 
 
-def test_what_it_leaves_open_is_closed_and_threads_are_waited_for(tmp_path: pathlib.Path) -> None:
+def test_warm_python_closes_open_files_and_waits_for_threads(tmp_path: pathlib.Path) -> None:
     output, errors = _start(tmp_path, _LEFT_OPEN).communicate()
     assert (output, errors) == (b"thread\nhandler\n", b"")
     assert (tmp_path / "left").read_text() == "written"
@@ -104,7 +106,7 @@ def test_signals_reach_the_module_and_nothing_stays(
     )
 
 
-def test_all_else_is_left_to_a_real_python() -> None:
+def test_other_commands_are_left_to_a_real_python() -> None:
     code = "import sys; print(sys.executable, 'tensorflow' in sys.modules)"
     assert subprocess.check_output([warm_python(), "-c", code], text=True).split() == [
         sys.executable,
