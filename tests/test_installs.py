@@ -88,7 +88,7 @@ def interpreter(version: str) -> str:
 
 
 @pytest.mark.parametrize(("extra", "python"), CASES)
-def test_a_fresh_environment_keeps_the_promise(
+def test_fresh_environment_runs_the_features_of_its_extra(
     extra: str, python: str, tmp_path: pathlib.Path
 ) -> None:
     venv, base = tmp_path / "venv", interpreter(python)

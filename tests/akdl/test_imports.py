@@ -158,7 +158,7 @@ def test_imports_point_one_way(package: str) -> None:
     assert wrong == []
 
 
-def test_the_walk_sees_every_kind_of_import(tmp_path: Path) -> None:
+def test_imported_by_finds_every_kind_of_import(tmp_path: Path) -> None:
     path = tmp_path / "m.py"
     path.write_text(
         "import a.b\nfrom c import d\ndef f():\n    from . import e\n    from ..g import h\n"

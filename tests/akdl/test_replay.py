@@ -166,7 +166,7 @@ def test_a_debugger_opens_at_the_row(tmp_path: pathlib.Path) -> None:
     assert f"({BAD}, 'quince')" in done.stdout and done.returncode == 1
 
 
-def test_nothing_secret_is_kept_and_nobody_else_may_read_it(tmp_path: pathlib.Path) -> None:
+def test_kept_failure_hides_secrets_and_is_private(tmp_path: pathlib.Path) -> None:
     login = "http://me:hidden@proxy:3128"
     failed(
         tmp_path,

@@ -59,13 +59,13 @@ def test_a_round_with_too_short_a_time_runs_again(
     assert f"round 2 runs again: job took {again:.2f} s beyond start-up" in capsys.readouterr().out
 
 
-def test_a_time_that_stays_too_short_is_told(jobs: Any) -> None:
+def test_time_that_stays_too_short_is_marked_after_the_last_round(jobs: Any) -> None:
     job = Runs(0.1)
     assert jobs.measure({"job": jobs.Job(job, SMALL, LARGE)}, 3)["job"].too_short
     assert len(job.sizes) == 1 + 2 * (3 + jobs.ROUNDS_AGAIN)
 
 
-def test_a_smaller_scale_decides_nothing_and_runs_nothing_again(jobs: Any) -> None:
+def test_smaller_scale_is_not_repeated_and_stays_too_short(jobs: Any) -> None:
     job = Runs(0.1)
     net = jobs.measure({"job": jobs.Job(job, 10 * SMALL, 10 * LARGE)}, 1, 0.1)["job"]
     assert net.too_short and job.sizes == [SMALL, LARGE]

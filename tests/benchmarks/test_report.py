@@ -46,7 +46,7 @@ def test_a_target_holds_where_the_median_meets_it_and_the_rounds_agree(
     assert figure(values, target, unit).verdict == verdict
 
 
-def test_too_short_a_time_decides_nothing(figure: Callable[..., Any]) -> None:
+def test_too_short_a_time_is_undecided(figure: Callable[..., Any]) -> None:
     assert figure([5.0], too_short=True).verdict == "undecided"
 
 

@@ -18,7 +18,7 @@ KINDS = [
 ]
 
 
-def test_named_errors_get_their_place_in_front_and_others_pass() -> None:
+def test_refused_at_prefixes_the_named_errors_with_their_place() -> None:
     with (
         pytest.raises(ConfigurationError, match="^op: filePath: no such file$"),
         refused_at("op: filePath", OSError, ValueError),
@@ -34,7 +34,7 @@ def test_every_error_is_a_bridge_error_and_keeps_its_message(kind: type[BridgeEr
         raise kind("what is wrong")
 
 
-def test_kinds_can_be_told_apart() -> None:
+def test_kinds_of_errors_do_not_inherit_from_each_other() -> None:
     assert all(kind.__bases__ == (BridgeError,) for kind in KINDS), (
         "an except for one does not catch another"
     )

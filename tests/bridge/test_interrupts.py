@@ -85,7 +85,7 @@ def test_earlier_interrupt_is_raised_instead_of_waiting() -> None:
     assert not called
 
 
-def test_a_handler_that_raises_nothing_lets_the_wait_go_on() -> None:
+def test_handler_that_does_not_raise_lets_the_wait_continue() -> None:
     heard: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
     try:

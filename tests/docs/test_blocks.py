@@ -75,7 +75,7 @@ def test_python_and_data_can_be_read() -> None:
         list(yaml.safe_load_all(block.text))
 
 
-def test_output_follows_what_prints_it() -> None:
+def test_block_of_output_follows_the_python_block_that_prints_it() -> None:
     for before, block in zip(BLOCKS, BLOCKS[1:]):
         if block.printed:
             assert (before.page, before.language, block.language) == (

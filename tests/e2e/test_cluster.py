@@ -123,7 +123,7 @@ def task_managers_of_last_job(cluster: FlinkCluster, operator: str) -> set[Any]:
     }
 
 
-def test_progress_and_output_come_from_the_cluster(
+def test_progress_and_output_of_a_cluster_are_shown(
     cluster: FlinkCluster,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -374,7 +374,7 @@ def test_blocked_python_workers_are_reported_after_the_timeout(
     "scripts",
     "`akdl top` and `akdl stacks` show one job of a cluster, with all threads of its scripts",
 )
-def test_one_of_two_jobs_is_shown(
+def test_top_and_stacks_show_the_chosen_one_of_two_jobs(
     cluster: FlinkCluster, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     useRemoteEnv(cluster.host, cluster.rest_port, 1)

@@ -147,7 +147,7 @@ def test_a_cancelled_job_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.fault("jobs")
-def test_failing_worker_stops_the_other_one(tmp_path: pathlib.Path) -> None:
+def test_a_failing_worker_stops_the_other_one(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "half.py"
     script.write_text(
         "import time\n"
@@ -183,7 +183,7 @@ def test_output_of_scripts_is_shown_with_role_and_index(
     assert "[TensorFlow2BatchOp, worker 0] hello from the script" in shown
 
 
-def test_user_params_keep_their_types_and_files_are_where_the_script_is(
+def test_script_finds_typed_user_params_and_its_files(
     tmp_path: pathlib.Path,
 ) -> None:
     (tmp_path / "words.txt").write_text("some words")

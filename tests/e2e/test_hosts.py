@@ -90,7 +90,7 @@ def test_the_slots_of_the_hosts_are_counted(cluster: FlinkCluster) -> None:
 
 
 @pytest.mark.fault("jobs")
-def test_restart_delivers_rows_once_and_extra_inputs_to_each_host_again(
+def test_a_restart_delivers_rows_once_and_extra_inputs_to_each_host_again(
     cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path
 ) -> None:
     """Each script runs on another host, and gets the whole extra input, which Flink brings to one

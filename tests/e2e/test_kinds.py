@@ -46,7 +46,9 @@ def kind(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> kinds.Kind:
     return kinds.Kind(request.param, tmp_path)
 
 
-def test_every_kind_has_every_power(kind: kinds.Kind, tmp_path: pathlib.Path) -> None:
+def test_every_kind_of_model_predicts_in_every_way(
+    kind: kinds.Kind, tmp_path: pathlib.Path
+) -> None:
     two, three, *_ = kind.scaled(
         two=2.0, three=3.0, keys__a=4.0, keys__b=5.0, newer__1717171717=6.0
     )

@@ -43,12 +43,12 @@ def check_each(found: list[dict[int, tuple[int, int, int]]]) -> None:
 
 
 @pytest.mark.fault("data", "A job with fewer rows than workers succeeds")
-def test_each_row_comes_once_in_a_stream_with_an_end() -> None:
+def test_each_row_of_a_bounded_stream_arrives_once() -> None:
     table_env = useLocalEnv(2).stenv
     check_each(shares_of(*(echo(sequence(table_env, rows), workers) for rows, workers in SIZES)))
 
 
-def test_each_row_comes_once_in_a_batch_whatever_comes_before_and_however_it_is_read() -> None:
+def test_each_row_of_a_batch_arrives_once_behind_operators_of_all_kinds() -> None:
     """One job: operators that emit at the end of their input, a script behind a script, one that
     ends before it has read its rows, and one that reads them once: those wait in Flink, while
     2.4 MB of columns would lie on disk else.
@@ -114,7 +114,7 @@ def main(config):
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_a_script_begins_before_its_last_row_and_its_rows_come_out_before_it_ends(
+def test_script_reads_and_writes_before_its_input_has_ended(
     mode: str, tmp_path: pathlib.Path
 ) -> None:
     """Two scripts of one job. The last rows of one wait for it; if those of the other waited for

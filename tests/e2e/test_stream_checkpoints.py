@@ -70,7 +70,7 @@ def started_and_final(sink: Sink, pid_file: pathlib.Path) -> Any:
 
 
 @pytest.mark.fault("jobs")
-def test_all_rows_come_at_least_once_when_the_process_is_killed(
+def test_rows_arrive_at_least_once_when_the_process_is_killed(
     stream_env: Callable[..., Any], tmp_path: pathlib.Path
 ) -> None:
     table_env = stream_env()
@@ -100,7 +100,7 @@ def test_all_rows_come_at_least_once_when_the_process_is_killed(
 
 
 @pytest.mark.fault("jobs")
-def test_rows_that_were_not_taken_come_when_the_script_fails(
+def test_unread_rows_arrive_after_a_failure_of_the_script(
     stream_env: Callable[..., Any], tmp_path: pathlib.Path
 ) -> None:
     table_env = stream_env()
@@ -192,7 +192,7 @@ def test_checkpoints_complete_with_a_script_that_multiplies_rows(
     ("before", "workers"), [(1, 1), pytest.param(2, 3, marks=pytest.mark.slow)]
 )
 @pytest.mark.fault("jobs", "A savepoint of another numWorkers loses and doubles no row in flight")
-def test_a_job_goes_on_from_a_savepoint(
+def test_job_continues_from_a_savepoint(
     stream_env: Callable[..., Any], tmp_path: pathlib.Path, before: int, workers: int
 ) -> None:
     """With two workers the operator has more subtasks than its source, which has one. The stream is
@@ -241,7 +241,7 @@ op.getOutputTable().execute_insert(sink.name).wait()
 @pytest.mark.fault(
     "jobs", "A program that is killed continues from the last checkpoint when it starts again"
 )
-def test_a_killed_program_goes_on_from_its_last_checkpoint(
+def test_killed_program_continues_from_its_last_checkpoint(
     stream_env: Callable[..., Any], tmp_path: pathlib.Path
 ) -> None:
     def complete() -> list[pathlib.Path]:
@@ -282,7 +282,7 @@ def test_a_killed_program_goes_on_from_its_last_checkpoint(
 
 @pytest.mark.slow
 @pytest.mark.fault("jobs")
-def test_a_changed_program_goes_on_from_a_savepoint(
+def test_a_changed_program_continues_from_a_savepoint(
     stream_env: Callable[..., Any], tmp_path: pathlib.Path
 ) -> None:
     table_env = stream_env()
@@ -319,7 +319,7 @@ def test_a_changed_program_goes_on_from_a_savepoint(
 @pytest.mark.cluster
 @pytest.mark.own_processes
 @pytest.mark.fault("jobs", "All rows come at least once when a TaskManager is killed")
-def test_all_rows_come_at_least_once_when_a_task_manager_is_killed(
+def test_rows_arrive_at_least_once_when_a_task_manager_is_killed(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: pathlib.Path
 ) -> None:
     with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=3, slots=1) as cluster:

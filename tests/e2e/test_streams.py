@@ -139,7 +139,7 @@ def test_workers_share_a_parameter_server(environments: MLEnv, tmp_path: pathlib
     assert max(total for _, total in rows) == sum(range(1000))
 
 
-def test_rows_come_back_without_further_input_and_cancel_ends_all(
+def test_rows_are_shown_without_further_input_and_cancel_ends_the_job(
     environments: MLEnv, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From a socket, and from a folder that grows."""
@@ -209,7 +209,7 @@ def test_a_script_that_returns_without_taking_rows_is_not_started_for_ever(
 
 
 @pytest.mark.fault("jobs")
-def test_slow_script_slows_the_source_down(
+def test_a_slow_script_slows_the_source_down(
     table_env: StreamTableEnvironment, tmp_path: pathlib.Path
 ) -> None:
     script = tmp_path / "waits.py"
@@ -246,7 +246,7 @@ def test_slow_script_slows_the_source_down(
 # Sources.
 
 
-def test_random_rows_are_counted_from_one_and_paced(capsys: pytest.CaptureFixture[str]) -> None:
+def test_random_rows_are_numbered_from_one_and_paced(capsys: pytest.CaptureFixture[str]) -> None:
     source = RandomTableSourceStreamOp().setMaxRows(4).setNumCols(2).setTimePerSample(0.4)
     assert source.getColNames() == ["num", "col0", "col1"]
     source.select("num").print()
@@ -261,7 +261,7 @@ def test_random_rows_are_counted_from_one_and_paced(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.fault("jobs")
-def test_a_program_that_ends_takes_its_running_stream_along(tmp_path: pathlib.Path) -> None:
+def test_a_program_that_ends_stops_its_running_stream(tmp_path: pathlib.Path) -> None:
     program = SCRIPTS / "left_running.py"
     temporary = tmp_path / "tmp"
     temporary.mkdir()

@@ -98,7 +98,7 @@ def test_groups_train_in_many_jobs_in_a_row(cluster: FlinkCluster) -> None:
 
 
 @pytest.mark.fault("jobs")
-def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(
+def test_the_traceback_of_the_failed_worker_is_shown_within_seconds(
     cluster: FlinkCluster,
 ) -> None:
     """The others wait for its gradients, and fail as well when it is gone; theirs must not be the
@@ -117,7 +117,7 @@ def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(
 
 
 @pytest.mark.fault("jobs", "Too few slots are reported before anything starts")
-def test_too_few_slots_are_said_before_anything_starts(cluster: FlinkCluster) -> None:
+def test_too_few_slots_are_reported_before_anything_starts(cluster: FlinkCluster) -> None:
     table = sequence(useRemoteEnv(cluster.host, cluster.rest_port, 2).btenv, 10)
     with pytest.raises(
         ConfigurationError,

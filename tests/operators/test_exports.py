@@ -16,7 +16,7 @@ def test_all_is_sorted_and_complete() -> None:
     assert set(seen) - {"__builtins__"} == set(operators.__all__)
 
 
-def test_nothing_else_is_public() -> None:
+def test_only_names_of_all_are_public() -> None:
     public = {
         name
         for name, value in vars(operators).items()

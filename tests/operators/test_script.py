@@ -52,7 +52,7 @@ def test_all_missing_parameters_are_named(kind: type[Any]) -> None:
     )
 
 
-def test_stop_asks_through_the_folder_of_checkpoints(
+def test_stop_leaves_a_request_in_the_folder_of_checkpoints(
     op: TensorFlow2BatchOp, tmp_path: pathlib.Path
 ) -> None:
     with pytest.raises(
@@ -208,7 +208,7 @@ def stream_op(tmp_path: pathlib.Path) -> TensorFlow2StreamOp:
 
 
 @pytest.mark.parametrize("kind", [TensorFlowStreamOp, TensorFlow2StreamOp])
-def test_the_input_is_one_stream(kind: type[Any]) -> None:
+def test_inputs_other_than_one_stream_are_refused(kind: type[Any]) -> None:
     two = (StreamOperator(), StreamOperator())
     for inputs, got in (
         ((), "none"),

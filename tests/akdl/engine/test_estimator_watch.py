@@ -79,7 +79,7 @@ def killed_at(tf: Any, step: int) -> Any:
 
 
 @pytest.mark.parametrize("address", ["checkpoints", "memory://estimator-watch/checkpoints"])
-def test_a_resumed_training_has_the_weights_of_one_that_was_not_interrupted(
+def test_resumed_training_has_the_weights_of_an_uninterrupted_one(
     tf: Any, tmp_path: Path, address: str
 ) -> None:
     checkpoints = address if "://" in address else tmp_path / address
@@ -95,7 +95,9 @@ def test_a_resumed_training_has_the_weights_of_one_that_was_not_interrupted(
     assert latest.step == 100 and latest.metrics["loss"] > 0
 
 
-def test_a_stop_ends_at_the_next_step_and_the_next_job_goes_on(tf: Any, tmp_path: Path) -> None:
+def test_stop_request_ends_training_at_the_next_step_and_the_next_job_resumes(
+    tf: Any, tmp_path: Path
+) -> None:
     checkpoints = tmp_path / "checkpoints"
     ask_to_stop(str(checkpoints))
     task_config = config(tmp_path / "work", checkpoints)
@@ -139,7 +141,7 @@ def valid_fn(tf: Any, records: Any) -> Any:
     )
 
 
-def test_the_best_need_rows_to_evaluate_on(tf: Any, tmp_path: Path) -> None:
+def test_best_checkpoints_need_rows_to_evaluate_on(tf: Any, tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match="keep_best_checkpoints needs valid_raw_dataset_fn, to evaluate on"
     ):
@@ -179,7 +181,7 @@ def main(task_config):
 
 
 @pytest.mark.parametrize("tensorflow", [1, 2])
-def test_the_loss_of_a_group_is_that_of_one_worker(tmp_path: Path, tensorflow: int) -> None:
+def test_reported_loss_of_a_group_is_that_of_one_worker(tmp_path: Path, tensorflow: int) -> None:
     (tmp_path / "reports.py").write_text(REPORTS)
     (row,) = run_group(
         tmp_path, tmp_path / "reports.py", tables(20, 20), POINTS, {"tensorflow": tensorflow}

@@ -180,7 +180,9 @@ def test_columns_parser_gives_what_the_parser_of_rows_gives(inputs: Any, tf: Any
         ("nowhere", {"dtype": "float", "shape": []}),
     ],
 )
-def test_columns_parser_others_have_to_be_parsed(inputs: Any, name: str, entry: Any) -> None:
+def test_columns_parser_is_none_for_features_that_have_to_be_parsed(
+    inputs: Any, name: str, entry: Any
+) -> None:
     assert (
         inputs.get_columns_parser(feature_specs(inputs, **{name: entry}), "label", None, COLUMNS)
         is None
@@ -196,7 +198,7 @@ def test_columns_parser_others_have_to_be_parsed(inputs: Any, name: str, entry: 
         ("many", {"dtype": "float", "shape": []}, [[1.0], [3.0]]),
     ],
 )
-def test_columns_parser_strings_and_lists(
+def test_columns_parser_gives_strings_and_lists_as_the_parser_of_rows(
     inputs: Any, tf: Any, tmp_path: Path, name: str, entry: Any, cells: Any
 ) -> None:
     specs = feature_specs(inputs, **{name: entry})
@@ -212,7 +214,7 @@ def test_columns_parser_strings_and_lists(
 @pytest.mark.parametrize(
     "cells", [[[1.0, 2.0], []], [[1.0], [2.0]], [[1.0, 2.0, 3.0], [4.0]], [[1.0, 2.0], None]]
 )
-def test_columns_parser_lists_of_a_wrong_length(
+def test_columns_parser_refuses_lists_of_a_wrong_length(
     inputs: Any, tf: Any, tmp_path: Path, cells: Any
 ) -> None:
     specs = feature_specs(inputs, many={"dtype": "float", "shape": [2]})
@@ -222,7 +224,7 @@ def test_columns_parser_lists_of_a_wrong_length(
         list(context.batches(5).map(inputs.get_columns_parser(specs, "label", None, COLUMNS)))
 
 
-def test_columns_parser_defaults_and_exact_doubles_have_to_be_parsed(inputs: Any, tf: Any) -> None:
+def test_columns_parser_is_none_for_defaults_and_exact_doubles(inputs: Any, tf: Any) -> None:
     specs = {**feature_specs(inputs), "weight": tf.io.FixedLenFeature([], tf.float32)}
     assert inputs.get_columns_parser(specs, "label", None, COLUMNS) is not None
     assert inputs.get_columns_parser(specs, "label", None, COLUMNS, True) is None

@@ -73,7 +73,7 @@ def test_train_estimator_trains_and_exports(tf: Any, task_config: Any) -> None:
         assert low < -0.3 < 0.3 < high
 
 
-def test_train_estimator_validation_rows(tf: Any, task_config: Any) -> None:
+def test_train_estimator_evaluates_on_validation_rows(tf: Any, task_config: Any) -> None:
     from akdl.engine.train import train_estimator
 
     records = testing.encode_rows({"x": [-0.5, 0.5, 0.6, 0.7], "label": [0, 1, 1, 0]}, TYPES)
@@ -84,7 +84,7 @@ def test_train_estimator_validation_rows(tf: Any, task_config: Any) -> None:
     assert found["global_step"] == 100
 
 
-def test_train_estimator_raw_dataset_fn(tf: Any, task_config: Any) -> None:
+def test_train_estimator_trains_on_the_rows_of_raw_dataset_fn(tf: Any, task_config: Any) -> None:
     from akdl.engine.train import train_estimator
 
     estimator = classifier(tf, task_config)
@@ -117,7 +117,7 @@ def test_train_estimator_ends_at_max_steps(tf: Any, task_config: Any) -> None:
     assert ends == [1]
 
 
-def test_train_estimator_a_worker_does_not_export(tf: Any, task_config: Any) -> None:
+def test_train_estimator_of_a_worker_does_not_export(tf: Any, task_config: Any) -> None:
     from akdl.engine.train import train_estimator
 
     task_config.num_workers, task_config.task_type = 2, "worker"
@@ -132,7 +132,7 @@ def test_train_estimator_a_worker_does_not_export(tf: Any, task_config: Any) -> 
         (TRAIN, {}, "export_config needs the key 'placeholders_config', got no keys"),
     ],
 )
-def test_train_estimator_wrong_config(
+def test_train_estimator_refuses_a_wrong_config_before_training(
     tf: Any, task_config: Any, train: Any, export: Any, match: str
 ) -> None:
     from akdl.engine.train import train_estimator
@@ -159,7 +159,7 @@ def test_train_estimator_unknown_key_is_named(
     assert "train_config: unknown keys are ignored: batchsize" in caplog.text
 
 
-def test_train_estimator_no_estimator_in_this_tensorflow(
+def test_train_estimator_refuses_a_tensorflow_without_estimators(
     tf: Any, task_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from akdl.engine.train import train_estimator
@@ -296,7 +296,7 @@ def test_train_keras_model_columns_train_as_parsed_rows_do(
     assert one.tolist() == pytest.approx(other.tolist(), rel=1e-5)
 
 
-def test_train_keras_model_validation_rows(tf: Any, task_config: Any) -> None:
+def test_train_keras_model_evaluates_on_validation_rows(tf: Any, task_config: Any) -> None:
     from akdl.engine.train import train_keras_model
 
     records = testing.encode_rows({"x": [-0.5, 0.5, 0.6, 0.7], "label": [0, 1, 1, 0]}, TYPES)
@@ -305,7 +305,7 @@ def test_train_keras_model_validation_rows(tf: Any, task_config: Any) -> None:
     assert history.history["val_binary_accuracy"][-1] == 0.75
 
 
-def test_train_keras_model_a_worker_leaves_nothing(tf: Any, task_config: Any) -> None:
+def test_train_keras_model_of_a_worker_leaves_no_files(tf: Any, task_config: Any) -> None:
     from akdl.engine.train import train_keras_model
 
     task_config.num_workers, task_config.task_type = 2, "worker"
@@ -330,7 +330,7 @@ def test_train_keras_model_rows_of_weight_0_do_not_count(tf: Any, tmp_path: Path
     assert low < -0.3 < 0.3 < high
 
 
-def test_train_keras_model_steps_per_epoch(tf: Any, task_config: Any) -> None:
+def test_train_keras_model_makes_the_steps_per_epoch_asked_for(tf: Any, task_config: Any) -> None:
     from akdl.engine.train import train_keras_model
 
     model = keras_model(tf)
@@ -338,7 +338,9 @@ def test_train_keras_model_steps_per_epoch(tf: Any, task_config: Any) -> None:
     assert int(model.optimizer.iterations.numpy()) == 26  # more than the rows are good for
 
 
-def test_train_keras_model_export_dir(tf: Any, tmp_path: Path) -> None:
+def test_train_keras_model_exports_to_a_given_folder_or_asks_for_one(
+    tf: Any, tmp_path: Path
+) -> None:
     from akdl.engine.train import train_keras_model
 
     task_config = testing.batch_task_config({"x": [1], "label": [1]}, TYPES, str(tmp_path))

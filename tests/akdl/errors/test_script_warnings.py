@@ -40,7 +40,9 @@ def test_files_in_the_work_folder_are_named(folder: pathlib.Path) -> None:
         "from akdl.models.tf.dnn.dnn_batch import main",
     ],
 )
-def test_a_script_that_knows_its_folder_knows_its_end(folder: pathlib.Path, script: str) -> None:
+def test_files_of_scripts_that_manage_their_work_dir_are_not_warned_of(
+    folder: pathlib.Path, script: str
+) -> None:
     (folder / "main.py").write_text(script)
     (folder / "a.py").symlink_to("nowhere.py")
     watch = ScriptWarnings(str(folder))

@@ -79,7 +79,7 @@ def test_train_evaluate_export_and_go_on(tmp_path: Path) -> None:
     np.testing.assert_allclose(served, 2 * x + 1, atol=0.2)
 
 
-def test_until_the_rows_end_with_a_tuple_or_a_dataset(tmp_path: Path) -> None:
+def test_training_lasts_until_the_dataset_ends_or_the_steps_of_a_tuple(tmp_path: Path) -> None:
     import tensorflow.compat.v1 as tf
 
     result, _ = train(linear_module(), tmp_path / "dataset", train_max_steps=None, batches=7)
@@ -132,7 +132,7 @@ def test_all_checkpoints_are_kept(tmp_path: Path, keep: int | None) -> None:
     assert checkpoints(tmp_path) == list(range(8))
 
 
-def test_no_checkpoints_but_the_one_that_is_exported(tmp_path: Path) -> None:
+def test_training_without_saving_keeps_only_the_exported_checkpoint(tmp_path: Path) -> None:
     params = {"save_checkpoints_steps": None, "save_checkpoints_secs": None}
     result, lines = train(
         linear_module(),

@@ -38,7 +38,7 @@ def test_a_second_run_with_nothing_left_to_train_evaluates_and_exports(
         assert len(exported(tmp_path, "final")) == runs
 
 
-def test_export_folders_have_one_owner(tmp_path: Path) -> None:
+def test_only_the_first_process_that_claims_export_folders_owns_them(tmp_path: Path) -> None:
     """The first that claims them; the chief removes an older claim when it starts."""
     from akdl.estimator.group import ExportFolders
 

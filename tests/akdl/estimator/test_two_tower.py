@@ -118,7 +118,7 @@ def input_batches(folder: Path, **arguments: Any) -> list[Any]:
     return list(example("click_input").input_fn(**arguments).as_numpy_iterator())
 
 
-def test_input_order_ends_and_epochs(tmp_path: Path) -> None:
+def test_input_keeps_the_order_of_rows_and_repeats_epochs(tmp_path: Path) -> None:
     whole = example("click_data").make(23, seed=2)
     batches = input_batches(tmp_path)
     assert [len(label) for _, label in batches] == [10, 10, 3]

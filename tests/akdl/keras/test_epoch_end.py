@@ -86,7 +86,7 @@ def of_rows(task_config: Any) -> Any:
     ],
     ids=lambda options: "-".join(options) or "none",
 )
-def test_the_weights_are_those_of_keras(
+def test_trained_weights_equal_those_of_keras(
     tmp_path: Path,
     plain: list[Any],
     monkeypatch: pytest.MonkeyPatch,

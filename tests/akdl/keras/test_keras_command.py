@@ -221,7 +221,7 @@ def test_ranknet_example_trains_and_saves_only_the_ranker(tmp_path: Path) -> Non
 
 @pytest.mark.tf
 @WARNINGS
-def test_the_saved_ranker_is_the_trained_one(tmp_path: Path) -> None:
+def test_saved_ranker_of_ranknet_is_the_trained_one(tmp_path: Path) -> None:
     import numpy as np
 
     from akdl.keras.keras_training import train

@@ -104,7 +104,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "before any checkpoint",
     ],
 )
-def test_a_resumed_training_has_the_weights_of_one_that_was_not_interrupted(
+def test_resumed_training_has_the_weights_of_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Any, killed: int, every: Any, lost: int
 ) -> None:
     checkpoints = tmp_path / "checkpoints"
@@ -145,7 +145,9 @@ def test_checkpoints_at_an_address_resume_to_the_same_weights(
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "a {b} $HOME ~ %20 %s #1 &;=+ 中"])
-def test_a_finished_training_is_not_repeated(tmp_path: Path, whole: Any, name: str) -> None:
+def test_finished_training_is_exported_again_without_training(
+    tmp_path: Path, whole: Any, name: str
+) -> None:
     checkpoints = tmp_path / name
     train(config(tmp_path / "work", checkpoints))
     task_config = config(tmp_path / "work", checkpoints)
@@ -156,7 +158,9 @@ def test_a_finished_training_is_not_repeated(tmp_path: Path, whole: Any, name: s
     assert weights(more) != weights(model)
 
 
-def test_a_stop_ends_at_the_next_step_and_the_next_job_goes_on(tmp_path: Path, whole: Any) -> None:
+def test_stop_request_ends_training_at_the_next_step_and_the_next_job_resumes(
+    tmp_path: Path, whole: Any
+) -> None:
     checkpoints = tmp_path / "checkpoints"
     ask_to_stop(str(checkpoints))
     stopped = config(tmp_path / "work", checkpoints)
@@ -202,7 +206,9 @@ def test_the_best_checkpoints_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run[1]", "run*", "run?", "run\\1"])
-def test_a_folder_that_tensorflow_takes_for_a_pattern(tmp_path: Path, name: str) -> None:
+def test_checkpoint_folder_that_tensorflow_reads_as_a_pattern_is_refused(
+    tmp_path: Path, name: str
+) -> None:
     with pytest.raises(ValueError, match=r"TensorFlow reads .* in the path of a file as a pattern"):
         train(config(tmp_path / "work", tmp_path / name))
 

@@ -35,7 +35,7 @@ TESTS = [
     "test_evaluate.py::test_evaluate_numbers_the_datasets_of_a_tuple_and_writes_the_results",
     "test_predict.py::test_predict_gives_rows_of_several_models_with_several_outputs",
     "test_keras_command.py::test_ranknet_example_trains_and_saves_only_the_ranker",
-    "test_keras_command.py::test_the_saved_ranker_is_the_trained_one",
+    "test_keras_command.py::test_saved_ranker_of_ranknet_is_the_trained_one",
     "steps/test_objects.py",
     "test_operator.py::test_a_train_operator_gets_the_saved_model",
     "test_saved_function.py",
@@ -48,10 +48,10 @@ TESTS = [
     # The types of labels, and how rows come, are not Keras's either.
     "../models/tf/dnn/test_dnn_train.py::test_dnn_train_learns_and_exports[DOUBLE-False-params0]",
     "../models/tf/dnn/test_keras_classifier.py",
-    "test_epoch_end.py::test_the_weights_are_those_of_keras[none-all rows there]",
-    "test_epoch_end.py::test_the_weights_are_those_of_keras[checkpoint_dir-save_checkpoints_steps-rows still arriving]",
-    "test_epoch_end.py::test_the_weights_are_those_of_keras[raw_dataset_fn-all rows there]",
-    "test_epoch_end.py::test_the_weights_are_those_of_keras[steps_per_execution-rows still arriving]",
+    "test_epoch_end.py::test_trained_weights_equal_those_of_keras[none-all rows there]",
+    "test_epoch_end.py::test_trained_weights_equal_those_of_keras[checkpoint_dir-save_checkpoints_steps-rows still arriving]",
+    "test_epoch_end.py::test_trained_weights_equal_those_of_keras[raw_dataset_fn-all rows there]",
+    "test_epoch_end.py::test_trained_weights_equal_those_of_keras[steps_per_execution-rows still arriving]",
     "test_epoch_end.py::test_batches_tell_their_length_to_keras[4]",
     "test_epoch_end.py::test_batches_of_a_group_tell_no_length",
 ]

@@ -84,7 +84,7 @@ def test_functions_of_a_script_below_a_folder_named_akdl_are_its_own(
     assert activity("/data/akdl/work", False)[1] == "step (train.py)"
 
 
-def test_while_a_script_is_imported_nothing_else_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_of_the_main_script_counts_as_importing(monkeypatch: pytest.MonkeyPatch) -> None:
     def find_main() -> Any:
         return sys._getframe()
 
@@ -96,7 +96,7 @@ def test_while_a_script_is_imported_nothing_else_counts(monkeypatch: pytest.Monk
     assert activity("/work", True) == (IMPORTING, "")
 
 
-def test_an_import_inside_a_function_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_inside_a_function_counts_as_importing(monkeypatch: pytest.MonkeyPatch) -> None:
     innermost = _called_through(_SCRIPT, _IMPORT, _EXECUTE)
     monkeypatch.setattr(
         sys, "_current_frames", lambda: {module.threading.main_thread().ident: innermost}

@@ -51,7 +51,7 @@ def test_missing_lists_packages_that_are_absent_or_too_old(
         ("1.71.0", False), ("1.85.3", False), ("", False),
     ],
 )  # fmt: skip
-def test_releases_of_grpcio_that_can_deadlock(version: str, expected: bool) -> None:
+def test_releases_of_grpcio_that_can_deadlock_are_known(version: str, expected: bool) -> None:
     """The requirements refuse them too, and are shown by the message."""
     assert deadlocks(version) == expected
     (required,) = (text for text in BOTH_SIDES if text.startswith("grpcio"))
@@ -62,7 +62,7 @@ def test_releases_of_grpcio_that_can_deadlock(version: str, expected: bool) -> N
 
 
 @pytest.mark.process
-def test_an_environment_whose_grpcio_can_deadlock_is_told_so(tmp_path: Path) -> None:
+def test_environment_whose_grpcio_can_deadlock_is_refused(tmp_path: Path) -> None:
     (tmp_path / "grpcio-1.62.1.dist-info").mkdir()
     (tmp_path / "grpcio-1.62.1.dist-info" / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: grpcio\nVersion: 1.62.1\n"
@@ -118,7 +118,7 @@ def test_preflight_lists_the_packages_that_an_environment_lacks() -> None:
 
 
 @pytest.mark.process
-def test_the_module_runs_as_the_main_one(tmp_path: Path) -> None:
+def test_preflight_runs_the_module_as_main(tmp_path: Path) -> None:
     (tmp_path / "shown.py").write_text(
         "import sys\nprint(__name__, sys.argv, sys.modules['__main__'].__file__ == __file__)\n"
     )

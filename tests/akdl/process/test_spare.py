@@ -40,7 +40,7 @@ print("tensorflow" in sys.modules, os.environ["WORD"], sorted(name for name in o
         (".akdl/lib/akdl/os.py", "os.environ", False),
     ],
 )
-def test_scripts_that_need_an_own_import(
+def test_user_files_that_affect_the_import_of_tensorflow_are_found(
     tmp_path: pathlib.Path, name: str, text: str, is_affected: bool
 ) -> None:
     file = tmp_path / name
@@ -78,7 +78,7 @@ def test_a_script_finds_tensorflow_loaded_and_its_own_variables(
 
 
 @pytest.mark.process
-def test_a_process_without_a_script_ends_in_silence(
+def test_spare_process_without_a_script_ends_silently(
     program: list[str], tmp_path: pathlib.Path
 ) -> None:
     done = run(program, tmp_path, b"")

@@ -23,19 +23,19 @@ def rows(request: pytest.FixtureRequest, feed: Feed, tmp_path: pathlib.Path) -> 
     return request.param(str(tmp_path), feed, COLUMNS)
 
 
-def test_the_first_row_says_that_there_are_rows(feed: Feed, rows: Any) -> None:
+def test_is_empty_is_false_once_the_first_row_arrives(feed: Feed, rows: Any) -> None:
     feed.chunk(1, 2)
     assert not rows.is_empty()
     next(rows.segments())
     assert not rows.is_empty()  # they were taken, and the end has not come
 
 
-def test_the_end_says_that_there_are_none(feed: Feed, rows: Any) -> None:
+def test_is_empty_is_true_when_the_input_ends_without_rows(feed: Feed, rows: Any) -> None:
     feed.end()
     assert rows.is_empty()
 
 
-def test_rows_that_break_off_before_the_first_are_an_error(feed: Feed, rows: Any) -> None:
+def test_is_empty_raises_if_the_input_breaks_before_the_first_row(feed: Feed, rows: Any) -> None:
     feed.put(OSError("gone"))
     with pytest.raises(ChannelError, match="did not arrive completely: gone"):
         rows.is_empty()

@@ -306,7 +306,7 @@ def test_a_seed_makes_the_order_the_same_again(counted: TFContext) -> None:
     ],
     ids=["columns", "parsed"],
 )
-def test_rows_of_a_stream_are_left_behind_chunk_by_chunk(
+def test_rows_of_a_stream_are_finished_chunk_by_chunk(
     tmp_path: pathlib.Path, make: Callable[..., Any]
 ) -> None:
     """TensorFlow would read ahead by itself, and `commit` would speak of rows that the script has
@@ -328,7 +328,7 @@ def test_rows_of_a_stream_are_left_behind_chunk_by_chunk(
 
 
 @pytest.mark.parametrize(("shuffled", "told"), [(0, [10, 25]), (12, [])])
-def test_rows_of_a_batch_that_is_not_full_are_not_finished(
+def test_rows_of_unfilled_batches_and_shuffle_buffers_are_not_finished(
     tmp_path: pathlib.Path, shuffled: int, told: list[int]
 ) -> None:
     """Nor those of a buffer that shuffles them: the script has got others."""
@@ -349,7 +349,7 @@ def test_rows_of_a_batch_that_is_not_full_are_not_finished(
     assert found[-1:] == told[-1:] and set(found) <= {10, 20, 25}
 
 
-def test_a_batch_that_has_been_made_is_not_held_besides(tmp_path: pathlib.Path) -> None:
+def test_batches_that_were_handed_over_are_not_kept_in_memory(tmp_path: pathlib.Path) -> None:
     types = {"text": "STRING"}
     context = context_of(
         file_rows(tmp_path, [chunk_of({"text": [b"x" * 10_000_000]}, types)] * 2, types), types
@@ -378,7 +378,7 @@ def test_batches_work_in_the_graph_of_an_estimator(tmp_path: pathlib.Path) -> No
     assert batch["many"].dense_shape.tolist() == [2, 2]
 
 
-def test_rows_that_break_off_are_an_error(tmp_path: pathlib.Path) -> None:
+def test_broken_input_is_an_error_of_batches(tmp_path: pathlib.Path) -> None:
     import tensorflow as tf
 
     feed = Feed()
@@ -457,7 +457,7 @@ def test_the_bytes_that_are_read_ahead_are_bounded_and_closing_ends_the_reading(
 
 
 @pytest.mark.fault("data", "A null in a batch that is read ahead fails at its row")
-def test_an_error_in_a_chunk_comes_at_its_row() -> None:
+def test_error_in_a_batch_that_is_read_ahead_is_raised_at_its_row() -> None:
     import tensorflow as tf
 
     found = iter(context_of(CountedRows(5, nulls_from=53), WORDS).batches(7, parallel=4))

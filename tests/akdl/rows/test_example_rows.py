@@ -114,7 +114,7 @@ def test_reading_leaves_the_example_as_it_is() -> None:
     assert made.SerializeToString() == before
 
 
-def test_an_example_may_be_used_again() -> None:
+def test_example_may_be_changed_after_it_was_read() -> None:
     rows, made = ExampleRows(columns(a="ARRAY<BIGINT>")), example(a=("int64", 1, 2))
     cells = rows.read(made, 0)
     made.features.feature["a"].int64_list.value[0] = 7
@@ -146,7 +146,7 @@ def test_numbers_and_strings_need_messages_of_their_own(sql: str) -> None:
     assert rows.fits(rows.read(text, 0))
 
 
-def test_the_size_is_about_what_is_sent() -> None:
+def test_size_of_rows_is_near_that_of_the_message() -> None:
     schema = columns(n="BIGINT", s="STRING", a="ARRAY<DOUBLE>", t="ARRAY<STRING>")
     rows = ExampleRows(schema)
     row = example(
@@ -262,7 +262,7 @@ def test_cells_that_do_not_fit_are_refused_by_row_and_column(
     assert str(caught.value).startswith(f"output_writer.write: row 3: column 'x' ({sql}): {words}")
 
 
-def test_an_empty_list_is_no_scalar() -> None:
+def test_empty_list_is_refused_as_a_scalar() -> None:
     made = Example()
     made.features.feature["x"].int64_list.SetInParent()
     with pytest.raises(ValueError, match="got an int64_list with 0 values"):

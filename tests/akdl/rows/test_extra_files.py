@@ -129,7 +129,7 @@ def test_process_that_is_ready_first_waits_for_the_last_file(
     assert found == [[([1, 2], "1 2"), ([], "")]]
 
 
-def test_a_folder_that_others_may_look_into_is_refused(
+def test_folder_that_other_users_can_read_is_refused(
     made: Callable[[], ExtraFiles], shared: str
 ) -> None:
     os.mkdir(shared)

@@ -179,7 +179,7 @@ def test_file_started_for_segments_is_completed_for_file(feed: Feed, rows: FileR
     assert [ids_in(path) for path in segments] == [[2]]
 
 
-def test_a_file_for_others_is_made_though_the_script_does_not_ask(
+def test_file_requested_by_other_members_is_made_without_the_script(
     feed: Feed, rows: FileRows
 ) -> None:
     rows.make_file()
@@ -193,7 +193,9 @@ def test_a_file_for_others_is_made_though_the_script_does_not_ask(
     )
 
 
-def test_a_file_that_nobody_asked_for_is_not_complete(feed: Feed, rows: FileRows) -> None:
+def test_file_that_was_not_requested_is_not_reported_as_complete(
+    feed: Feed, rows: FileRows
+) -> None:
     feed.chunk(1)
     feed.end()
     assert rows.length() == 1 and not rows.progress().dataset_complete
@@ -269,7 +271,7 @@ def test_a_file_that_cannot_be_made_is_an_error_for_all(
 @pytest.mark.parametrize(
     ("taken", "size", "first"), [(1, 32 << 20, 0), (3, 32 << 20, 0), (3, 0, 2), (0, 32 << 20, 0)]
 )
-def test_the_last_rows_are_those_that_the_script_took(
+def test_last_rows_are_those_that_the_script_read(
     tmp_path: pathlib.Path, taken: int, size: int, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_rows, "SEGMENT_BYTES", 1)

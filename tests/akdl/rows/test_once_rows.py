@@ -93,7 +93,9 @@ def test_read_once_refuses_calls_that_need_all_rows(
 
 
 @pytest.mark.parametrize("num_epochs", [2, None])
-def test_more_passes_than_one_are_refused_at_once(rows: OnceRows, num_epochs: int | None) -> None:
+def test_several_epochs_are_refused_before_the_first_row(
+    rows: OnceRows, num_epochs: int | None
+) -> None:
     with pytest.raises(ValueError, match=f"can be read once, and num_epochs is {num_epochs}"):
         TFContext(rows, COLUMNS).batches(10, num_epochs=num_epochs)
 
@@ -107,7 +109,7 @@ def test_shapes_are_known_before_the_rows_are_read(tmp_path: pathlib.Path) -> No
     assert len(list(rows.columns())) == 1 and first_shape(rows, "x") == [3]
 
 
-def test_the_first_rows_cannot_be_asked_for_late(feed: Feed, rows: OnceRows) -> None:
+def test_first_columns_are_refused_after_reading_has_begun(feed: Feed, rows: OnceRows) -> None:
     feed.chunk(1)
     feed.end()
     assert len(list(rows.columns())) == 1

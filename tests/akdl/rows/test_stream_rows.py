@@ -32,7 +32,7 @@ def rows(feed: Feed, tmp_path: pathlib.Path) -> StreamRows:
     return StreamRows(str(tmp_path), feed, COLUMNS)
 
 
-def test_chunks_come_as_they_arrive_and_leave_no_file(
+def test_segments_follow_arriving_chunks_and_leave_no_file(
     feed: Feed, rows: StreamRows, tmp_path: pathlib.Path
 ) -> None:
     segments = rows.segments()
@@ -48,7 +48,9 @@ def test_chunks_come_as_they_arrive_and_leave_no_file(
     assert os.listdir(tmp_path) == []
 
 
-def test_columns_come_as_they_arrive(feed: Feed, rows: StreamRows, tmp_path: pathlib.Path) -> None:
+def test_columns_follow_arriving_chunks(
+    feed: Feed, rows: StreamRows, tmp_path: pathlib.Path
+) -> None:
     columns = rows.columns()
     feed.chunk(1, 2)
     assert ids_of(next(columns)) == [1, 2] and (rows.taken, rows.passed) == (2, 0)
@@ -73,7 +75,7 @@ def test_chunks_that_wait_for_the_script_are_not_taken(feed: Feed, rows: StreamR
     assert rows.passed == 5
 
 
-def test_rows_are_finished_when_the_script_comes_back_for_more(
+def test_rows_are_finished_when_the_script_asks_for_the_next_ones(
     feed: Feed, rows: StreamRows
 ) -> None:
     told: list[int] = []
@@ -119,7 +121,7 @@ def test_a_stream_has_no_file(rows: StreamRows, attribute: str) -> None:
         getattr(rows, attribute)()
 
 
-def test_a_broken_line_is_an_error_after_the_rows_that_came(feed: Feed, rows: StreamRows) -> None:
+def test_broken_channel_is_an_error_after_the_received_rows(feed: Feed, rows: StreamRows) -> None:
     segments = rows.segments()
     feed.chunk(1)
     assert ids_in(next(segments)) == [1]
@@ -196,7 +198,7 @@ def test_commit_is_refused_without_replay_of_uncommitted_rows(rows: StreamRows) 
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1 << 20, [1, 2, 3]), (0, [3])])
-def test_the_last_rows_are_kept_where_they_are_wanted(
+def test_last_rows_are_kept_up_to_the_size_asked_for(
     feed: Feed, rows: StreamRows, size: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_rows, "LAST_BYTES", size)

@@ -25,7 +25,7 @@ def configs(tmp_path: pathlib.Path) -> tuple[str, list[TaskConfig]]:
     ]
 
 
-def test_one_config_makes_another(tmp_path: pathlib.Path) -> None:
+def test_config_can_be_made_from_another_kind(tmp_path: pathlib.Path) -> None:
     path, (batch, train, stream) = configs(tmp_path)
     made = TrainTaskConfig(saved_model_dir="elsewhere", **batch.__dict__)
     assert (made.saved_model_dir, made.latest_ckpt_dir, made.user_params) == (

@@ -155,7 +155,7 @@ def test_script_that_announces_its_commits_keeps_all_rows_before_the_first(
     "read",
     [lambda each: each.dataset_fn(), lambda each: each.tf_context.batches(5, shuffle_rows=20)],
 )
-def test_nothing_is_known_of_rows_that_tensorflow_keeps(folder: pathlib.Path, read: Any) -> None:
+def test_rows_that_tensorflow_buffers_lead_to_no_cuts(folder: pathlib.Path, read: Any) -> None:
     script = Script(folder)
     assert len(list(read(script.config))) >= 5
     script.cuts.end()
@@ -252,7 +252,7 @@ def test_commit_is_a_place_to_save_for_a_derived_dataset(folder: pathlib.Path) -
     assert script.writer.cuts == [10, 20]
 
 
-def test_derived_dataset_that_says_nothing_is_refused_by_name(folder: pathlib.Path) -> None:
+def test_derived_dataset_without_commits_is_refused(folder: pathlib.Path) -> None:
     script, (_, save, restore) = Script(folder), _learner()
     script.config.checkpoint(save, restore)
     with pytest.raises(
@@ -324,7 +324,7 @@ def test_checkpoint_that_comes_too_late_is_refused(
         script.config.checkpoint(print, print)
 
 
-def test_group_is_refused_by_name(folder: pathlib.Path) -> None:
+def test_checkpoint_is_refused_in_a_group(folder: pathlib.Path) -> None:
     with pytest.raises(
         StateError, match="expected a script without a group.*numWorkers=1 and numPSs=0"
     ):
@@ -486,7 +486,7 @@ def test_failed_save_is_tried_again_while_no_rows_come(folder: pathlib.Path) -> 
     assert script.writer.cuts == [25] and len(tries) == 2
 
 
-def test_rows_in_random_order_cannot_change_a_state(folder: pathlib.Path) -> None:
+def test_shuffled_rows_are_refused_with_a_saved_state(folder: pathlib.Path) -> None:
     script, (_, save, restore) = Script(folder), _learner()
     script.config.checkpoint(save, restore)
     with pytest.raises(

@@ -26,7 +26,7 @@ def rows_of(writer: CollectingWriter) -> list[Any]:
     return [(row["model_id"], row["model_info"]) for row in writer.rows]
 
 
-def test_a_model_goes_to_rows_and_comes_back_as_an_extra_input(
+def test_model_written_as_rows_is_unpacked_from_an_extra_input(
     io_helper: types.ModuleType, tmp_path: pathlib.Path
 ) -> None:
     model, writer = make_model(tmp_path / "saved" / "1700000000", 3_000_000), CollectingWriter()
@@ -39,7 +39,7 @@ def test_a_model_goes_to_rows_and_comes_back_as_an_extra_input(
     assert files_of(model).items() <= files_of(tmp_path / "1700000000").items()
 
 
-def test_a_checkpoint_comes_with_the_model(
+def test_checkpoint_is_written_with_the_model(
     io_helper: types.ModuleType, tmp_path: pathlib.Path
 ) -> None:
     model, writer = make_model(tmp_path / "saved" / "17", 1_500_000), CollectingWriter()

@@ -76,7 +76,9 @@ def test_rows_batches_and_commits_keep_their_order(channel: Channel) -> None:
     assert len(channel.outputs) == 5
 
 
-def test_a_message_goes_when_it_is_large(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_is_sent_when_it_is_large(
+    channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(output_writer, "MESSAGE_BYTES", 1000)
     writer = OutputWriter(channel, COLUMNS)
     for number in range(10):
@@ -85,7 +87,7 @@ def test_a_message_goes_when_it_is_large(channel: Channel, monkeypatch: pytest.M
     assert channel.cells() == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
 
 
-def test_a_waiting_row_goes_after_a_while(channel: Channel) -> None:
+def test_waiting_row_is_sent_after_the_waiting_time(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS, wait_s=0.01)
     writer.write(row(1))
     wait_until(lambda: channel.cells() == [[1]], "the row has waited long enough")
@@ -146,7 +148,7 @@ def test_a_wrong_row_is_refused_at_once_and_the_others_go_on(channel: Channel) -
 
 
 @pytest.mark.fault("scripts")
-def test_a_large_batch_travels_in_parts(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_batch_is_sent_in_parts(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_writer, "BATCH_BYTES", 10_000)
     writer = OutputWriter(channel, COLUMNS)
     texts = ["x"] * 1000 + ["y" * 300] * 1000

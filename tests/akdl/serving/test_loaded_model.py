@@ -20,6 +20,6 @@ def test_the_first_bad_rows_are_named_and_the_others_counted(rows: list[int], te
     assert str(error) == text and [row for row, _ in error.bad] == list(rows)
 
 
-def test_all_are_value_errors() -> None:
+def test_errors_of_models_are_value_errors() -> None:
     assert issubclass(RowsError, ServingError) and issubclass(SignatureError, ServingError)
     assert issubclass(ServingError, ValueError)

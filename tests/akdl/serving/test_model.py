@@ -121,7 +121,7 @@ def test_defaults_stand_for_nulls() -> None:
         models.served(models.module(), defaults={"k": "a lot"})
 
 
-def test_only_tensors_need_no_names() -> None:
+def test_single_input_and_output_need_no_names() -> None:
     one = models.served(
         models.identity("float64", (None,)),
         inputs=["n"],
@@ -210,7 +210,7 @@ def test_batches_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sizes == [10, 10, 10, 3]
 
 
-def test_one_long_row_stays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_long_row_has_a_batch_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, numbers = ["a"] * 255, [[1.0, 2.0]] * 256
     texts.insert(100, "b" * 100_000)
     model = models.served(models.texts_and_numbers(), infer_batch_bytes=20_000)
@@ -264,7 +264,9 @@ def test_a_row_that_needs_too_much_memory_is_named(monkeypatch: pytest.MonkeyPat
     assert sizes == [64]
 
 
-def test_odd_sizes_do_not_trace_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_batches_of_varying_sizes_do_not_retrace_the_model(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     import tensorflow as tf
 
     logger = logging.getLogger("tensorflow")
@@ -283,7 +285,9 @@ def test_odd_sizes_do_not_trace_again(caplog: pytest.LogCaptureFixture) -> None:
         logger.propagate = propagates
 
 
-def test_odd_sizes_of_a_compiled_model_are_padded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_varying_sizes_are_padded_for_a_compiled_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = models.served(models.compiled(), infer_batch_size=100)
     sizes = sizes_of(model, monkeypatch)
     for count in range(1, 101):

@@ -206,7 +206,7 @@ def test_unexpected_columns_of_a_request_are_refused() -> None:
 
 
 @pytest.mark.fault("security", "A call to a model process without its token is refused")
-def test_a_stranger_is_refused() -> None:
+def test_call_without_the_token_is_refused() -> None:
     with served() as (server, _):
         stranger = Client(server.address, token="guess")
         for ask in (stranger.describe, lambda: stranger.call("Replace", Offer(), Notices)):
@@ -217,7 +217,7 @@ def test_a_stranger_is_refused() -> None:
 
 
 @pytest.mark.fault("network", "Silent and malformed connections do not disturb a model process")
-def test_clients_that_say_nothing_or_nonsense_disturb_nobody() -> None:
+def test_silent_and_malformed_connections_do_not_disturb_other_clients() -> None:
     with served() as (server, client):
         client.describe()  # it listens
         with strangers(server.address):

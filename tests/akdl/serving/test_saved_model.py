@@ -140,7 +140,7 @@ def test_inputs_and_outputs_keep_their_names_in_a_direct_call(
 
 @pytest.mark.estimator
 @pytest.mark.tf
-def test_an_output_that_is_the_shape_of_another_tensor_beside_inputs_of_one_number(
+def test_output_of_a_shape_works_next_to_inputs_of_one_number(
     tmp_path: Path,
 ) -> None:
     import tensorflow as tf

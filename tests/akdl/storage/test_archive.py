@@ -187,7 +187,7 @@ def test_archives_are_known_by_their_names() -> None:
 @pytest.mark.fault(
     "security", "An archive that would fill the disk is an error that names the limit"
 )
-def test_a_bomb_is_refused_before_it_fills_the_disk(
+def test_archive_that_would_fill_the_disk_is_refused(
     tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], limits: Any, expected: str
 ) -> None:
     entries = [file(str(number), bytes(1 << 20)) for number in range(3)]
@@ -208,7 +208,7 @@ def deflated(*entries: Any) -> io.BytesIO:
     return packed
 
 
-def test_limits_come_from_variables() -> None:
+def test_limits_are_read_from_variables() -> None:
     variables = {"AKDL_ARCHIVE_MEMBERS": "5", "AKDL_ARCHIVE_GB": "0.5", "AKDL_ARCHIVE_RATIO": "7"}
     assert Limits.of(variables)[:3] == (5, 1 << 29, 7.0)
     assert Limits.of({}) == Limits()

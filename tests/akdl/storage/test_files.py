@@ -94,7 +94,7 @@ def test_download_fetches_the_current_content_and_checks_it(
 
 @pytest.mark.parametrize("ranges", [True, False])
 @pytest.mark.fault("network", "A download that is cut resumes")
-def test_a_cut_connection_goes_on(tmp_path: pathlib.Path, ranges: bool) -> None:
+def test_download_that_is_cut_resumes(tmp_path: pathlib.Path, ranges: bool) -> None:
     with served(files={"/x": CONTENT}, cut_after=1_000_000, cuts=2, ranges=ranges) as site:
         assert read(fetch(f"{site.url}/x", str(tmp_path))) == CONTENT
         ranges_asked = [request.get("range") for request in site.requests]
@@ -106,7 +106,7 @@ def test_a_cut_connection_goes_on(tmp_path: pathlib.Path, ranges: bool) -> None:
 
 
 @pytest.mark.fault("network", "A file that changes while it is downloaded is downloaded again")
-def test_a_file_that_changes_on_the_way_is_begun_again(tmp_path: pathlib.Path) -> None:
+def test_file_that_changes_during_the_download_is_downloaded_again(tmp_path: pathlib.Path) -> None:
     with served(files={"/x": CONTENT}, cut_after=1_000_000, cuts=1) as site:
         kept = site.files["/x"]
 
@@ -132,7 +132,7 @@ def test_download_that_is_always_cut_is_given_up(tmp_path: pathlib.Path, ranges:
 
 
 @pytest.mark.fault("security", "A download from a server that hardly sends is given up")
-def test_a_server_that_trickles_is_given_up(
+def test_download_from_a_very_slow_server_is_given_up(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("akdl.storage.files.SLOW_S", 0.2)
@@ -224,7 +224,7 @@ def test_http_errors_hide_the_secrets_of_the_address(
 
 
 @pytest.mark.fault("security")
-def test_a_login_goes_to_its_host_alone(tmp_path: pathlib.Path) -> None:
+def test_a_login_is_sent_to_its_host_alone(tmp_path: pathlib.Path) -> None:
     login = "Basic " + base64.b64encode(b"me:p@ss").decode()
     with served(files={"/x": b"1"}) as other:
         with served(files={"/x": b"1"}, login=login, redirects={"/away": f"{other.url}/x"}) as site:

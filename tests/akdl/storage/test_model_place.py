@@ -83,7 +83,7 @@ def test_a_table_that_holds_a_model_names_none(text: str | None) -> None:
 
 
 @pytest.mark.fault("jobs")
-def test_a_model_that_is_damaged_missing_or_elsewhere_is_refused(
+def test_a_damaged_missing_or_linked_model_is_refused(
     model: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     folder = tmp_path / "models"

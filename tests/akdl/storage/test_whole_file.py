@@ -12,7 +12,7 @@ from akdl.storage import whole_file
 from akdl.storage.whole_file import WholeFile
 
 
-def test_a_file_appears_when_it_is_whole(tmp_path: pathlib.Path) -> None:
+def test_file_appears_only_when_it_is_complete(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a"
     path.write_text("old")
     with WholeFile(str(path)) as file:
@@ -26,7 +26,7 @@ def test_a_file_appears_when_it_is_whole(tmp_path: pathlib.Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_after_an_error_nothing_has_changed(tmp_path: pathlib.Path) -> None:
+def test_failed_write_leaves_the_existing_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a").write_text("old")
     with pytest.raises(ValueError, match="^no$"), WholeFile(str(tmp_path / "a")) as file:
         file.write(b"new")
@@ -34,7 +34,7 @@ def test_after_an_error_nothing_has_changed(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "a").read_text() == "old" and os.listdir(tmp_path) == ["a"]
 
 
-def test_a_name_that_was_taken_is_never_opened(
+def test_existing_temporary_name_is_never_opened(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even one that somebody has guessed."""

@@ -194,7 +194,7 @@ def test_offsets_of_64_bits_travel_in_32() -> None:
     assert fill_column(Column(), "x", cells) == wanted
 
 
-def test_a_column_is_filled_where_it_lies() -> None:
+def test_fill_column_fills_a_column_of_a_message_in_place() -> None:
     message = Rows(rows=1)
     fill_column(message.columns.add(), "é", Cells(np.array([3], "i1")))
     assert message == Rows(rows=1, columns=[Column(name="é", type=INT8, values=b"\x03")])

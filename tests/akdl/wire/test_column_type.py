@@ -106,7 +106,7 @@ def plain(cells: Any) -> Any:
 
 
 @BY_SQL
-def test_a_text_is_one_type(text: str, sql: str, feature: str) -> None:
+def test_text_of_a_type_is_parsed(text: str, sql: str, feature: str) -> None:
     column_type = parse_type(text)
     assert (column_type.sql, column_type.feature) == (sql, feature)
     assert parse_type(sql) == column_type == type_of(TableColumn(name="x", type=text))
@@ -114,7 +114,7 @@ def test_a_text_is_one_type(text: str, sql: str, feature: str) -> None:
 
 
 @BY_SQL
-def test_a_schema_has_the_same_type(text: str, sql: str, feature: str) -> None:
+def test_schema_parses_the_same_type(text: str, sql: str, feature: str) -> None:
     schema = Schema.parse(f"x {text}")
     assert [column.type for column in schema] == [parse_type(text)]
     assert [(column.name, column.type) for column in table_columns(schema)] == [("x", sql)]
@@ -135,13 +135,13 @@ def test_cells_go_from_a_script_to_arrow_and_back(text: str, sql: str, feature: 
 
 
 @BY_SQL
-def test_only_texts_are_utf8(text: str, sql: str, feature: str) -> None:
+def test_is_utf8_is_true_for_texts_only(text: str, sql: str, feature: str) -> None:
     column, cell = column_and_cell(text)
     assert is_utf8(column) is isinstance(cell[0] if isinstance(cell, list) else cell, str)
 
 
 @BY_SQL
-def test_an_example_has_the_feature(text: str, sql: str, feature: str) -> None:
+def test_encoded_example_has_the_feature_of_the_type(text: str, sql: str, feature: str) -> None:
     _column, cell = column_and_cell(text)
     (record,) = encode_rows({"x": [cell]}, {"x": text})
     lists = {INT64: "int64_list", FLOAT32: "float_list", STRING: "bytes_list"}
@@ -150,7 +150,7 @@ def test_an_example_has_the_feature(text: str, sql: str, feature: str) -> None:
 
 @pytest.mark.tf
 @BY_SQL
-def test_tensorflow_reads_the_feature(text: str, sql: str, feature: str) -> None:
+def test_feature_spec_has_the_feature_of_the_type(text: str, sql: str, feature: str) -> None:
     spec = feature_spec([TableColumn(name="x", type=text)])["x"]
     assert (spec.dtype.name, type(spec).__name__) == (
         feature, "VarLenFeature" if parse_type(text).is_array else "FixedLenFeature",

@@ -439,7 +439,7 @@ def test_columns_of_strings_are_known_by_their_type() -> None:
     assert [is_utf8(TableColumn(type=sql)) for sql in types] == [True] * 4 + [False] * 4
 
 
-def test_a_field_of_a_message_is_filled_where_it_is() -> None:
+def test_fill_rows_fills_a_field_of_a_message_in_place() -> None:
     output = Output()
     fill_rows(output.rows, {"x": np.arange(3)}, [TableColumn(name="x", type="INT")])
     assert (output.rows.rows, read_cells(output.rows.columns[0], 3).values.tolist()) == (

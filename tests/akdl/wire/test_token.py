@@ -56,7 +56,7 @@ def server() -> Iterator[tuple[Any, grpc.Channel]]:
 
 
 @pytest.mark.fault("security", "A large message without the token is refused unread")
-def test_a_large_message_of_a_stranger_is_not_read(server: tuple[Any, grpc.Channel]) -> None:
+def test_large_message_without_the_token_is_not_read(server: tuple[Any, grpc.Channel]) -> None:
     process, channel = server
     length = channel.unary_unary("/Test/Length")
     large = bytes(100_000_000)
@@ -75,7 +75,7 @@ def test_a_large_message_of_a_stranger_is_not_read(server: tuple[Any, grpc.Chann
 @pytest.mark.fault(
     "security", "Calls without the token that never send their message occupy no thread"
 )
-def test_strangers_whose_messages_do_not_come_hold_no_thread(
+def test_calls_without_the_token_that_never_send_hold_no_thread(
     server: tuple[Any, grpc.Channel],
 ) -> None:
     channel, never = server[1], threading.Event()

@@ -13,7 +13,7 @@ from akdl.wire import Example
 ROOT = pathlib.Path(__file__).parents[3]
 
 
-def test_generated_code_is_in_step(tmp_path: pathlib.Path) -> None:
+def test_generated_code_is_in_step_with_the_proto_files(tmp_path: pathlib.Path) -> None:
     # In a process of its own: on Python 3.12 the compiler crashes beside TensorFlow and pyarrow.
     subprocess.run(
         [sys.executable, "-W", "ignore", ROOT / "scripts" / "build_proto.py", tmp_path], check=True
@@ -25,7 +25,7 @@ def test_generated_code_is_in_step(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.tf
-def test_our_example_is_tensorflows() -> None:
+def test_our_example_message_equals_that_of_tensorflow() -> None:
     import tensorflow as tf
 
     theirs = tf.train.Example()

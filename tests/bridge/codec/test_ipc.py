@@ -31,13 +31,13 @@ def test_record_batches_and_slices_are_read_as_written() -> None:
         assert read_batch(data).equals(batch)
 
 
-def test_a_stream_as_pyarrow_itself_reads_it() -> None:
+def test_pyarrow_reads_what_write_batch_writes() -> None:
     with pa.ipc.open_stream(write_batch(BATCH)) as reader:
         assert reader.schema == SCHEMA
         assert [batch.equals(BATCH) for batch in reader] == [True]
 
 
-def test_a_stream_without_an_end_as_flink_makes_it() -> None:
+def test_read_batch_accepts_a_stream_without_an_end() -> None:
     assert read_batch(write_batch(BATCH)[:-8]).equals(BATCH)
 
 

@@ -80,7 +80,7 @@ def test_a_group_that_is_not_complete_is_a_fault_after_the_timeout_only(
     assert found(states, **changes, age_s=59.0) is None
 
 
-def test_a_member_that_has_not_connected_says_so_before_others_wonder() -> None:
+def test_unconnected_member_reports_itself_before_other_members_do() -> None:
     late = [state(0), state(1, STARTING), state(2)]
     assert found(late, index=1, is_connected=False, age_s=61.0) is not None
     assert found(late, age_s=61.0) is None
@@ -140,7 +140,7 @@ def test_parameter_server_that_returned_before_stalled_workers_is_a_fault() -> N
     assert found(still, index=2, has_outcome=True, is_running=False) is None, "it has ended"
 
 
-def test_the_one_that_lags_behind_speaks_first() -> None:
+def test_lagging_member_reports_the_standstill() -> None:
     ended = state(2, ENDED, silent_s=200)
     states = [state(0, idle_s=101, rows_read=1), state(1, idle_s=101, rows_read=2), ended]
     fault = found(states)

@@ -37,7 +37,7 @@ Caused by: {error}
 """
 
 
-def test_an_error_of_ours_comes_back_as_it_is() -> None:
+def test_bridge_error_is_returned_unchanged() -> None:
     error = RowError("column 'x'")
     assert readable(error) is error
 
@@ -104,7 +104,7 @@ def test_a_function_of_constants_alone_is_explained() -> None:
     assert script_failure(text.replace("ArrowWriter.finish", "Other.finish")) is None
 
 
-def test_an_error_that_is_only_spoken_of_is_not_taken_for_ours() -> None:
+def test_error_that_only_mentions_ours_is_not_taken_for_one() -> None:
     found = readable(
         Exception(PYTHON.format(error="ValueError: not a bridge.exceptions.TaskError: at all"))
     )

@@ -37,7 +37,7 @@ from bridge.errors.process_failures import (
         (None, ["Segmentation fault"], False),
     ],
 )
-def test_echoes_are_told_from_reasons(
+def test_failures_caused_by_a_peer_are_told_apart_from_own_ones(
     failure: Failure | None, lines: list[str], expected: bool
 ) -> None:
     assert comes_from_a_peer(failure, lines) == expected

@@ -24,7 +24,7 @@ kept 2 of 4"""
 
 
 @pytest.mark.parametrize("path", sorted(FAILURES.glob("*.txt")), ids=lambda path: path.stem)
-def test_no_failure_takes_more_lines(path: pathlib.Path) -> None:
+def test_summaries_of_all_failures_are_short(path: pathlib.Path) -> None:
     shown = summary_of(path.read_text())
     assert len(shown.splitlines()) <= LINES
     assert "site-packages" not in shown and "akdl/entry.py" not in shown and "^^" not in shown
@@ -40,7 +40,7 @@ def test_an_error_of_python_has_its_message_once_and_the_lines_of_the_script() -
     ]
 
 
-def test_a_shape_that_keras_refuses() -> None:
+def test_summary_of_a_wrong_shape_shows_message_and_line() -> None:
     assert summary_of((FAILURES / "keras_fit.txt").read_text()).splitlines()[:3] == [
         'TensorFlow2BatchOp, chief 0 (keras_fit.py): the script failed: ValueError: Input 0 of layer "sequential" is incompatible '
         "with the layer: expected shape=(None, 3), found shape=(None, 2)",

@@ -14,7 +14,7 @@ from bridge.files.description import describe
 from bridge.schema import Schema
 
 
-def test_the_first_file_tells_columns_and_format(tmp_path: pathlib.Path) -> None:
+def test_columns_and_format_are_read_from_the_first_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "day=3").mkdir()
     pq.write_table(pa.table({"a b": [1], "c": [0.5]}), tmp_path / "day=3" / "x.parquet")
     table = describe("Source", [str(tmp_path)])

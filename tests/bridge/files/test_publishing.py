@@ -18,7 +18,7 @@ from bridge.files.writing import PartFiles
 from tests.bridge.files.attempts import files_of, found_ids, ids, listed, sink_of, written
 
 
-def test_a_lost_file_publishes_nothing(root: str) -> None:
+def test_publication_with_a_lost_file_is_refused_and_changes_nothing(root: str) -> None:
     address = f"{root}/out/"
     first, second = sink_of(address, token="11111111"), sink_of(address, token="22222222")
     publish(first, written(PartFiles(first, 0, 1), ids(1)))
@@ -85,7 +85,7 @@ def test_targets_that_are_refused(root: str) -> None:
     check_target(sink_of(f"{root}/out/", appends=True), True)
 
 
-def test_a_folder_whose_first_file_comes_while_it_is_listed(
+def test_folder_whose_first_file_appears_during_listing_is_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     storage = fsspec.filesystem("memory")

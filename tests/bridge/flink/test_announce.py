@@ -34,7 +34,7 @@ def start(function: Announce, attempt: int = 0) -> list[Row]:
     )
 
 
-def test_every_member_is_told_the_same_address(announce: Announce) -> None:
+def test_every_member_receives_the_same_address(announce: Announce) -> None:
     told = start(announce)
     assert [(key, kind, index) for key, (kind, index, _, _) in told] == [
         (key, Element.ADDRESS, 1) for key in KEYS

@@ -94,7 +94,7 @@ def collected(chunks: Any) -> list[tuple[int, int, pa.RecordBatch]]:
     return got
 
 
-def test_each_member_is_told_once_that_the_job_starts(table_env: StreamTableEnvironment) -> None:
+def test_each_member_receives_the_start_of_the_job_once(table_env: StreamTableEnvironment) -> None:
     """Also one that gets no rows, such as a parameter server."""
     chunks = rows_for_members(
         table_env, numbers(table_env, 5), [8], Gathering(by_row=True), members=[7, 8]
@@ -141,7 +141,7 @@ class Watermarks(ProcessFunction):
         yield value[1][0], ctx.timer_service().current_watermark()
 
 
-def test_members_are_told_of_the_start_before_the_input_ends(table_envs: MLEnv) -> None:
+def test_members_receive_the_start_before_the_input_ends(table_envs: MLEnv) -> None:
     """Else a group would take the end of a short input for that of a job without addresses."""
     table_env = table_envs.stenv
     rows = table_env.to_data_stream(numbers(table_env, 1))._j_data_stream
@@ -154,7 +154,7 @@ def test_members_are_told_of_the_start_before_the_input_ends(table_envs: MLEnv) 
         assert [tuple(each) for each in found] == [(Element.START, -(2**63))]
 
 
-def test_members_are_told_watermarks_behind_the_rows_before_them(table_envs: MLEnv) -> None:
+def test_members_receive_watermarks_after_the_rows_before_them(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     table_env.execute_sql(
         "CREATE TEMPORARY TABLE timed (id BIGINT, t AS TO_TIMESTAMP_LTZ(id, 3), WATERMARK FOR t AS t) WITH ('connector' = "
@@ -276,7 +276,7 @@ def test_a_chunk_leaves_with_a_row_larger_than_a_chunk(table_envs: MLEnv) -> Non
     assert len(found[0][2].column(1)[2].as_py()) == 1_500_000
 
 
-def test_nulls_wherever_a_chunk_grows(table_envs: MLEnv) -> None:
+def test_nulls_are_kept_wherever_vectors_of_a_chunk_grow(table_envs: MLEnv) -> None:
     """Vectors grow at powers of two, later for what is null."""
     numeric = ["id", *(f"CAST(id AS {name})" for name in ("INT", "FLOAT", "DOUBLE"))]
     cells = [*numeric, "'x'", "ARRAY['x', 'y']", "MAP['x', id]", "ROW('x', ARRAY[id])", "x'00'"]
@@ -481,7 +481,7 @@ def test_output_without_its_end_is_refused(table_env: StreamTableEnvironment, si
         rows(numbers(table_env, 4), [])
 
 
-def test_functions_between_get_the_configuration_of_the_job(table_envs: MLEnv) -> None:
+def test_operators_between_pass_the_configuration_of_the_job_on(table_envs: MLEnv) -> None:
     """Such as that local jobs run them in this program."""
     this, chunks = (
         os.getpid(),
@@ -522,7 +522,7 @@ def test_rows_of_this_program_stay_while_a_table_needs_them(table_envs: MLEnv) -
     assert own in folders() and [tuple(row) for row in kept.execute().collect()] == [(2,)]
 
 
-def test_a_failure_gives_memory_back(table_envs: MLEnv) -> None:
+def test_failing_job_releases_its_memory(table_envs: MLEnv) -> None:
     """The fixture looks for it."""
     table_env = table_envs.stenv
     table = numbers(table_env, 10, "1 / (id - 9) AS x")

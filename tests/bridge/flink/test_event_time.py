@@ -171,7 +171,7 @@ def test_no_member_overtakes_the_rows_of_another(seed: int) -> None:
     assert sum(done) > 200 and was_idle and reached > 0
 
 
-def test_only_late_rows_are_told_of() -> None:
+def test_late_rows_reports_only_counters_of_late_rows() -> None:
     own, carried = late_counter("AnOp", "a.py", "t", False), late_counter("AnOp", "a.py", "u", True)
     assert list(late_rows({own: 0, "numRecords": 7, "[1]": 8})) == []
     (first, second) = late_rows({own: 1234, carried: 5})

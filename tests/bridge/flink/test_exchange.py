@@ -201,7 +201,7 @@ def test_rows_that_come_back_have_to_fit_the_schema(start: Start) -> None:
         subtask.end_input()
 
 
-def test_closing_ends_a_process_whatever_it_does(start: Start) -> None:
+def test_closing_the_function_ends_a_busy_process(start: Start) -> None:
     subtask = start("import time\ndef main(config):\n    time.sleep(600)\n")
     subtask.start()
     wait_until(lambda: len(task_processes()) == 1, "the process runs")
@@ -341,7 +341,7 @@ def test_checkpoint_before_the_first_row_can_be_continued(start: Start) -> None:
     assert again.end_input() == [[1, 2, 3]]
 
 
-def test_extra_inputs_come_apart_from_the_rows(start: Start) -> None:
+def test_extra_inputs_are_separate_from_the_rows(start: Start) -> None:
     script = """
 def main(config):
     (extra,) = config.extra_inputs
@@ -366,7 +366,7 @@ def main(config):
     assert subtask.look_until(2) == [subtask.addresses[index].port for index in range(2)]
 
 
-def test_ports_are_held_on_until_the_function_is_closed(start: Start) -> None:
+def test_ports_are_held_until_the_function_is_closed(start: Start) -> None:
     """As where another process of this host has reserved them, which gives them up."""
     subtask = start()
     subtask.start()
@@ -376,7 +376,7 @@ def test_ports_are_held_on_until_the_function_is_closed(start: Start) -> None:
     assert can_bind(port)
 
 
-def test_a_worker_that_loses_its_line_leaves_no_process_and_no_port(start: Start) -> None:
+def test_worker_that_loses_its_connection_leaves_no_process_and_no_port(start: Start) -> None:
     """Beam's worker closes no function then."""
     ports = []
 

@@ -43,7 +43,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return path
 
 
-def test_each_number_stands_for_about_a_megabyte(folder: pathlib.Path) -> None:
+def test_each_numbered_part_has_a_bounded_number_of_rows(folder: pathlib.Path) -> None:
     table = describe("Source", [str(folder)])
     numbered = NumberedFiles(list_files("Source", [str(folder)]), 1 << 20)
     read = ReadNumbered(table, numbered)
@@ -60,7 +60,7 @@ def test_each_number_stands_for_about_a_megabyte(folder: pathlib.Path) -> None:
     assert max(map(len, found)) < 50_000
 
 
-def test_small_files_travel_together(tmp_path: pathlib.Path) -> None:
+def test_small_files_are_sent_together(tmp_path: pathlib.Path) -> None:
     for number in range(100):
         pq.write_table(pa.table({"a": [number]}), tmp_path / f"{number}.parquet")
     numbered = NumberedFiles(list_files("Source", [str(tmp_path)]), 1 << 20)

@@ -35,7 +35,7 @@ def test_unfinished_rows_are_restored(states: tuple[MapState, ValueState]) -> No
     assert restored(Pending(*states)) == ["def"]
 
 
-def test_a_chunk_that_is_partly_done_comes_without_its_beginning(
+def test_partly_finished_chunk_is_restored_without_its_beginning(
     states: tuple[MapState, ValueState],
 ) -> None:
     pending = Pending(*states)
@@ -65,7 +65,7 @@ def test_take_returns_unfinished_rows_and_removes_them(states: tuple[MapState, V
     assert other.take() == []
 
 
-def test_rows_are_numbered_on_after_a_restart_without_rows(
+def test_row_numbers_continue_after_a_restart_without_pending_rows(
     states: tuple[MapState, ValueState],
 ) -> None:
     pending = Pending(*states)
@@ -89,7 +89,7 @@ def test_late_report_of_fewer_finished_rows_is_ignored(states: tuple[MapState, V
     assert pending.rows == 1 and restored(Pending(*states)) == ["c"]
 
 
-def test_the_bytes_of_rows_that_are_not_done_are_known(states: tuple[MapState, ValueState]) -> None:
+def test_pending_bytes_count_unfinished_chunks(states: tuple[MapState, ValueState]) -> None:
     pending, (rows, arrow) = Pending(*states), chunk("abc")
     pending.add(rows, arrow)
     pending.add(rows, arrow)

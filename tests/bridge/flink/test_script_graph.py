@@ -115,7 +115,7 @@ def test_the_result_has_the_columns_of_the_output_and_its_event_time(table_envs:
     assert time_attributes(table) == {"id_time": "ROWTIME"}
 
 
-def test_a_group_has_at_most_so_many_processes(table_envs: Any) -> None:
+def test_group_with_too_many_processes_is_refused(table_envs: Any) -> None:
     with pytest.raises(
         ConfigurationError,
         match=f"numWorkers . numPSs is {MOST_MEMBERS + 1}, but one group has at most {MOST_MEMBERS}",

@@ -93,7 +93,7 @@ def look_until_all_done(subtask: Subtask) -> list[int]:
     return found
 
 
-def test_rows_come_back_while_none_come(start: Start) -> None:
+def test_output_is_emitted_while_no_input_arrives(start: Start) -> None:
     subtask = start()
     subtask.start()
     rows = subtask.feed([1, 2, 3])
@@ -116,9 +116,7 @@ def test_the_end_of_input_waits_for_the_last_row(start: Start) -> None:
     assert not subtask.processing_timers, "nothing is looked for after the end"
 
 
-def test_rows_are_looked_for_as_often_as_they_may_wait(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_timer_for_output_follows_chunk_wait(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     subtask = start(chunk_wait_s=0.25)
     monkeypatch.setattr(subtask, "current_processing_time", lambda: 1000)
     subtask.start()
@@ -152,7 +150,7 @@ def test_finished_rows_are_not_repeated_after_a_restart(start: Start) -> None:
     assert again.feed([4]) + sum(again.end_input(), []) == [4]
 
 
-def test_commits_decide_where_they_are_waited_for(start: Start) -> None:
+def test_with_uncommitted_replay_output_and_restored_rows_follow_commits(start: Start) -> None:
     script = """
 def main(config):
     for path in config.tf_context.rows.segments():
@@ -326,7 +324,7 @@ def test_a_script_that_returns_early_drops_the_rest(start: Start) -> None:
 
 
 @pytest.mark.fault("jobs", "A script that returns early fails the job where onReturn says so")
-def test_a_script_that_returns_early_fails_where_that_is_wanted(start: Start) -> None:
+def test_script_that_returns_early_fails_with_on_return_fail(start: Start) -> None:
     subtask = start("def main(config):\n    print('bye')\n", on_return=FAIL)
     subtask.start()
     with pytest.raises(
@@ -375,7 +373,7 @@ def main(config):
     assert again.start() + sum(again.end_input(), []) == [1, 2]
 
 
-def test_the_end_of_input_is_told_by_one_timer(start: Start) -> None:
+def test_end_of_input_is_one_timer(start: Start) -> None:
     subtask = start()
     subtask.start()
     subtask.feed([1])
@@ -430,7 +428,7 @@ def test_a_watermark_follows_the_rows_before_it(start: Start, tmp_path: pathlib.
     assert rows + sum(subtask.end_input(), []) == [1, 2, 3]
 
 
-def test_rows_come_before_their_watermark_whatever_is_taken_at_once(start: Start) -> None:
+def test_rows_are_emitted_before_their_watermark(start: Start) -> None:
     subtask = start(**CARRIES)
     subtask.start()
     for number in range(30):

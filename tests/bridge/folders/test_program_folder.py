@@ -32,7 +32,7 @@ def test_a_program_has_one_folder() -> None:
     assert os.path.isdir(program_folder())
 
 
-def test_a_scratch_folder_in_it_goes_with_its_block() -> None:
+def test_scratch_folder_is_removed_at_the_end_of_its_block() -> None:
     with pytest.raises(KeyError), scratch_folder("rows_") as folder:
         pathlib.Path(folder, "file").touch()
         assert os.path.dirname(folder) == program_folder() and os.path.basename(folder).startswith(
@@ -42,7 +42,7 @@ def test_a_scratch_folder_in_it_goes_with_its_block() -> None:
     assert not os.path.exists(folder)
 
 
-def test_the_folder_goes_with_the_program() -> None:
+def test_program_folder_is_removed_with_the_program() -> None:
     code = "import os; from bridge.folders.program_folder import program_folder as f; print(f(), os.path.isdir(f()))"
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -53,7 +53,9 @@ class TableEnv:
 
 @pytest.mark.process
 @pytest.mark.parametrize("installed", ["as a file", "as a folder"])
-def test_our_packages_travel_from_where_they_are(tmp_path: pathlib.Path, installed: str) -> None:
+def test_own_packages_are_sent_from_where_they_are_installed(
+    tmp_path: pathlib.Path, installed: str
+) -> None:
     with zipfile.ZipFile(wheel()) as archive:
         archive.extractall(tmp_path)
         ours = {
@@ -71,7 +73,7 @@ def test_our_packages_travel_from_where_they_are(tmp_path: pathlib.Path, install
     assert set(files) == ours and len(ours) > 100
 
 
-def test_a_file_is_given_to_flink_once_beside_those_of_the_user() -> None:
+def test_shipped_file_is_added_once_to_the_files_of_the_user() -> None:
     table_env = TableEnv(execution_target="remote", python_files="/user.py")
     for _ in range(2):
         ship(table_env, "/akdl_env_1")
@@ -84,7 +86,7 @@ def test_a_file_is_given_to_flink_once_beside_those_of_the_user() -> None:
 
 
 @pytest.mark.parametrize("config", [{}, {"execution_target": "local"}])
-def test_nothing_travels_in_a_local_run(config: dict[str, str]) -> None:
+def test_no_files_are_sent_in_a_local_run(config: dict[str, str]) -> None:
     table_env = TableEnv(**config)
     ship(table_env, "/akdl_env_1")
     ship_own_packages(table_env)

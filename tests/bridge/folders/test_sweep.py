@@ -40,7 +40,7 @@ def temporary(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathli
 
 
 @pytest.mark.fault("hosts", "Work folders of killed processes are removed at the next start")
-def test_folders_of_a_killed_program_and_its_removers_go_at_the_next_start(
+def test_folders_of_a_killed_program_are_removed_at_the_next_start(
     temporary: pathlib.Path,
 ) -> None:
     with subprocess.Popen(
@@ -109,7 +109,9 @@ def test_folder_of_another_user_does_not_stop_a_start(
 
 
 @pytest.mark.fault("hosts", "The folder of a killed model process is removed at the next start")
-def test_the_folder_of_a_killed_model_process_goes(temporary: pathlib.Path) -> None:
+def test_folder_of_a_killed_model_process_is_removed_at_the_next_start(
+    temporary: pathlib.Path,
+) -> None:
     place = pathlib.Path(model_place(), "group")
     place.mkdir(0o700)
     (place / LOCK).write_text(socket.gethostname())
@@ -126,6 +128,6 @@ def test_the_folder_of_a_killed_model_process_goes(temporary: pathlib.Path) -> N
     wait_until(lambda: not place.exists(), "the folder is gone")
 
 
-def test_looking_makes_no_folders(temporary: pathlib.Path) -> None:
+def test_sweep_creates_no_folders(temporary: pathlib.Path) -> None:
     sweep()
     assert list(temporary.iterdir()) == []

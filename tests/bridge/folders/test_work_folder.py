@@ -21,7 +21,7 @@ SETTINGS = GroupSettings(
 )  # fmt: skip
 
 
-def test_a_work_folder_holds_the_files_and_akdl_and_goes_as_a_whole() -> None:
+def test_work_folder_holds_user_files_and_akdl_and_is_removed_as_a_whole() -> None:
     folder = WorkFolder(SETTINGS.user_files)
     try:
         with open(os.path.join(folder.path, "data", "words.txt"), "rb") as file:
@@ -51,7 +51,7 @@ else:
 
 @pytest.mark.process
 @pytest.mark.parametrize("has_process", [False, True])
-def test_a_work_folder_goes_when_its_owner_is_killed_and_its_process_has_ended(
+def test_work_folder_of_a_killed_owner_is_removed_when_its_process_ends(
     has_process: bool,
 ) -> None:
     owner = subprocess.Popen(

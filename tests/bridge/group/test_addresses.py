@@ -42,7 +42,7 @@ def test_a_name_that_means_loopback_or_another_host_is_not_announced(
         assert own_host() == out
 
 
-def test_a_host_without_a_name_and_without_a_way_out_is_alone(
+def test_host_without_name_and_route_uses_an_interface_or_loopback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def unknown(name: Any) -> None:
@@ -155,7 +155,7 @@ def test_a_port_that_another_program_took_is_an_error() -> None:
             hold("g", 0, 0, Address("127.0.0.1", taken.getsockname()[1], 0))
 
 
-def test_a_member_that_reserves_again_gives_its_former_ports_up() -> None:
+def test_new_reservation_of_a_member_releases_its_former_ports() -> None:
     former = reserve("g", 0, 0)
     try:
         reserve("g", 0, 0)

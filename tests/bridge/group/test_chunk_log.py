@@ -28,7 +28,7 @@ def read(chunk_log: ChunkLog, start: int = 0) -> list[Chunk]:
     return [Chunk.FromString(message) for message in chunk_log.read(start, lambda: True)]
 
 
-def test_chunks_come_as_they_were_and_then_the_end_mark(chunk_log: ChunkLog) -> None:
+def test_chunk_log_returns_chunks_unchanged_and_the_end_mark(chunk_log: ChunkLog) -> None:
     chunk_log.append(2, b"first", 1)
     chunk_log.append(3, b"", 2)
     chunk_log.end()
@@ -73,7 +73,7 @@ def test_readers_follow_while_chunks_come(chunk_log: ChunkLog) -> None:
     ] * 2
 
 
-def test_a_reader_that_waits_ends_when_it_is_not_wanted_or_the_chunk_log_is_closed(
+def test_waiting_reader_ends_when_unwanted_or_the_chunk_log_is_closed(
     chunk_log: ChunkLog, tmp_path: pathlib.Path
 ) -> None:
     assert list(chunk_log.read(0, lambda: False)) == []
@@ -87,12 +87,12 @@ def test_a_reader_that_waits_ends_when_it_is_not_wanted_or_the_chunk_log_is_clos
     assert os.listdir(tmp_path) == []
 
 
-def test_nobody_else_can_read_it(chunk_log: ChunkLog, tmp_path: pathlib.Path) -> None:
+def test_chunk_log_is_private_to_its_user(chunk_log: ChunkLog, tmp_path: pathlib.Path) -> None:
     chunk_log.append(1, b"x", 1)
     assert stat.S_IMODE((tmp_path / "chunk_log").stat().st_mode) == 0o600
 
 
-def test_a_full_disk_is_an_error_in_words(tmp_path: pathlib.Path) -> None:
+def test_full_disk_is_an_error_that_names_free_space(tmp_path: pathlib.Path) -> None:
     with small_disk(tmp_path / "small", "size=64k") as folder:
         chunk_log = ChunkLog(os.path.join(folder, "chunk_log"))
         with pytest.raises(

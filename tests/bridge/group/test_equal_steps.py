@@ -26,26 +26,26 @@ def ids(batches: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("mode", ["off", "pad", "repeat"])
-def test_rows_pass_at_once_where_none_can_be_too_many(mode: str) -> None:
+def test_rows_pass_immediately_where_no_step_can_be_too_many(mode: str) -> None:
     tail, batch = Tail(mode, "w"), rows(2)
     assert tail.push(batch) == [batch]
     assert tail.finish([2, 2], 2, b"") == []
 
 
-def test_repeat_goes_round_the_last_rows() -> None:
+def test_repeat_cycles_through_the_last_rows() -> None:
     tail = Tail("repeat")
     tail.push(rows(3))
     tail.push(rows(2, start=3))
     assert ids(tail.finish([10, 5], 5, b"")) == [3, 4, 3, 4, 3]
 
 
-def test_pad_has_no_weight() -> None:
+def test_padded_rows_have_weight_0() -> None:
     tail = Tail("pad", "w")
     tail.push(rows(1, start=7))
     assert read(tail.finish([3, 1], 1, b"")) == [(7, 0.0), (7, 0.0)]
 
 
-def test_a_share_without_rows_takes_those_of_another() -> None:
+def test_share_without_rows_repeats_a_row_of_another_worker() -> None:
     assert ids(Tail("repeat").finish([2, 0], 0, write_batch(rows(1, start=9)))) == [9, 9]
 
 

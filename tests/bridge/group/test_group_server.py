@@ -107,7 +107,7 @@ def test_members_receive_only_changed_states(server: GroupServer, link: Any) -> 
     wait_until(lambda: second.known[0].input_ended, "the end of input is")
 
 
-def test_an_answer_comes_with_the_state_that_it_answers(server: GroupServer, link: Any) -> None:
+def test_answers_are_returned_with_the_state_they_answer(server: GroupServer, link: Any) -> None:
     sent = []
 
     def state() -> MemberState:
@@ -183,13 +183,15 @@ def test_extra_inputs_come_to_members_of_this_attempt_that_have_the_token(
         server.stop()
 
 
-def test_without_other_hosts_nobody_is_given_extra_inputs(server: GroupServer, link: Any) -> None:
+def test_extra_inputs_are_not_offered_without_other_hosts(server: GroupServer, link: Any) -> None:
     with pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"):
         taken(link(member(1)))
 
 
 @pytest.mark.fault("security", "A call to a group without its token is refused")
-def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -> None:
+def test_call_without_the_token_is_refused_and_joins_no_group(
+    server: GroupServer, link: Any
+) -> None:
     stranger = link(member(1), token="guess")
     expected = "UNAUTHENTICATED: the call does not carry the token of this group"
     wait_until(lambda: stranger.last_error == expected, "it is refused")
@@ -199,7 +201,7 @@ def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -
 
 
 @pytest.mark.fault("network", "Silent and malformed connections do not disturb a group")
-def test_clients_that_say_nothing_or_nonsense_disturb_nobody(
+def test_silent_and_malformed_connections_do_not_disturb_members(
     server: GroupServer, port: int, link: Any
 ) -> None:
     with strangers(f"127.0.0.1:{port}"):
@@ -316,9 +318,7 @@ def test_a_member_of_another_attempt_is_refused_and_not_counted(
 
 
 @pytest.mark.fault("network", "A member whose chief answers late keeps asking")
-def test_a_member_that_nobody_answers_counts_the_seconds_and_goes_on_asking(
-    port: int, link: Any
-) -> None:
+def test_unanswered_member_counts_the_seconds_and_keeps_asking(port: int, link: Any) -> None:
     early = link(member(0))
     wait_until(lambda: early.last_error.startswith("UNAVAILABLE: "), "nobody is there")
     wait_until(lambda: early.unanswered_s > 0.2, "it counts")

@@ -48,7 +48,7 @@ def test_returned_names_workers_that_ended_but_no_servers() -> None:
     assert made.returned(1) == ["worker 1"]
 
 
-def test_a_process_that_stands_still_is_told_of_workers_that_have_returned() -> None:
+def test_stalled_process_is_informed_of_workers_that_returned() -> None:
     still = state(0, idle_s=MISSED_S)
     assert group(still, state(1, ENDED), state(2)).wishes(0).returned == "worker 0"
     assert group(still, state(1), state(2, ENDED)).wishes(0).returned == "", (
@@ -67,7 +67,7 @@ def test_newer_states_replace_older_ones() -> None:
     assert made.have_ended(range(2)) and not made.have_ended(range(3))
 
 
-def test_input_has_ended_when_all_that_get_rows_have_got_their_last() -> None:
+def test_input_of_a_group_has_ended_when_every_worker_with_rows_has_them_all() -> None:
     assert not group(state(0, input_ended=True), state(1)).input_has_ended
     assert group(state(0, input_ended=True), state(1, input_ended=True)).input_has_ended, (
         "a server gets none"
@@ -102,7 +102,7 @@ def test_first_worker_with_rows_gives_a_sample_to_an_empty_share(
     assert group(*(state(index, rows=count) for index, count in enumerate(rows))).giver == giver
 
 
-def test_progress_that_goes_on_unseen_is_no_standstill() -> None:
+def test_members_are_not_stalled_until_their_progress_is_known() -> None:
     made = group(state(0, idle_s=11), state(1, idle_s=11), state(2, idle_s=11))
     assert made.lagging(10) is not None
     made.update_essence([state(1, idle_s=11)])
@@ -223,7 +223,7 @@ def test_server_that_ended_has_deserted_stalled_workers() -> None:
     )
 
 
-def test_a_server_that_failed_is_missed_only_when_a_worker_fails_too() -> None:
+def test_group_can_do_without_a_failed_server_unless_a_worker_failed() -> None:
     assert group(state(0), state(1, ENDED)).can_do_without(2)
     assert not group(state(0), state(1, FAILED)).can_do_without(2), "perhaps because the server has"
     assert not group(state(0), state(1)).can_do_without(1), "a worker's rows would be lost"

@@ -10,7 +10,7 @@ import pytest
 from bridge.host.console import LogFile, say, warn
 
 
-def test_a_console_without_the_letters_shows_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ascii_console_shows_other_characters_as_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     console = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", console)
     say("grün \ud800")
@@ -51,7 +51,7 @@ def test_full_log_files_are_kept_up_to_a_number(most_files: int, tmp_path: pathl
 
 
 @pytest.mark.parametrize("path", ["/dev/full", "/proc/no/such/folder/log"])
-def test_a_log_file_that_cannot_be_written_is_given_up(
+def test_log_file_that_cannot_be_written_is_warned_of_once(
     path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = LogFile(path)

@@ -41,7 +41,7 @@ def test_output_is_split_into_the_lines_that_a_terminal_shows(
     assert _lines(*(printed[place : place + 1] for place in range(len(printed)))) == lines
 
 
-def test_a_bar_is_told_now_and_then() -> None:
+def test_progress_bars_are_passed_on_at_intervals() -> None:
     printed = [b"step %d\r" % number for number in range(21)]
     assert _lines(*printed, b"done   \n", seconds=EVERY_S / 10) == ["step 10", "step 20", "done"]
 

@@ -198,7 +198,7 @@ WRITTEN: dict[str, tuple[Callable[[str], None], list[str]]] = {
     "security",
     "Links that another user plants beside sinks and checkpoints are replaced, never followed",
 )
-def test_links_of_a_second_user_lead_no_file_elsewhere(
+def test_links_planted_by_another_user_are_never_followed(
     name: str, common: pathlib.Path, precious: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(common))
@@ -220,7 +220,7 @@ def test_links_of_a_second_user_lead_no_file_elsewhere(
     "security",
     "A folder name that another user has taken is an error that names the user, or avoided",
 )
-def test_a_name_that_a_second_user_has_taken_is_told_or_avoided(
+def test_folder_name_taken_by_another_user_is_avoided_or_an_error(
     name: str, common: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_stranger("mkdir", str(common / name))

@@ -41,7 +41,7 @@ def test_variables_named_by_the_user_are_passed_on(folder: WorkFolder) -> None:
     assert not {"OTHER", "NOT_SET"} & set(given)
 
 
-def test_tensorflow_chooses_its_threads_where_nothing_is_said(folder: WorkFolder) -> None:
+def test_number_of_threads_is_left_to_tensorflow_by_default(folder: WorkFolder) -> None:
     given = variables(None, {"HOME": "/home/me"}, "/env/bin/python", folder)
     assert "TF_NUM_INTRAOP_THREADS" not in given
     assert given["PATH"] == f"/env/bin{os.pathsep}{os.defpath}", "also of a worker that has no PATH"

@@ -82,12 +82,12 @@ def hello(**changes: Any) -> Hello:
 
 
 @pytest.mark.fault("network", "Silent and malformed connections do not disturb a process")
-def test_clients_that_say_nothing_or_nonsense_disturb_nobody(line: Line) -> None:
+def test_silent_and_malformed_connections_do_not_disturb_the_process(line: Line) -> None:
     with strangers(line.server.address):
         assert line.channel.connect(hello()).operator == "TestOp"
 
 
-def test_a_process_is_told_its_task_and_no_second_one_is(line: Line) -> None:
+def test_first_process_receives_its_task_and_a_second_one_is_refused(line: Line) -> None:
     task = line.channel.connect(hello())
     assert (task.operator, task.num_workers) == ("TestOp", 2)
     assert line.session.hello is not None and line.session.hello.pid == 7
@@ -138,7 +138,7 @@ def test_a_folder_with_a_long_path_has_no_socket(tmp_path: pathlib.Path) -> None
     line.end()
 
 
-def test_the_cluster_is_waited_for(line: Line) -> None:
+def test_wait_for_cluster_returns_when_the_cluster_is_known(line: Line) -> None:
     waiting = line.call(line.channel.wait_for_cluster)
     line.channel.report(Progress())  # a call behind it has been answered
     assert not waiting.done()

@@ -172,7 +172,7 @@ def test_extra_input_with_a_wrong_checksum_is_an_error(
     assert not taker.extra.is_complete
 
 
-def test_a_refusal_is_an_error_and_not_tried_again(
+def test_refused_delivery_is_an_error_without_another_attempt(
     places: list[Place], addresses: list[Address], tmp_path: pathlib.Path
 ) -> None:
     places[0].join(addresses)
@@ -252,7 +252,7 @@ def test_members_of_one_host_alone_need_no_chunk_log(tmp_path: pathlib.Path) -> 
     assert first == [False, False, False] and second == (folder, True, False, False)
 
 
-def test_containers_and_users_of_one_host_share_nothing(tmp_path: pathlib.Path) -> None:
+def test_containers_and_users_of_one_host_share_no_files(tmp_path: pathlib.Path) -> None:
     """They have one address, and the same path is another folder there."""
     found = settled(
         tmp_path, [Address(HOSTS[0], 1, 2, "8-15-0"), Address(HOSTS[0], 3, 4, "8-16-0")]

@@ -47,7 +47,7 @@ def run(script: bytes, rows: int = 0, **changes: str) -> int:
     "hosts",
     "A full disk for work folders, or one without inodes, is an error that names io.tmp.dirs",
 )
-def test_a_folder_that_cannot_be_made_is_refused_in_words(
+def test_full_disk_for_work_folders_is_an_error_with_the_remedy(
     option: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_disk(tmp_path / "full", "size=1m", option) as folder:
@@ -64,7 +64,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_words(
 @pytest.mark.fault(
     "hosts", "A disk that fills up while rows arrive fails the task, with folder and sizes"
 )
-def test_rows_that_find_no_room_fail_the_task(tmp_path: pathlib.Path) -> None:
+def test_disk_that_fills_up_with_rows_fails_the_task(tmp_path: pathlib.Path) -> None:
     with small_disk(tmp_path / "small", "size=1m") as folder:
         words = rf"No space left on device: {folder}/akdl-\w+/\S+ holds .* MB, .* MB are free, .*Free some space there"
         with pytest.raises(TaskError, match=words):
@@ -73,7 +73,7 @@ def test_rows_that_find_no_room_fail_the_task(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.fault("hosts", "A file of Examples that will not fit on the disk is not begun")
-def test_a_file_that_will_find_no_room_is_not_begun(tmp_path: pathlib.Path) -> None:
+def test_file_of_examples_that_will_not_fit_is_not_begun(tmp_path: pathlib.Path) -> None:
     """The columns fit, their Examples do not, and the first chunk tells so."""
     script = COUNT.replace(
         b"config.dataset_length", b"len(open(config.dataset_file, 'rb').read()) and 1"
@@ -86,7 +86,7 @@ def test_a_file_that_will_find_no_room_is_not_begun(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.fault("hosts", "A full disk for logs does no harm")
-def test_a_log_that_finds_no_room_does_no_harm(
+def test_full_disk_for_logs_does_no_harm(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_disk(tmp_path / "logs", "size=16k") as folder:

@@ -119,7 +119,7 @@ def test_sys_exit_0_is_a_success(start: Callable[..., Member]) -> None:
 @pytest.mark.fault(
     "scripts", "Threads that a script leaves delay the end of the job by at most 5 s"
 )
-def test_threads_that_a_script_leaves_do_not_hold_the_job(start: Callable[..., Member]) -> None:
+def test_threads_left_by_a_script_do_not_delay_the_job(start: Callable[..., Member]) -> None:
     script = "import threading, time\ndef main(config):\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
     assert decoded(start(script).finish()) == []
 
@@ -158,7 +158,7 @@ def test_process_that_never_connects_is_an_error_after_the_timeout(
         list(start("", python=str(python), start_timeout_s=0.5).finish())
 
 
-def test_the_start_of_a_process_is_no_standstill(
+def test_start_of_a_process_does_not_count_as_idle(
     start: Callable[..., Member], tmp_path: pathlib.Path
 ) -> None:
     """Else a group stands still as soon as its processes have connected, where they start more
@@ -252,7 +252,7 @@ def test_user_file_that_would_leave_the_folder_is_refused() -> None:
 
 
 @pytest.mark.fault("jobs", "A process is stopped when Flink no longer answers")
-def test_a_task_that_flink_has_left_is_stopped(
+def test_task_that_flink_has_abandoned_is_stopped(
     start: Callable[..., Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The question to Flink is never answered, as in a local run whose job was cancelled."""

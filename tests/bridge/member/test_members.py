@@ -267,7 +267,7 @@ def test_a_server_that_fails_before_a_worker_has_used_it_is_no_error(
     )
 
 
-def test_a_server_that_fails_is_the_reason_when_a_worker_misses_it(groups: Groups) -> None:
+def test_failed_server_that_a_worker_misses_is_the_reported_error(groups: Groups) -> None:
     script = HELPERS + (
         "def main(config):\n"
         "    class UnavailableError(Exception): pass\n"
@@ -422,7 +422,7 @@ def test_computing_member_keeps_a_waiting_group_from_stalling(
 
 
 @pytest.mark.fault("network", "A member that never starts is named")
-def test_a_member_that_never_comes_is_named(groups: Groups) -> None:
+def test_member_that_never_starts_is_named(groups: Groups) -> None:
     groups.start(COUNT, 3, only=[0, 2], start_timeout_s=START_S)
     _name, text = groups.wait_for_error()
     assert (

@@ -270,7 +270,7 @@ def test_short_burst_of_work_does_not_count_as_spinning() -> None:
     assert progress.is_spinning and progress.idle_s == 11.0
 
 
-def test_a_wait_for_flink_is_no_standstill_even_once_it_is_over() -> None:
+def test_waiting_for_flink_does_not_count_as_idle() -> None:
     progress = ProgressWatch(0.0)
     progress.look(3.0, moved=0, worked_s=0.0)
     for second in range(4, 10):
@@ -280,7 +280,7 @@ def test_a_wait_for_flink_is_no_standstill_even_once_it_is_over() -> None:
     assert progress.idle_s == 1.0
 
 
-def test_the_end_is_progress_once() -> None:
+def test_end_of_a_script_counts_as_progress_once() -> None:
     progress = ProgressWatch(0.0)
     progress.look(4.0, moved=0, worked_s=0.0)
     progress.end()
@@ -290,7 +290,7 @@ def test_the_end_is_progress_once() -> None:
     assert progress.idle_s == 3.0
 
 
-def test_a_host_that_was_asleep_does_not_end_its_jobs_as_it_wakes_up() -> None:
+def test_idle_time_after_a_sleep_of_the_host_is_bounded() -> None:
     progress = ProgressWatch(0.0)
     progress.look(3600.0, moved=0, worked_s=0.0)
     assert progress.idle_s == MOST_IDLE_S

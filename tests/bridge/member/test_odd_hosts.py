@@ -117,7 +117,7 @@ def test_host_without_home_runs_scripts(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.fault("hosts", "Folders are private whatever the umask")
-def test_a_umask_that_hides_nothing_opens_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_and_files_are_private_whatever_the_umask(monkeypatch: pytest.MonkeyPatch) -> None:
     before, known = os.umask(0), work_folders()
     try:
         with started("import time\n" + COUNT + "    time.sleep(600)\n") as member:
@@ -193,7 +193,7 @@ def test_jumping_clock_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.fault("hosts")
-def test_slow_disk_slows_the_source_down(tmp_path: pathlib.Path) -> None:
+def test_a_slow_disk_slows_the_source_down(tmp_path: pathlib.Path) -> None:
     with started(SLOW.format(file=str(tmp_path / "slow")) + COUNT, queue_bytes=20_000) as member:
         wait_until((tmp_path / "slow").exists, "each write takes its time")
         began = time.monotonic()

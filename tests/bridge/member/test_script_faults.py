@@ -90,7 +90,9 @@ def ids(member: Member) -> list[int]:
     ],
 )
 @pytest.mark.fault("scripts", "A script that fails in one of these ways is an error that says so")
-def test_a_fault_is_an_error_in_words(start: Start, fault: str, expected: str) -> None:
+def test_fault_of_a_script_is_an_error_that_says_how_it_failed(
+    start: Start, fault: str, expected: str
+) -> None:
     began = time.monotonic()
     with pytest.raises(TaskError, match=expected):
         ids(start(fault))
@@ -120,7 +122,7 @@ def test_a_fault_does_no_harm(start: Start, fault: str) -> None:
 @pytest.mark.fault(
     "scripts", "The stack of a script that hangs is shown, also where it uses the processor"
 )
-def test_a_script_that_hangs_is_shown_where_it_stands(start: Start, fault: str) -> None:
+def test_error_of_a_hanging_script_shows_its_stack(start: Start, fault: str) -> None:
     with pytest.raises(
         TaskError, match="no process of the group has made progress for 1 s"
     ) as caught:

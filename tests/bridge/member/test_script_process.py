@@ -60,7 +60,7 @@ def start(
         process.close()
 
 
-def test_the_folder_comes_and_goes_with_the_process(start: Any) -> None:
+def test_work_folder_exists_only_while_its_process_runs(start: Any) -> None:
     process, _ = start("cat main.py; exec sleep 600")
     wait_until(lambda: process.child.last_lines == ["# mine"], "the process reads its file")
     assert (
@@ -87,7 +87,7 @@ def test_a_process_that_is_asked_to_end_may_clean_up(start: Any) -> None:
     assert os.path.exists(process.folder), "its folder stays until it is closed"
 
 
-def test_an_error_has_the_last_lines(start: Any) -> None:
+def test_error_of_a_process_has_its_last_lines(start: Any) -> None:
     process, _ = start("echo one; echo two")
     process.child.wait(DEADLINE_S)
     text = str(process.error("it failed", "--- a detail ---"))
@@ -167,7 +167,7 @@ def launched(folder: WorkFolder, tmp_path: pathlib.Path) -> Iterator[Callable[..
     return run
 
 
-def test_a_process_is_told_how_to_find_its_bridge_and_nothing_of_the_task(
+def test_process_receives_variables_of_its_bridge_and_none_of_the_task(
     launched: Any, folder: WorkFolder
 ) -> None:
     said = launched(env_vars=("MINE=1",), intra_op_parallelism=2)
@@ -193,7 +193,7 @@ def test_a_process_is_told_how_to_find_its_bridge_and_nothing_of_the_task(
         ("TensorFlow2BatchOp", 0, False),
     ],
 )
-def test_the_first_process_is_told_of_an_operator_for_tensorflow_1(
+def test_first_process_gets_the_name_of_an_operator_for_tensorflow_1(
     launched: Any, operator: str, index: int, is_told: bool
 ) -> None:
     said = launched(index, operator=operator)
@@ -275,7 +275,7 @@ def test_task_of_a_stream_has_waiting_time_commits_and_extra_inputs(folder: Work
     ]
 
 
-def test_a_log_file_lies_beside_those_of_flink(
+def test_log_file_is_stored_with_those_of_flink(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))

@@ -28,7 +28,7 @@ from bridge.member.session import ProtocolError, Session, Stage
 from bridge.member.written_rows import WrittenQueue
 
 
-def test_input_goes_out_in_order_and_ends_with_count_and_checksum() -> None:
+def test_input_is_sent_in_order_and_ends_with_count_and_checksum() -> None:
     session = Session(attempt=0, queue_bytes=100)
     assert not session.has_chunk
     session.offer(2, b"ab")
@@ -235,7 +235,7 @@ def test_cut_counts_when_the_rows_before_it_have_been_taken() -> None:
     assert session.rows_done == 3
 
 
-def test_rows_taken_are_done_where_the_script_does_not_say_which_it_has_finished() -> None:
+def test_rows_read_count_as_finished_for_a_script_without_commits() -> None:
     session = Session(0, 100, "", WrittenQueue(holds=True))
     session.report(Progress(rows_read=5))
     assert session.rows_done == 0

@@ -56,7 +56,7 @@ def test_a_file_is_written_each_second(
     assert not file.is_due(1.0 + WRITE_S / 2) and file.is_due(1.0 + WRITE_S)
 
 
-def test_the_last_status_has_a_file_that_nobody_has_read(
+def test_last_status_is_written_to_a_new_file(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Flink gives out for seconds what it has given out before: a driver took the rows of the
@@ -77,7 +77,7 @@ def test_the_last_status_has_a_file_that_nobody_has_read(
 
 
 @pytest.mark.process
-def test_the_log_folder_is_that_of_the_task_manager_whose_environment_does_not_name_it(
+def test_log_folder_is_read_from_the_command_of_the_task_manager(
     tmp_path: pathlib.Path,
 ) -> None:
     worker = "from bridge.member import status; status.is_worker_process = lambda: True; print(status.log_folder())"

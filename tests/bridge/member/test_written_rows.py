@@ -21,7 +21,7 @@ def _taken(queue: WrittenQueue) -> list[int | str]:
     return [each.cut or each.take().columns[0].name for each in queue.take()]
 
 
-def test_rows_leave_up_to_the_latest_cut() -> None:
+def test_rows_are_released_up_to_the_latest_cut() -> None:
     queue = WrittenQueue(holds=True)
     queue.add(_output(1))
     assert not queue and queue.take() == [] and queue.ready_bytes == 0
@@ -36,7 +36,7 @@ def test_rows_leave_up_to_the_latest_cut() -> None:
     assert _taken(queue) == ["4"]
 
 
-def test_rows_leave_at_once_where_nothing_holds_them() -> None:
+def test_rows_are_released_immediately_by_default() -> None:
     queue = WrittenQueue()
     queue.add(_output(1))
     assert _taken(queue) == ["1"]
@@ -44,7 +44,7 @@ def test_rows_leave_at_once_where_nothing_holds_them() -> None:
     assert _taken(queue) == [3, "2"]
 
 
-def test_rows_leave_at_once_from_the_word_that_no_cut_will_come() -> None:
+def test_rows_are_released_once_no_more_cuts_are_expected() -> None:
     queue = WrittenQueue(holds=True)
     queue.add(_output(1))
     queue.add(Output(loose=True))

@@ -100,7 +100,7 @@ def test_a_checkpoint_keeps_the_latest_model_and_the_rows_of_the_next(
     assert sorted(state) == list(range(2 * len(model), 3 * len(model)))
 
 
-def test_a_model_goes_to_one_subtask_of_each_host_when_all_places_are_known(
+def test_model_is_sent_to_one_subtask_of_each_host_when_all_places_are_known(
     model: Rows, attempt: Any
 ) -> None:
     collect = attempt(MapState())
@@ -127,7 +127,7 @@ def test_the_start_of_another_subtask_does_not_touch_the_state(attempt: Any) -> 
         list(collect.process_element((Element.START, 0, 0, b""), None))
 
 
-def test_a_subtask_tells_its_place_once() -> None:
+def test_subtask_reports_its_place_once() -> None:
     here, again = SendPlace(), SendPlace()
     found = []
     for tells in (here, again):

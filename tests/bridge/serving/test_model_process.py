@@ -37,7 +37,7 @@ pytestmark = pytest.mark.process
 
 
 @pytest.mark.fault("jobs", "A model process that ends as a task finds it is replaced")
-def test_a_process_that_ends_when_it_is_found_is_followed_by_another(
+def test_model_process_that_ends_when_it_is_found_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as base:
@@ -165,7 +165,7 @@ def load():
 @pytest.mark.fault(
     "jobs", "A host that cannot read the model in modelDir is an error that names the host"
 )
-def test_a_placed_model_that_is_gone_is_an_error_of_the_host(tmp_path: pathlib.Path) -> None:
+def test_missing_placed_model_is_an_error_that_names_the_host(tmp_path: pathlib.Path) -> None:
     gone = PlacedModel(f"akdl-model-{'0' * 64}.zip", str(tmp_path))
     with pytest.raises(
         TaskError,

@@ -56,9 +56,7 @@ def test_models_are_assembled_from_rows_in_any_order(
     assert os.listdir(tmp_path / "pieces") == []
 
 
-def test_the_end_of_the_last_piece_may_be_anywhere(
-    tmp_path: pathlib.Path, models: ModelRows
-) -> None:
+def test_models_of_any_size_are_assembled(tmp_path: pathlib.Path, models: ModelRows) -> None:
     spare = len(b"".join(added_archive(tmp_path)))
     for seed, total in enumerate((CHUNK_BYTES, CHUNK_BYTES + 1, CHUNK_BYTES + 21, 2 * CHUNK_BYTES)):
         size = total - spare + 10_000
@@ -96,7 +94,7 @@ def test_mixed_rows_of_models_are_assembled_by_their_stamps(
 @pytest.mark.fault(
     "data", "A model of a stream that lost a row is an error when the next one begins"
 )
-def test_a_model_that_lost_a_row_is_told_when_the_next_begins(
+def test_incomplete_model_is_an_error_when_the_next_one_begins(
     tmp_path: pathlib.Path, models: ModelRows
 ) -> None:
     first, second = rows_of(tmp_path, 0), rows_of(tmp_path, 1)

@@ -364,7 +364,7 @@ def test_a_process_killed_with_requests_under_way_fails_the_task(predicting: Any
 
 
 @pytest.mark.tf
-def test_after_a_newer_model_no_row_is_of_the_older_one(predicting: Any) -> None:
+def test_rows_after_a_newer_model_are_never_predicted_by_an_older_one(predicting: Any) -> None:
     """Requests are computed side by side, so an older model may answer the later one of two."""
     function = predicting()
     assert [*function.chunk(1), *function.all_out()] == [({"k": [1], "p": [4.0]}, None)]

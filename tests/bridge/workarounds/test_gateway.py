@@ -74,12 +74,12 @@ def run(first: str) -> str:
 
 @pytest.mark.parametrize("first", ["", PYFLINKS_OWN], ids=["akdl", "pyflink"])
 @pytest.mark.fault("security", "The JVM of a program serves that program alone")
-def test_a_jvm_of_this_program_answers_it_alone(first: str) -> None:
+def test_jvm_started_by_the_program_serves_it_alone(first: str) -> None:
     assert run(first) == "2 False False\n"
 
 
 @pytest.mark.fault("security", "The JVM of flink run serves its program alone")
-def test_a_jvm_that_started_the_program_answers_it_alone(tmp_path: pathlib.Path) -> None:
+def test_jvm_that_started_the_program_serves_it_alone(tmp_path: pathlib.Path) -> None:
     assert run(FLINK_RUNS.format(told=str(tmp_path / "port"))) == "2 False False\n"
 
 

@@ -120,7 +120,7 @@ def local_program(owner: str, folder: pathlib.Path) -> Iterator[list[str]]:
 @pytest.mark.own_processes
 @pytest.mark.parametrize("owner", ["akdl", "user"])
 @pytest.mark.fault("security", "The servers of a local job refuse other users and other hosts")
-def test_neither_another_user_nor_another_host_gets_into_a_local_program(
+def test_servers_of_a_local_program_refuse_other_users_and_hosts(
     owner: str, tmp_path: pathlib.Path
 ) -> None:
     reason = (
@@ -134,7 +134,7 @@ def test_neither_another_user_nor_another_host_gets_into_a_local_program(
 
 
 @pytest.mark.flink
-def test_whoever_asks_for_the_web_ui_gets_it_on_this_host_alone() -> None:
+def test_requested_web_ui_listens_on_this_host_unless_told_otherwise() -> None:
     from operators.flink.env import resetEnv, useLocalEnv
 
     try:
@@ -154,7 +154,7 @@ def test_whoever_asks_for_the_web_ui_gets_it_on_this_host_alone() -> None:
         resetEnv()
 
 
-def test_a_long_path_of_temporary_files_has_its_socket_elsewhere(
+def test_socket_is_placed_outside_a_long_path_of_temporary_files(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = tmp_path / ("x" * 100)

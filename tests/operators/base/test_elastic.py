@@ -105,7 +105,7 @@ def test_a_checkpoint_of_tensorflow_is_whole_once_its_name_is_written(tmp_path: 
     assert cluster.cancelled == ["own"]
 
 
-def test_slots_that_go_again_lead_to_nothing(tmp_path: Path) -> None:
+def test_slots_that_disappear_again_cancel_no_job(tmp_path: Path) -> None:
     cluster = Cluster()
     watch = watch_of(cluster, tmp_path)
     for now, free in ((0, 1), (9, 0), (10, 1), (19, 1), (20, 0)):
@@ -169,7 +169,7 @@ def test_failure_of_a_script_leads_to_no_other_job(tmp_path: Path) -> None:
     assert not watch_of(Cluster(), tmp_path, wait_s=1000).leads_to_another_job()
 
 
-def test_a_host_that_does_not_answer_counts_once_flink_has_forgotten_it(tmp_path: Path) -> None:
+def test_silent_host_counts_as_lost_once_flink_has_forgotten_it(tmp_path: Path) -> None:
     class Forgets(Cluster):
         def get(self, path: str) -> Any:
             if path == "/taskmanagers/a/logs":

@@ -45,7 +45,7 @@ def failed_task() -> TaskError:
         "import operators\noperators.ToTensorBatchOp",
     ],
 )
-def test_an_operator_of_alink_that_is_not_here_is_answered(program: str) -> None:
+def test_missing_operator_of_alink_is_answered_with_its_replacement(program: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", f"import operators\n{program}"], capture_output=True, text=True
     )
@@ -105,7 +105,7 @@ def test_an_interrupt_while_we_wait_has_no_frames_of_ours() -> None:
     )
 
 
-def test_the_hooks_call_those_that_were_there(
+def test_hooks_call_the_earlier_hooks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     others: list[object] = []

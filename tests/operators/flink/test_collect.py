@@ -183,7 +183,7 @@ NESTED = {
 
 
 @pytest.mark.fault("data")
-def test_nested_cells_are_exact_beside_nulls(table_env: StreamTableEnvironment) -> None:
+def test_nested_cells_are_exact_next_to_nulls(table_env: StreamTableEnvironment) -> None:
     columns = ", ".join(f"{sql} AS c{place}" for place, sql in enumerate(NESTED))
     beside = f"ARRAY[{BIG}] AS beside, ARRAY[CAST({BIG} AS BIGINT)] AS plain"
     first = table_env.sql_query(f"SELECT {columns}, {beside}")

@@ -193,7 +193,7 @@ def test_empty_path_of_certificates_does_not_disable_their_check(
     assert not asked
 
 
-def test_proxies_of_the_environment_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rest_uses_proxies_on_request_except_for_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
     with secured("") as (port, asked):
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
         Rest("flink.example:8081", proxies=True).get("/overview")

@@ -80,7 +80,7 @@ def test_recursive_function_is_sent_with_used_names_alone() -> None:
     assert _run(main, 2) == 6
 
 
-def test_imports_are_those_of_the_file() -> None:
+def test_function_is_sent_with_the_imports_of_its_file() -> None:
     def load(task_config: Any) -> Any:
         return js, OrderedDict
 
@@ -92,7 +92,7 @@ def test_imports_are_those_of_the_file() -> None:
     )
 
 
-def test_cells_of_a_notebook_tell_the_imports() -> None:
+def test_imports_are_found_in_cells_of_a_notebook() -> None:
     cells = [
         "",
         "get_ipython().run_line_magic('pwd', '')\nimport os.path as p",

@@ -60,7 +60,7 @@ def test_a_model_one_folder_below_is_found(model: pathlib.Path, tmp_path: pathli
     assert graph_in(packed_model("here", str(tmp_path / "above"))) == str(tmp_path)
 
 
-def test_an_archive_travels_as_it_is(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_archive_of_a_model_is_sent_unchanged(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     archive = shutil.make_archive(str(tmp_path / "m"), "gztar", str(model))
     assert os.path.realpath(packed_model("here", archive)) == os.path.realpath(archive)
     with open(archive, "rb") as file:
@@ -161,7 +161,7 @@ def test_incomplete_model_table_is_refused_and_leaves_nothing(
     assert sorted(os.listdir(program_folder())) == before
 
 
-def test_a_model_in_model_dir_is_known_by_its_place(
+def test_model_in_model_dir_is_linked_by_its_place(
     model: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     where = str(tmp_path / "models")
@@ -172,7 +172,7 @@ def test_a_model_in_model_dir_is_known_by_its_place(
     assert placed_model(packed_model("here", str(model))) is None
 
 
-def test_files_travel_with_their_names(tmp_path: pathlib.Path) -> None:
+def test_model_files_are_packed_under_their_names(tmp_path: pathlib.Path) -> None:
     for name in ("m.onnx", "m.onnx.data", "m.pkl"):
         (tmp_path / name).write_text(name)
     packed = packed_model("here", str(tmp_path / "m.onnx"))

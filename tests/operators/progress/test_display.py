@@ -110,7 +110,7 @@ def test_output_of_processes_on_other_hosts_is_printed_once(
     ]
 
 
-def test_a_record_is_written_whether_the_line_is_shown_or_not(tmp_path: pathlib.Path) -> None:
+def test_record_is_written_even_if_no_line_is_shown(tmp_path: pathlib.Path) -> None:
     renders = _Renderer()
     watch = StatusPoller(
         {"g": Shown("a.py", visible=False, log_dir=str(tmp_path))}, _Source([_status(rows_in=7)]), renders,

@@ -66,7 +66,7 @@ def test_progress_of_a_feed_names_the_bottleneck() -> None:
     assert state.line().text.endswith("script waited 90%, worked 0% (Flink is the bottleneck)")
 
 
-def test_a_predictor_tells_its_rows() -> None:
+def test_progress_of_a_predictor_shows_its_rows() -> None:
     state = OperatorState(Shown("Op", predicts=True), 0.0)
     assert str(_after(state, (1.0, [_status(phase=STARTING)])).line()) == "Op: loading the model"
     predicts = {"phase": FEEDING, "time_s": {WORK: 1.8, DATA: 0.2}, "age_s": 2.0}
@@ -89,7 +89,7 @@ def test_a_predictor_tells_its_rows() -> None:
     )
 
 
-def test_a_training_tells_step_metrics_and_the_time_that_is_left() -> None:
+def test_progress_of_a_training_shows_step_metrics_and_remaining_time() -> None:
     def at(step: int) -> MemberStatus:
         return _status(
             phase=TRAINING,
@@ -109,7 +109,7 @@ def test_a_training_tells_step_metrics_and_the_time_that_is_left() -> None:
     )
 
 
-def test_rows_of_a_known_number_tell_the_time_that_is_left() -> None:
+def test_progress_of_a_known_number_of_rows_shows_remaining_time() -> None:
     def at(rows_read: int) -> MemberStatus:
         return _status(phase=TRAINING, rows_in=100_000, rows_read=rows_read)
 
@@ -158,7 +158,7 @@ def test_tasks_of_a_predictor_keep_their_own_attempts() -> None:
     assert state.line().text.startswith("predicting, 50 rows in")
 
 
-def test_the_last_line_says_where_the_time_went() -> None:
+def test_last_line_shows_the_use_of_the_time() -> None:
     def at(**known: Any) -> MemberStatus:
         time_s = {START: 8.0, DATA: 3.0, WORK: 27.0, EXPORT: 2.0}
         return _status(rows_in=12_000, rows_out=5, time_s=time_s, age_s=40.0, **known)

@@ -37,7 +37,7 @@ class Doubling:
         ]
 
 
-def test_requests_wait_together_and_bad_rows_concern_their_request_alone() -> None:
+def test_waiting_requests_share_a_batch_and_bad_rows_fail_their_own_request() -> None:
     model = Doubling()
     first = model.batches.submit({"x": [1]})
     assert model.began.wait(DEADLINE_S)

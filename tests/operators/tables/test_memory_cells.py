@@ -167,7 +167,7 @@ def test_batches_have_about_the_size_that_is_wanted() -> None:
     assert empty.num_rows == 0 and empty.schema == arrow_schema(schema)
 
 
-def test_more_than_one_array_holds_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_that_do_not_fit_one_array_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with two gigabytes of text, of which no test makes much."""
     real = memory_cells.cells_to_arrow
 

@@ -118,7 +118,7 @@ def test_advice_has_its_evidence(record: Record, text: str, evidence: str) -> No
     assert any(text in advice.text and evidence in advice.evidence for advice in advise(record))
 
 
-def test_the_time_has_one_cause() -> None:
+def test_advice_names_the_slow_worker_and_not_the_waiting_ones() -> None:
     """Half of the time of these workers is work, because one works while the others wait for it."""
     advice = advise(_record([_used(0, work=4.0, peers=16.0)], [_used(1, work=19.0, peers=1.0)]))
     assert [each.text.partition(":")[0] for each in advice] == [

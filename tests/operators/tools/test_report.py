@@ -58,7 +58,7 @@ def test_report_refuses_a_password_as_an_argument(capsys: pytest.CaptureFixture[
     assert "all users of this host can read the password" in error and "hunter2" not in error
 
 
-def test_a_page_stands_alone() -> None:
+def test_page_needs_no_other_files_and_escapes_names() -> None:
     samples = {"<0>": _samples(0), "<1>": _samples(1), "ps": _samples(2, is_worker=False)}
     page = page_of(Record("a & b.py", "2026-01-01", 3, samples, 30.0, False))
     assert (
@@ -116,7 +116,7 @@ def test_a_browser_shows_the_page_and_loads_nothing_else(tmp_path: pathlib.Path)
 
 
 @pytest.mark.parametrize("failed", [None, True])
-def test_a_run_of_which_nothing_was_seen_has_a_page(failed: bool | None) -> None:
+def test_record_without_samples_has_a_page(failed: bool | None) -> None:
     assert "a.py" in page_of(Record("a.py", "", 1, {}, 0.0, failed))
 
 

@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 
-def test_equal_those_of_keras() -> None:
+def test_row_metrics_equal_those_of_keras() -> None:
     """20 rows in batches of 8: the last one has 4."""
     import tensorflow as tf
 
