@@ -45,6 +45,7 @@ def test_entries_of_lists_begin_with_a_name_in_code(pages: dict[str, str]) -> No
         r"\*\*(?:Args|Attributes|Raises)\*\*\n\n((?:- .*\n)+)",
         pages["operators"] + pages["scripts"],
     )
+    assert len(lists) > 10
     assert [
         line for each in lists for line in each.splitlines() if not line.startswith("- `")
     ] == []
