@@ -26,6 +26,7 @@ from akdl.keras.steps.objects import (
     name_and_args,
     set_learning_rate,
 )
+from akdl.keras.steps.user_functions import plain_name
 from akdl.keras.steps.workers import Group
 from akdl.keras.task_configs import is_checkpoint
 from akdl.user_code.config_file import Config
@@ -369,7 +370,7 @@ def make_callbacks(specs: Sequence[Any], user: Any) -> list[Callback]:
         name, args = name_and_args(spec)
         if is_checkpoint(spec):
             continue
-        plain = name.replace("_", "").lower()
+        plain = plain_name(name)
         # Its files have no position in the data, so a training could not resume from them.
         if plain == "modelcheckpoint":
             raise ObjectError(

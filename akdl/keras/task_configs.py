@@ -13,7 +13,7 @@ import os
 import re
 from typing import Any, Callable, Iterator, Mapping
 
-from akdl.keras.steps.user_functions import UserModule
+from akdl.keras.steps.user_functions import UserModule, plain_name
 from akdl.user_code.config_file import Config, ConfigError, named, read_config
 
 TRAIN, EVALUATE, PREDICT = TASKS = ("train", "evaluate", "predict")
@@ -114,7 +114,7 @@ def check(task: str, config: Any) -> list[str]:
 def is_checkpoint(callback: object) -> bool:
     """Recognize the callback `checkpoint`, a name or an object with one, in any spelling."""
     name = callback["name"] if isinstance(callback, Mapping) else callback
-    return str(name).replace("_", "").lower() == "checkpoint"
+    return plain_name(str(name)) == "checkpoint"
 
 
 def _broken_rules(task: str, config: Config) -> Iterator[str]:

@@ -63,19 +63,16 @@ def test_every_kind_of_model_predicts_in_every_way(
     loaded.getTransformers()[0]._values.update(
         {name: params[name] for name in ("pythonEnv",) if name in params}
     )
-    score = model_function(
-        str(params.get("predictFn", two)), "x FLOAT", "y DOUBLE", errorCol="why",
-        **({"modelPath": two, "userParams": {"power": 2}} if kind.name == "function" else {}),
-        **{name: params[name] for name in ("pythonEnv", "trusted") if name in params},
-    )  # fmt: skip
-    name, tables = f"score_{kinds.KINDS.index(kind.name)}", getMLEnv().btenv
-    tables.create_temporary_function(name, score)
     given = {each: params[each] for each in ("pythonEnv", "trusted") if each in params}
     if kind.name == "function":
         given.update(modelPath=two, userParams={"power": 2})
+    path = str(params.get("predictFn", two))
+    score = model_function(path, "x FLOAT", "y DOUBLE", errorCol="why", **given)
+    name, tables = f"score_{kinds.KINDS.index(kind.name)}", getMLEnv().btenv
+    tables.create_temporary_function(name, score)
     tables.execute_sql(f"""
         CREATE TEMPORARY MODEL {name} INPUT (x FLOAT) OUTPUT (y DOUBLE, why STRING) WITH ('provider' = 'akdl',
-        'path' = '{params.get("predictFn", two)}', 'params' = '{json.dumps({"errorCol": "why", **given})}')""")
+        'path' = '{path}', 'params' = '{json.dumps({"errorCol": "why", **given})}')""")
     tables.create_temporary_view(f"rows_{name}", rows.getOutputTable())
     in_sql = tables.sql_query(
         f"SELECT id, y, why, 0 * y AS other, '' AS m FROM ML_PREDICT(TABLE rows_{name}, MODEL {name}, DESCRIPTOR(x))"

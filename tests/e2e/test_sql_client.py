@@ -17,7 +17,7 @@ from operators.flink.java import ensure_java
 from tests.support.deadline import DEADLINE_S
 from tests.support.flink_cluster import FLINK_HOME, flink_cluster
 from tests.support.leftovers import wait_until
-from tests.support.ports import can_bind, free_ports
+from tests.support.ports import answers, free_ports
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_processes]
 
@@ -77,7 +77,7 @@ def test_models_answer_in_the_sql_client_of_a_cluster(tmp_path: pathlib.Path) ->
         ) as server:  # fmt: skip
             try:
                 wait_until(
-                    lambda: server.poll() is not None or not can_bind(port),
+                    lambda: server.poll() is not None or answers(port),
                     "it listens",
                     3 * DEADLINE_S,
                 )

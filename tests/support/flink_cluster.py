@@ -338,11 +338,10 @@ def _jars(variables: Mapping[str, str]) -> list[str]:
     all_jars = glob.glob(str(FLINK_HOME / "lib" / "*.jar")) + glob.glob(
         str(FLINK_HOME / "opt" / "flink-python*.jar")
     )
-    lib = pathlib.Path(variables["FLINK_LIB_DIR"])
-    theirs = [jar for jar in all_jars if (lib / os.path.basename(jar)).exists()]
+    linked = [str(link.readlink()) for link in pathlib.Path(variables["FLINK_LIB_DIR"]).iterdir()]
     return [
-        *theirs,
-        *(str(jar.readlink()) for jar in lib.iterdir() if str(jar.readlink()) not in theirs),
+        *(jar for jar in all_jars if jar in linked),
+        *(jar for jar in linked if jar not in all_jars),
     ]
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from operators.flink.java import ensure_java
 from tests.support.class_archive import SHORT_LIVED
 from tests.support.installs import ROOT
 from tests.support.leftovers import DEADLINE_S, wait_until
-from tests.support.ports import free_ports
+from tests.support.ports import answers, free_ports
 
 VERSION = "4.4.0"
 _CLASSPATH = ROOT / "build" / f"kafka-{VERSION}.classpath"
@@ -69,12 +68,11 @@ class Broker:
             command = _java("kafka.Kafka", str(self.folder / "server.properties"))
             self.process = subprocess.Popen(command, cwd=self.folder, stdout=output, stderr=output)
 
-        def answers() -> bool:
+        def is_up() -> bool:
             assert self.process is not None and self.process.poll() is None, log.read_text()[-3000:]
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return answers(self.port)
 
-        wait_until(answers, "the broker answers", 4 * DEADLINE_S)
+        wait_until(is_up, "the broker answers", 4 * DEADLINE_S)
 
     def kill(self) -> None:
         """Kill it, as nothing of it is needed later than its files."""

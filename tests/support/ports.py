@@ -22,6 +22,12 @@ def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
     return list(found)
 
 
+def answers(port: int) -> bool:
+    """Whether a program listens at the port of 127.0.0.1."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def can_bind(port: int, **options: Any) -> bool:
     """Whether a program that sets these socket options gets the port."""
     with socket.socket() as probe:

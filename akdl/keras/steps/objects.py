@@ -12,6 +12,7 @@ from typing import Any, Iterator, Mapping, Union
 
 import tensorflow as tf
 
+from akdl.keras.steps.user_functions import plain_name
 from akdl.near_names import near
 from akdl.user_code.config_file import Config
 
@@ -104,12 +105,12 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
         public = {key: getattr(place, key) for key in dir(place) if not key.startswith("_")}
         for key, value in public.items():
             if callable(value) and not inspect.ismodule(value):
-                plain = _plain(key)
+                plain = plain_name(key)
                 # Keras has both a class and a function for many names. The class takes arguments,
                 # so it wins.
                 if plain not in known or inspect.isclass(value):
                     known[plain] = value
-    wanted = _plain(_SHORT.get(name.lower(), name))
+    wanted = plain_name(_SHORT.get(name.lower(), name))
     if wanted not in known:
         similar = ", ".join(
             str(getattr(known[one], "__name__", one))
@@ -267,10 +268,6 @@ def _check_arguments(function: Any, args: Config, skip: int) -> None:
             f"{function.__name__}: unknown argument {', '.join(unknown)}; its arguments are"
             f" {', '.join(names)}"
         )
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").lower()
 
 
 def _make(what: str, name: str, args: Config, user: Any, place: Any) -> Any:

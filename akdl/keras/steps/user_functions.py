@@ -116,3 +116,8 @@ class UserModule:
     def function(self, name: str) -> Callable[..., Any] | None:
         """Return a callback, or None."""
         return getattr(self.module, name) if self.has(name) else None
+
+
+def plain_name(name: str) -> str:
+    """Return the form in which the spellings of a name agree: early_stopping and EarlyStopping."""
+    return name.replace("_", "").lower()
