@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from akdl.tf_version import LAST_WITH_ESTIMATOR, tf_version
 from tests.akdl.keras.support import user_module
 
 pytestmark = [
@@ -245,8 +244,6 @@ def test_learning_rate_of_an_optimizer_from_before_tensorflow_2_11_can_be_set() 
     from akdl.keras.steps.objects import learning_rate, set_learning_rate
 
     legacy = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
-    if tf_version()[:2] > LAST_WITH_ESTIMATOR:
-        pytest.skip("Keras 3 has no such optimizers")
     optimizer = legacy.SGD(0.5)
     set_learning_rate(optimizer, 0.25)
     assert learning_rate(optimizer) == 0.25
