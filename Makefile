@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-models test-frameworks test-network test-kafka test-goodput test-benchmarks test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
+.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-long test-models test-frameworks test-network test-kafka test-goodput test-benchmarks test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
 
 STUBS := operators/params/accessors.pyi
 
@@ -35,7 +35,7 @@ ARCHIVE := .venv/flink.jsa
 $(ARCHIVE): $(INSTALLED)
 	$(BIN)/python -m tests.support.class_archive
 
-PLAIN := -m 'not (cluster or slow or frameworks)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+PLAIN := -m 'not (cluster or slow or frameworks or long)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 test: setup $(ARCHIVE)
 	AKDL_TEST_DURATIONS=build/durations/test.json $(PYTEST) $(PLAIN)
 
@@ -53,7 +53,11 @@ coverage: setup $(ARCHIVE)
 
 # Clusters of several TaskManagers, groups that train in jobs, other versions, examples and benchmarks.
 test-slow: setup $(ARCHIVE)
-	AKDL_TEST_DURATIONS=build/durations/test-slow.json $(PYTEST) -m 'cluster or slow' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+	AKDL_TEST_DURATIONS=build/durations/test-slow.json $(PYTEST) -m '(cluster or slow) and not long' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+
+# What `make test-slow` shows in one form, in the others: before a release.
+test-long: setup $(ARCHIVE)
+	AKDL_TEST_DURATIONS=build/durations/test-long.json $(PYTEST) -m long --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 # The tiers of `make test`, each alone.
 test-unit: setup
@@ -66,7 +70,7 @@ test-tf: setup
 	$(PYTEST) -m 'tf and not (flink or cluster)'
 
 test-flink: setup
-	$(PYTEST) -m 'flink and not (cluster or slow or frameworks)'
+	$(PYTEST) -m 'flink and not (cluster or slow or frameworks or long)'
 
 # A Python with the frameworks of models and scripts but TensorFlow; needs a package index.
 FRAMEWORKS := build/frameworks/bin/python
@@ -100,9 +104,9 @@ soak-kafka: setup
 test-goodput: setup
 	AKDL_TEST_GOODPUT_MINUTES=$${AKDL_TEST_GOODPUT_MINUTES:-20} $(PYTEST) -s --timeout 0 tests/e2e/test_goodput.py
 
-# The short form of each benchmark; `make test-slow` runs two of them.
+# The short form of each benchmark; `make test-slow` runs one of them.
 test-benchmarks: setup
-	AKDL_TEST_BENCHMARKS=1 $(PYTEST) tests/e2e/test_benchmarks.py
+	$(PYTEST) tests/e2e/test_benchmarks.py
 
 # Damaged messages, archives and texts, 100,000 of each kind, and random tables in files; `make test` tries some hundreds.
 FUZZ_CASES ?= 100000
@@ -133,7 +137,7 @@ test-flink-%: setup
 	[ -x build/flink-$*/bin/python ] || $(BIN)/uv venv --quiet --python $(BIN)/python build/flink-$*
 	$(BIN)/uv pip install --quiet --python build/flink-$*/bin/python --editable '.[$(if $(filter 1.20,$*),flink-1.20,flink)]' \
 	  'apache-flink==$*.*' tensorflow-cpu==2.15.1 $(TOOLS)
-	build/flink-$*/bin/python -m pytest -m 'not (cluster or slow)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile $(IN_FLINKS)
+	build/flink-$*/bin/python -m pytest -m 'not (cluster or slow or long)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile $(IN_FLINKS)
 
 # A job with each Flink, Python and TensorFlow of scripts/try_versions.py, written into docs/versions.md; needs a package index.
 test-versions: setup

@@ -19,12 +19,8 @@ from operators import resetEnv
 from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
 
-pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
+pytestmark = [pytest.mark.flink, pytest.mark.tf]
 BENCHMARKS = pathlib.Path(__file__).parent.parent.parent / "benchmarks"
-# One program and one job show what all share; each further one is a job of the same code.
-all_of_them = pytest.mark.skipif(
-    "AKDL_TEST_BENCHMARKS" not in os.environ, reason="as others: set AKDL_TEST_BENCHMARKS"
-)
 
 
 def run(folder: pathlib.Path, script: str, *options: str) -> str:
@@ -70,6 +66,7 @@ def figures(folder: pathlib.Path, name: str, printed: str) -> dict[Any, Any]:
     return {figure["name"]: figure for figure in found}
 
 
+@pytest.mark.long
 def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path: pathlib.Path) -> None:
     found = figures(tmp_path, "codec", run(tmp_path, "codec", "--rounds", "1"))
     verbs = ("send", "encode", "decode")
@@ -85,7 +82,7 @@ def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path: pat
         assert figure["verdict"] == ("yes" if figure["ratio"] >= figure["target"] else "NO")
 
 
-@all_of_them
+@pytest.mark.long
 def test_feed_benchmark_prints_rates_and_processor_time(
     tmp_path: pathlib.Path, run_here: Callable[..., str]
 ) -> None:
@@ -101,9 +98,10 @@ def test_feed_benchmark_prints_rates_and_processor_time(
 @pytest.mark.parametrize(
     ("script", "line"),
     [
-        ("predict", "a dense layer of 10 to 1"),
+        # shows what all share: each further one is a job of the same code
+        pytest.param("predict", "a dense layer of 10 to 1", marks=pytest.mark.slow),
         *(
-            pytest.param(*each, marks=all_of_them)
+            pytest.param(*each, marks=pytest.mark.long)
             for each in (("output", "write_batch"), ("files", "predicted"), ("sinks", "parquet"))
         ),
     ],
@@ -116,7 +114,7 @@ def test_benchmark_runs_the_chosen_line_alone(
     assert {name.partition(", ")[0] for name in figures(tmp_path, script, printed)} == {line}
 
 
-@all_of_them
+@pytest.mark.long
 def test_grid_benchmark_runs_the_chosen_combinations(
     tmp_path: pathlib.Path, run_here: Callable[..., str]
 ) -> None:
@@ -137,6 +135,7 @@ def test_grid_benchmark_runs_the_chosen_combinations(
     assert cells == {"as is", "bundles 16, segments 65,536"}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     "AKDL_TEST_LARGE_ROWS" not in os.environ, reason="two programs: set AKDL_TEST_LARGE_ROWS"
 )
@@ -145,6 +144,7 @@ def test_memory_benchmark_has_figures_of_all_processes(tmp_path: pathlib.Path) -
     assert set(found) == {"driver", "jvm", "tensorflow"}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     "AKDL_TEST_LARGE_ROWS" not in os.environ, reason="takes minutes: set AKDL_TEST_LARGE_ROWS"
 )
@@ -155,7 +155,7 @@ def test_large_rows_take_memory_in_bounds(tmp_path: pathlib.Path, case: str) -> 
     assert len(found) == 3 and all(figure["verdict"] != "NO" for figure in found.values()), printed
 
 
-@all_of_them
+@pytest.mark.long
 def test_a_stream_of_fifteen_seconds_takes_no_more_and_more_memory(tmp_path: pathlib.Path) -> None:
     printed = run(tmp_path, "streams", "--seconds", "15")
     assert "rows at 5,000 rows/s, each once" in printed and "delay in ms: p50" in printed

@@ -168,6 +168,7 @@ def test_workers_follow_the_task_managers(
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.fault(
     "hosts", "An elastic training does not wait for a lost host as long as Flink's restart would"
 )

@@ -22,9 +22,9 @@ pytestmark = [
     pytest.mark.estimator,
     pytest.mark.flink,
     pytest.mark.tf,
-    pytest.mark.slow,
     pytest.mark.own_processes,
 ]
+slow, long = pytest.mark.slow, pytest.mark.long
 EXAMPLES = pathlib.Path(__file__).parent.parent.parent / "examples"
 
 
@@ -38,6 +38,7 @@ def check_output(name: str, printed: str) -> None:
     assert [line.strip() for line in printed.splitlines() if line.strip()] == promised
 
 
+@slow
 def test_a_program_of_its_own_prints_what_its_docstring_says(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "sql_to_sql" / "job.py")],
@@ -75,14 +76,24 @@ def run(
 @pytest.mark.parametrize(
     "name",
     [
-        "filter_rows", "forecasting", "function_predictor", "own_data", "parquet_scoring", "wide_and_deep", "train_together", "estimator_two_tower",
-        "estimator_mnist", "online_training",
+        *(
+            pytest.param(name, marks=slow)
+            for name in ("function_predictor", "parquet_scoring", "train_together", "online_training")
+        ),
+        # Pages and other tests have scripts like these.
+        *(
+            pytest.param(name, marks=long)
+            for name in (
+                "filter_rows", "forecasting", "own_data", "wide_and_deep", "estimator_two_tower", "estimator_mnist",
+            )
+        ),
     ],
 )  # fmt: skip
 def test_output_is_that_of_the_docstring(name: str, run: Callable[..., str]) -> None:
     check_output(name, run(name))
 
 
+@long
 def test_the_sample_prints_its_model_table(run: Callable[..., str]) -> None:
     header, first, *others = run("dnn_batch").splitlines()
     assert header.split() == ["model_id", "model_info"]
@@ -90,6 +101,7 @@ def test_the_sample_prints_its_model_table(run: Callable[..., str]) -> None:
     assert others and others[0].split()[2].startswith("UEsDB"), "base64 of a zip archive"
 
 
+@long
 def test_one_program_for_all_clusters_runs_on_this_machine(
     run: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:

@@ -236,7 +236,7 @@ def test_two_optimizers_on_two_workers_equal_steps_by_hand(tmp_path: pathlib.Pat
         assert np.abs(ours - before).max() > 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ranknet_trained_on_weighted_pairs_serves_its_ranker(tmp_path: pathlib.Path) -> None:
     random = np.random.default_rng(2)
     x = random.normal(size=(200, 6)).astype(np.float32)

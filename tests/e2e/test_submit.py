@@ -76,6 +76,7 @@ def wait_for_end(cluster: FlinkCluster, printed: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_flink_run_submits_a_program_that_succeeds(
     cluster: FlinkCluster, driver: str, archive: str, tmp_path: pathlib.Path
 ) -> None:

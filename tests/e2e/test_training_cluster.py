@@ -70,6 +70,7 @@ def _slots_are_free_again(cluster: FlinkCluster) -> Iterator[None]:
     wait_until(are_free, "all slots are free")
 
 
+@pytest.mark.long
 def test_keras_trains_with_parameter_servers_on_a_cluster(cluster: FlinkCluster) -> None:
     op = train_op(
         "keras_ps.py",

@@ -119,7 +119,7 @@ def test_estimator_continues_with_another_number_of_workers(tmp_path: Path) -> N
     assert row["accuracy"] > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_estimator_in_step_learns_in_the_steps_asked_for(tmp_path: Path) -> None:
     params = {"sync": True, "maxSteps": 150}
     (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, params, num_servers=1)
@@ -134,8 +134,10 @@ def test_estimator_in_step_until_the_first_has_no_more_rows(tmp_path: Path) -> N
     assert row["steps"] == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize(
+    "raw",
+    [pytest.param(False, marks=pytest.mark.long), pytest.param(True, marks=pytest.mark.slow)],
+)
 def test_estimator_in_step_makes_the_steps_of_the_largest_share(tmp_path: Path, raw: bool) -> None:
     """Shares of different size: all workers make the steps of the largest one, whoever opens the
     files.
