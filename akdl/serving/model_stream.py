@@ -195,7 +195,9 @@ class ModelFolderWatch:
             self._report_once(
                 logging.WARNING,
                 self._folder,
-                f"cannot read the folder of models {self._folder}: {error}",
+                f"cannot read the folder of models {self._folder}: {error.strerror}. The model in"
+                " use stays until newer ones appear there; correct modelStreamFilePath if the"
+                " folder should exist",
             )
             return
         # Newest first: if the newest model cannot be used, an older one that is newer than the
