@@ -5,15 +5,14 @@ Scripts written for Alink import these functions from this module.
 The format of model tables is described in `akdl.storage.model_archive`.
 """
 
-import base64
 import glob
+import json
 import os
 from typing import Any
 
 import tensorflow as tf
 
-from akdl.storage.archive import unpack_archive
-from akdl.storage.model_archive import write_model
+from akdl.storage.model_archive import unpack, write_model
 
 _FILES_OF_TRAINING = (
     "checkpoint",
@@ -53,27 +52,23 @@ def unpack_model_from_flink(model_path: str, work_dir: str) -> str:
     Args:
         model_path: The file at `user_params["ALINK:bc_k"]`, with one line "model_id model_info" per
             row, in any order.
-        work_dir: The parent of the new folder, which is named like the zip file in row 0.
+        work_dir: The parent of the new folder, which is named like the zip file in row 0. Of a
+            table that holds a checkpoint too, the model is unpacked.
+
+    Raises:
+        ModelError: The rows are not a model, or a damaged one.
     """
     with open(model_path, encoding="utf-8") as lines:
-        # Rows of a table have no order, so they are sorted by the number that each of them has.
         rows = {
             int(number): text
             for number, text in (line.rstrip("\n").split(" ", 1) for line in lines)
         }
+    # With a checkpoint, row 0 is a list of two zip files, of which the model's is the first.
+    name = json.loads(rows[0])[0]["name"] if rows[0].startswith("[") else rows[0]
     # The name comes from a table, so only its last part is used: a path must not lead out of the
     # work folder.
-    name = os.path.basename(rows.pop(0))
-    path, folder = os.path.join(work_dir, name), os.path.join(work_dir, os.path.splitext(name)[0])
-    with open(path, "wb") as file:
-        for _, text in sorted(rows.items()):
-            # With `validate`, a row that was damaged on its way is an error. Otherwise foreign
-            # characters would be skipped silently.
-            file.write(base64.b64decode(text, validate=True))
-    os.makedirs(folder)
-    with open(path, "rb") as file:
-        unpack_archive(file, folder)
-    return folder
+    folder = os.path.join(work_dir, os.path.splitext(os.path.basename(name))[0])
+    return unpack(rows.items(), folder, as_is=True)
 
 
 def remove_checkpoint_files(model_dir: str) -> None:

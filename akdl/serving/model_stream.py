@@ -36,7 +36,7 @@ _LEARNT = "assets.extra", "akdl-learnt"
 KEPT = 10
 # Prefix of the folders of copies under way. Names that begin with a dot are ignored by predictors.
 _WORK = ".publish-"
-# Seconds after which such a folder counts as left by a process that was killed.
+# Seconds without a change after which such a folder counts as left by a process that was killed.
 _LEFT_S = 3600.0
 # Files that changed more recently may be part of an unfinished copy.
 SETTLE_S = 1.0
@@ -81,8 +81,11 @@ def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
     source = find_model(saved_model_dir)
     os.makedirs(target_folder, exist_ok=True)
     for left in glob.glob(os.path.join(glob.escape(target_folder), f"{_WORK}*")):
-        with contextlib.suppress(OSError):  # another process has removed it meanwhile
-            if time.time() - os.stat(left).st_mtime > _LEFT_S:
+        # Another process may remove it meanwhile. The folder's own time is the start of the copy,
+        # and a large model may be copied for hours.
+        with contextlib.suppress(OSError, ValueError):
+            inside = glob.glob(os.path.join(glob.escape(left), "**"), recursive=True)
+            if time.time() - max(map(os.path.getmtime, inside)) > _LEFT_S:
                 shutil.rmtree(left)
     # The copy is made in the same folder, because a rename is only atomic within one file system.
     work = tempfile.mkdtemp(prefix=_WORK, dir=target_folder)
@@ -192,7 +195,9 @@ class ModelFolderWatch:
             self._report_once(
                 logging.WARNING,
                 self._folder,
-                f"cannot read the folder of models {self._folder}: {error}",
+                f"cannot read the folder of models {self._folder}: {error.strerror}. The model in"
+                " use stays until newer ones appear there; correct modelStreamFilePath if the"
+                " folder should exist",
             )
             return
         # Newest first: if the newest model cannot be used, an older one that is newer than the

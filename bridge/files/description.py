@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, tee
 from typing import Any
 
 import pyarrow as pa
@@ -64,11 +64,11 @@ def describe(
     Raises:
         BridgeError: The files cannot be a table as it is asked for; the text names the parameter.
     """
-    files = list_files(where, addresses, may_be_empty and schema is not None)
+    files, ahead = tee(list_files(where, addresses, may_be_empty and schema is not None))
     # An empty file has no columns, so the first one with bytes describes the table.
-    first = next((file for file in files if file.size), None) or next(
-        list_files(where, addresses, may_be_empty), None
-    )
+    first = next((file for file in ahead if file.size), None) or next(files, None)
+    # `tee` would keep all files that `files` yields later.
+    del ahead
     known_format = format_ or (None if first is None else format_of(first.path))
     if known_format is None:
         named = (
@@ -94,8 +94,8 @@ def describe(
         fields.update((name, pa.field(name, pa.string())) for name in in_folders)
         undeclared = [name for name in in_folders if name not in declared]
         if undeclared:
-            # `files` continues behind the first file, because a listing of millions of files is not
-            # repeated.
+            # A filter reads the names of folders of empty files too, so these count. The listing
+            # goes on, because one of millions of files is not repeated.
             fields.update(_folder_fields(chain([first], files), roots, undeclared))
     names = list(selected or declared or fields)
     unknown = [name for name in names if name not in fields and name not in declared]

@@ -205,7 +205,7 @@ def publish(sink: FileSink, written: Files) -> None:
             write_manifest(sink, root)
         # A rename cannot replace a folder that has files, so the earlier one is renamed first. If
         # the job fails between the two renames, `abandon` puts it back.
-        old = f"{target}.{sink.token}.old"
+        old = f"{root}.old"
         if not is_missing(files, target):
             files.move(target, old)
         files.move(root, target)
@@ -233,11 +233,13 @@ def _after_publication(sink: FileSink) -> Iterator[None]:
 
 
 def _remove_dead_staging(target: str) -> None:
-    """Remove the staging folders that killed programs of this user have left for the same
-    target.
+    """Remove the staging folders, and the earlier files, that killed programs of this user have
+    left for the same target.
     """
-    form = re.compile(rf"{re.escape(os.path.basename(target))}\.[0-9a-f]{{8}}{re.escape(_STAGING)}")
-    for path in glob.iglob(f"{glob.escape(target)}.*{_STAGING}"):
+    form = re.compile(
+        rf"{re.escape(os.path.basename(target))}\.[0-9a-f]{{8}}{re.escape(_STAGING)}(\.old)?"
+    )
+    for path in glob.iglob(f"{glob.escape(target)}.*{_STAGING}*"):
         with suppress(OSError):
             # The folder may be one that other users can write to, so a name alone does not show
             # whose folder it is.
@@ -249,22 +251,24 @@ def _remove_dead_staging(target: str) -> None:
 
 
 def abandon(sink: FileSink) -> None:
-    """Remove the files that a failed job has left. After a successful job, there are none to
-    remove.
+    """Remove the files that a failed job has left, and the earlier files of a successful job that
+    died before it had removed them.
     """
     files, target = file_system(sink.address)
     if sink.keeps_manifest:
         _sweep(files, target, _listed(files, target), sink.own_name.fullmatch)
         return
-    old = f"{target}.{sink.token}.old"
+    root = root_of(sink)[1]
+    old = f"{root}.old"
     # The job failed between the two renames of `publish`, so the earlier files are put back.
     if not sink.is_single and is_missing(files, target) and not is_missing(files, old):
         files.move(old, target)
-    root = root_of(sink)[1]
     if not sink.appends and not is_missing(files, root):
         # It is renamed first, so that functions which still run create no more files in it.
-        files.move(root, f"{root}.old")
-        files.delete_dir(f"{root}.old")
+        files.move(root, old)
+    with _after_publication(sink):
+        if not is_missing(files, old):
+            files.delete_dir(old)
 
 
 def write_manifest(sink: FileSink, folder: str, more: Mapping[str, object] | None = None) -> None:

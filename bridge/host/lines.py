@@ -81,7 +81,6 @@ class Lines:
 
 
 def _cut(line: str) -> list[str]:
-    line = line.rstrip("\r")
     return [
         line[start : start + LINE_CHARACTERS] for start in range(0, len(line), LINE_CHARACTERS)
     ] or [""]

@@ -99,6 +99,11 @@ class Member:
         except BaseException:
             self.stop()
             raise
+        finally:
+            # A stop during the start has found no process or server to end.
+            with self._stop_lock:
+                if self._stopped:
+                    self._process.close()
 
     def set_cluster(self, addresses: Sequence[Address], state: bytes = b"") -> None:
         config = tf_config(

@@ -204,10 +204,13 @@ class ShapingOperator(Operator[_Family]):
             raise ConfigurationError(
                 f"sqlQuery: {query!r} is not valid SQL: {reason_of(error)}"
             ) from None
-        # The query is not parsed. Any word of it may be the name of a table.
-        words = set(re.findall(r"\w+", query))
+        # The query is not parsed. A name counts wherever no letter or digit stands next to it, so
+        # that names in quotes, such as `my-table`, are found too.
         named = [
-            op for (env, name), op in cls._named.items() if env == id(table_env) and name in words
+            op
+            for (env, name), op in cls._named.items()
+            if env == id(table_env)
+            and re.search(rf"(?<!\w){re.escape(quoted(name)[1:-1])}(?!\w)", query)
         ]
         result._include(*named)
         return result

@@ -30,7 +30,8 @@ logger = logging.getLogger(__name__)
 _SEARCH_S = 2.0
 # When all members have been found, only a restart makes other files.
 _SEARCH_LATER_S = 15.0
-# Members write their status each second. One that lags this much behind the others was killed.
+# Members write their status each second. One that lags this much behind the newest file in its
+# folder, which may be one of Flink's, was killed.
 # Tasks of predictors write only while they predict, so they are excepted.
 _LOST_MS = 20_000
 
@@ -153,6 +154,9 @@ class RestSource(StatusSource):
                     if file.path.startswith(folder)
                 )
                 continue
+            # The clocks of hosts and of this program differ, so the times of files are compared
+            # only with times in the same folder.
+            last = max((each.get("mtime", 0) for each in files), default=0)
             for each in files:
                 name, suffix = os.path.splitext(each["name"])
                 if suffix in (SUFFIX, LAST_SUFFIX) and name.startswith(self._prefixes):
@@ -160,19 +164,12 @@ class RestSource(StatusSource):
                     file = _File(each.get("mtime", 0), suffix == LAST_SUFFIX, path)
                     # TaskManagers of one host may share a folder and list the same file, and an
                     # ended member has two files. The newest one counts.
-                    found[name] = max(file, found.get(name, file))
+                    if file.is_last or "-task-" in name or last - file.written < _LOST_MS:
+                        found[name] = max(file, found.get(name, file))
         # All files of the first search were there before a new job.
         if self._left is None:
             self._left = found.values()
-        # The times of files are compared with each other and not with the clock of this program,
-        # which may differ from the clocks of the hosts.
-        last = max((file.written for file in found.values()), default=0)
-        self._files = {
-            name: file
-            for name, file in found.items()
-            if file not in self._left
-            and (file.is_last or "-task-" in name or last - file.written < _LOST_MS)
-        }
+        self._files = {name: file for name, file in found.items() if file not in self._left}
 
 
 class _File(NamedTuple):

@@ -36,7 +36,7 @@ def test_model_written_as_rows_is_unpacked_from_an_extra_input(
     )
     found = io_helper.unpack_model_from_flink(str(tmp_path / "bc"), str(tmp_path))
     assert found == str(tmp_path / "1700000000")
-    assert files_of(model).items() <= files_of(tmp_path / "1700000000").items()
+    assert files_of(tmp_path / "1700000000") == files_of(model)
 
 
 def test_checkpoint_is_written_with_the_model(
@@ -49,6 +49,9 @@ def test_checkpoint_is_written_with_the_model(
     assert files_of(tmp_path / "unpacked") == {}
     assert unpack(rows_of(writer)[::-1], str(tmp_path / "unpacked")) == str(tmp_path / "unpacked")
     assert files_of(tmp_path / "unpacked") == files_of(model)
+    (tmp_path / "bc").write_text("".join(f"{number} {text}\n" for number, text in rows_of(writer)))
+    found = io_helper.unpack_model_from_flink(str(tmp_path / "bc"), str(tmp_path))
+    assert found == str(tmp_path / "17") and files_of(tmp_path / "17") == files_of(model)
 
 
 def test_only_files_of_training_are_removed(

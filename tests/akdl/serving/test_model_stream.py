@@ -94,13 +94,19 @@ def test_published_models_carry_their_notes_and_the_oldest_are_removed(
     ]
 
 
-def test_publish_removes_old_leftovers_of_a_killed_process(tmp_path: pathlib.Path) -> None:
+def test_publish_removes_leftovers_of_killed_processes_but_no_copy_under_way(
+    tmp_path: pathlib.Path,
+) -> None:
     source, target = export(tmp_path / "export"), tmp_path / "models"
-    for name in (".publish-old", ".publish-new"):
-        (target / name / "model").mkdir(parents=True)
-    os.utime(target / ".publish-old", (0, 0))
-    path = publish(str(source), str(target))
-    assert sorted(os.listdir(target)) == [".publish-new", os.path.basename(path)]
+    for name in ("killed", "copying"):
+        work = target / f".publish-{name}"
+        part = export(work / "model") / "variables" / "variables.index"
+        for path in (part, part.parent, work / "model" / "saved_model.pb", work / "model", work):
+            # The last file of a large model has been written for more than an hour.
+            if name == "killed" or path != part:
+                os.utime(path, (0, 0))
+    newest = publish(str(source), str(target))
+    assert sorted(os.listdir(target)) == [".publish-copying", os.path.basename(newest)]
 
 
 def test_concurrent_publications_get_different_names(tmp_path: pathlib.Path) -> None:

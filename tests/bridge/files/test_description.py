@@ -35,6 +35,16 @@ def test_columns_and_format_are_read_from_the_first_file(tmp_path: pathlib.Path)
     assert [column.name for column in table.filtered] == ["a b"] and not table.all_columns
 
 
+@pytest.mark.parametrize(("first", "second"), [("", '{"a": 1}'), ('{"a": 1}', ""), ("", "")])
+def test_folders_of_empty_files_count_for_the_types_of_their_names(
+    tmp_path: pathlib.Path, first: str, second: str
+) -> None:
+    for day, text in {"0": "", "0x": first, "1": second}.items():
+        (tmp_path / f"day={day}").mkdir()
+        (tmp_path / f"day={day}" / "x.json").write_text(text)
+    assert describe("Source", [str(tmp_path)]).columns[-1].sql == "STRING"
+
+
 def test_unknown_empty_and_damaged_files_are_refused_by_name(tmp_path: pathlib.Path) -> None:
     unknown, empty, damaged = (
         tmp_path / "table.data",

@@ -57,6 +57,30 @@ def test_new_files_replace_the_earlier_ones(root: str) -> None:
     assert found_ids(address) == [2]
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_earlier_files_go_when_an_attempt_died_before_it_removed_them(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    class Dying(pyarrow.fs.LocalFileSystem):  # type: ignore[misc]
+        def delete_dir(self, path: str) -> None:
+            raise KeyboardInterrupt
+
+    first, second = (sink_of(f"{tmp_path}/out/", token=str(number) * 8) for number in (1, 2))
+    publish(first, written(PartFiles(first, 0, 1), ids(1)))
+    files = written(PartFiles(second, 0, 1), ids(2))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(pyarrow.fs, "LocalFileSystem", Dying)
+        publish(second, files)
+    (left,) = set(os.listdir(tmp_path)) - {"out"}
+    if is_killed:
+        os.utime(tmp_path / left, (0, 0))
+        publish(first, written(PartFiles(first, 0, 1), ids(2)))
+    else:
+        publish(second, files)
+        abandon(second)
+    assert os.listdir(tmp_path) == ["out"] and found_ids(f"{tmp_path}/out/") == [2]
+
+
 def test_targets_that_are_refused(root: str) -> None:
     folder, single = sink_of(f"{root}/out/"), sink_of(f"{root}/out", is_single=True)
     for sink in (folder, single):

@@ -21,8 +21,11 @@ import pytest
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.group.addresses import Address
+from bridge.host.process import ChildProcess
+from bridge.member import script_process
 from bridge.member.member import Member, registry
 from bridge.member.observer import REPORT_EVERY_S, REPORT_PREFIX
+from bridge.member.script_process import launch
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
@@ -110,6 +113,23 @@ def test_a_script_that_ends_early_is_a_success(start: Callable[..., Member]) -> 
     for _ in range(50):
         assert decoded(member.feed(BATCH)) == []
     assert decoded(member.finish()) == []
+
+
+@pytest.mark.fault("jobs", "A process that starts while its job ends is stopped")
+def test_a_member_that_is_stopped_during_its_start_leaves_no_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def launch_late(*given: Any) -> ChildProcess:
+        child = launch(*given)
+        # In a program, another thread stops the groups of a job that has ended.
+        registry.stop_groups({"group"})
+        return child
+
+    monkeypatch.setattr(script_process, "launch", launch_late)
+    member = Member(settings("def main(config):\n    pass\n"), "group", 0, 0, lambda: None)
+    assert member._process.child.exit_status is not None
+    with pytest.raises(TaskError, match="stopped because its job has ended"):
+        list(member.poll())
 
 
 def test_sys_exit_0_is_a_success(start: Callable[..., Member]) -> None:

@@ -132,7 +132,9 @@ def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
 
 
 @pytest.mark.fault("jobs", "A function of SQL whose model stalls predicts again in a fresh process")
-def test_a_stalled_model_is_tried_again(tmp_path: pathlib.Path) -> None:
+def test_a_stalled_model_is_tried_again(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     seen = str(tmp_path / "seen")
     source = f"""
 import os, time
@@ -148,6 +150,8 @@ def load():
         infer_timeout=0.5,
         input_columns=inputs,
         output_columns=[TableColumn(name="p", type="DOUBLE")],
+        model_stream_file_path=str(tmp_path / "modles"),
+        model_stream_scan_interval=0.1,
     )
     files = (UserFile("stalls.py", source.encode()),)
     process = ModelProcess(
@@ -159,6 +163,10 @@ def load():
     prediction = process.predict(encode_columns({"k": [1, 2]}, inputs).SerializeToString())
     assert prediction.rows.rows == 2 and not prediction.bad_rows
     process.close()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("akdl: TestOp: ") and str(tmp_path / "modles") in line, (
+        "a program has to see that the folder of its models does not exist"
+    )
     wait_until(lambda: not task_processes(), "the process is gone")
 
 

@@ -77,7 +77,16 @@ def test_tables_of_two_environments_or_kinds_are_not_combined(
         people.unionAll(elsewhere)
 
 
-def test_table_name_can_be_registered_again(people: TableSourceBatchOp) -> None:
-    people.registerTableName("some_people")
-    people.select("id").registerTableName("some_people")
-    assert BatchOperator.sqlQuery("SELECT * FROM some_people").getColNames() == ["id"]
+@pytest.mark.parametrize(
+    ("name", "quoted"), [("some_people", "some_people"), ("so-me `p", "`so-me ``p`")]
+)
+def test_table_name_can_be_registered_again(
+    people: TableSourceBatchOp, name: str, quoted: str
+) -> None:
+    people.registerTableName(name)
+    again = people.select("id")
+    again._models = frozenset({"model"})
+    again.registerTableName(name)
+    found = BatchOperator.sqlQuery(f"SELECT * FROM {quoted}")
+    assert found.getColNames() == ["id"] and "model" in found._models
+    assert "model" not in BatchOperator.sqlQuery("SELECT 1 AS awesome_people")._models

@@ -19,17 +19,21 @@ class _Cluster(Rest):
         self.asked: list[str] = []
         self.written: dict[str, int] = {}
         self.is_lost = False
+        # TaskManagers, and of which of them a file is, if it is not the first.
+        self.managers, self.manager_of = ["tm-1"], dict[str, str]()
 
     def get(self, path: str) -> Any:
         if path == "/taskmanagers":
-            return {"taskmanagers": [{"id": "tm-1"}]}
-        assert path == "/taskmanagers/tm-1/logs"
+            return {"taskmanagers": [{"id": each} for each in self.managers]}
+        manager = path.split("/")[2]
+        assert path == f"/taskmanagers/{manager}/logs"
         if self.is_lost:
             raise OSError("no answer")
         return {
             "logs": [
                 {"name": name, "mtime": self.written.get(name, 0)}
                 for name in ("flink.log", *self.files)
+                if self.manager_of.get(name, "tm-1") == manager
             ]
         }
 
@@ -117,6 +121,20 @@ def test_a_member_that_writes_no_longer_is_lost_but_a_predictor_may_have_no_rows
     assert source.read() == [here, lost, task]
     cluster.written["akdl-a-chief-0-0.status"] = 60_000
     assert source.read(is_last=True) == [here, task]
+
+
+def test_members_of_a_host_whose_clock_is_behind_are_not_lost() -> None:
+    here, behind = status_of("a", 0, "chief 0"), status_of("a", 1, "worker 0")
+    cluster = _Cluster(
+        {
+            "akdl-a-chief-0-0.status": here.SerializeToString(),
+            "akdl-a-worker-0-0.status": behind.SerializeToString(),
+        }
+    )
+    cluster.managers = ["tm-1", "tm-2"]
+    cluster.manager_of["akdl-a-worker-0-0.status"] = "tm-2"
+    cluster.written["akdl-a-chief-0-0.status"] = 60_000
+    assert RestSource(cluster, {"a"}, 2).read() == [here, behind]
 
 
 def test_members_of_a_task_manager_that_does_not_answer_stay_until_flink_forgets_it() -> None:
