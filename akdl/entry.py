@@ -3,7 +3,8 @@ reports the outcome.
 
 Exit statuses:
 - 0 and 1: `main` returned or raised, and the outcome was reported. After a return, threads that the
-  script left running get `LEFT_THREADS_GRACE_S`.
+  script left running get `LEFT_THREADS_GRACE_S`. After an exception the bridge ends them: it waits
+  two seconds for the last output, and then stops the process with SIGTERM.
 - `REFUSED_ROWS`: `main` returned, then a thread or an exit handler tried to write rows; the parent
   reports this as an error.
 - `ORPHANED`: the channel to the parent broke, or its end of the pipe closed because it has ended,

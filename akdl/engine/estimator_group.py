@@ -168,7 +168,9 @@ class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     """Hook of a worker that waits until the chief has initialized the variables.
 
     TensorFlow looks only once in 30 seconds, so without this hook each worker next to parameter
-    servers begins up to half a minute late.
+    servers begins up to half a minute late. The wait has no deadline of its own, because a chief
+    may load data for hours before its first step: the bridge ends the workers of a chief that is
+    lost, or whose script has failed.
     """
 
     def __init__(self, config: Any) -> None:

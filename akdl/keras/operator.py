@@ -110,17 +110,18 @@ def _train(
 
 
 def _with_checkpoints(callbacks: Sequence[object], path: str) -> list[Any]:
-    """Return the callbacks with one `checkpoint`, by default in the folder of `checkpointDir`.
+    """Return the callbacks with one `checkpoint`, in the folder of `checkpointDir`.
 
-    Arguments of the config win. Without the callback it is added, because the operator's parameter
-    asks for checkpoints.
+    The operator decides where checkpoints go, as it does for the model, because requests to stop
+    and the copies in an object store belong to its folder. Other arguments of the config are kept.
+    Without the callback it is added, because the operator's parameter asks for checkpoints.
     """
     found, others = [], []
     for spec in callbacks:
         if not is_checkpoint(spec):
             others.append(spec)
         elif isinstance(spec, Mapping):
-            found.append({"name": "checkpoint", "args": {"path": path, **(spec.get("args") or {})}})
+            found.append({"name": "checkpoint", "args": {**(spec.get("args") or {}), "path": path}})
     return [*others, *(found or [{"name": "checkpoint", "args": {"path": path}}])]
 
 

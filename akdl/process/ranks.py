@@ -53,6 +53,7 @@ def share_of_cores(environment: Mapping[str, str]) -> int:
     own = hosts.get(task.get("type"), [])[task.get("index", 0) :][:1]
     members = sum(of_kind.count(host) for host in own for of_kind in hosts.values())
     # The affinity and not the number of processors, because a container or `taskset` may allow some
-    # of them only.
-    cores = len(os.sched_getaffinity(0)) // max(1, members)
+    # of them only. macOS has no affinity.
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = (usable or 1) // max(1, members)
     return max(1, min(cores, int(environment.get("TF_NUM_INTRAOP_THREADS") or cores)))

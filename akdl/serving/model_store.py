@@ -111,6 +111,15 @@ class ModelStore:
         self._errors: Dict[str, Tuple[float, Type[ModelError], str]] = {}
         self._sample: Optional[_Sample] = None
         self._unpacked: Optional[OwnedFolder] = None
+        try:
+            self._open(serving)
+        except BaseException:
+            # The caller gets no store that it could close, and a program with a LocalPredictor goes
+            # on after the error.
+            self.close()
+            raise
+
+    def _open(self, serving: Serving) -> None:
         if serving.model_key_col:
             self._place = self._folder_of_models(serving.model)
             if serving.default_model:

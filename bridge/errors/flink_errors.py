@@ -179,10 +179,11 @@ def _reason(text: str) -> str | None:
         return None
     # Java writes the innermost cause last.
     innermost = _JAVA_GOES_ON.split(text[text.rfind(causes[-1]) :], maxsplit=1)[0].strip()
-    # The innermost cause has only the error number of the system. The cause around it names the
-    # program that could not be run.
+    # The innermost cause has only the error number of the system. The exception around it names the
+    # program that could not be run. In a text without the prefix of py4j that may be the first
+    # line, which is not among the causes.
     if innermost.startswith("java.io.IOException: error="):
-        innermost = causes[-2]
+        innermost = [text.split("\n", 1)[0], *causes][-2]
     if _CONSTANTS.search(text):
         return _NO_COLUMN
     in_python = _IN_PYTHON.search(innermost)

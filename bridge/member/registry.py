@@ -149,22 +149,30 @@ def _stop_abandoned() -> None:
     while True:
         time.sleep(LOOK_S)
         for member in _snapshot():
-            member.observer.look()
-            # The function of such a member waits for Flink or its script, and nothing else would
-            # end it.
-            if has_ended(_members.get(member)):
-                logger.warning(
-                    "%s: stopped, because its Python worker has lost the connection to Flink",
-                    member.label,
-                )
-                member.stop()
-            elif member.unanswered_s > ABANDONED_S:
-                logger.warning(
-                    "%s: stopped, because Flink has not answered for %g s",
-                    member.label,
-                    ABANDONED_S,
-                )
-                member.stop()
+            # A look fails, for example, where this process has no descriptors left. Without this
+            # thread no member would be stopped any more, and the job of the next one would hang.
+            try:
+                _look_at(member)
+            except Exception as error:
+                logger.warning("%s: the look at its process failed: %r", member.label, error)
+
+
+def _look_at(member: Member) -> None:
+    # The function of such a member waits for Flink or its script, and nothing else would end it.
+    # This comes first, because a status that cannot be made must not keep a member from its end.
+    if has_ended(_members.get(member)):
+        logger.warning(
+            "%s: stopped, because its Python worker has lost the connection to Flink",
+            member.label,
+        )
+        member.stop()
+    elif member.unanswered_s > ABANDONED_S:
+        logger.warning(
+            "%s: stopped, because Flink has not answered for %g s", member.label, ABANDONED_S
+        )
+        member.stop()
+    else:
+        member.observer.look()
 
 
 def _snapshot() -> list[Member]:

@@ -100,12 +100,10 @@ class ScriptProcess:
         # The process gets the address among its variables, so the server listens before it starts.
         self._server.start()
         sent = own_variables(self._folder, self._server.address, token, self._attempt)
-        if self._spare is None:
+        if self._spare is None or not self._spare.run(sent, self._on_line, self._on_exit):
             self._child = launch(
                 settings, self.index, self._folder, sent, self._on_line, self._on_exit
             )
-        else:
-            self._spare.run(sent, self._on_line, self._on_exit)
 
     def prepare_next(self) -> None:
         """Prepare a process for the next script, since a program with one script often has

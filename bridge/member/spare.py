@@ -16,6 +16,7 @@ of a process.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import logging
 import os
@@ -91,14 +92,21 @@ class SpareProcess:
 
     def run(
         self, sent: Mapping[str, str], on_line: Callable[[str], None], on_exit: Callable[[], None]
-    ) -> ChildProcess:
-        """Let it run the script in its work folder; `sent` are the script's own variables."""
+    ) -> bool:
+        """Let it run the script in its work folder; `sent` are the script's own variables.
+
+        Returns False where the process has ended since it was taken, for example because the host
+        had too little memory. The work folder stays, for a new process.
+        """
         # The script starts with the message below, so its first line reaches `on_line` already.
         self.child.pass_on(on_line, on_exit)
-        with os.fdopen(self._pipe, "wb") as pipe:
+        # The bytes leave the buffer at the end of the block. An error there replaces the return.
+        with contextlib.suppress(BrokenPipeError), os.fdopen(self._pipe, "wb") as pipe:
             # The process reads up to the end of the pipe, which is closed behind this.
             pipe.write(json.dumps(dict(sent)).encode())
-        return self.child
+            return True
+        self.child.stop(0.0)
+        return False
 
     def end(self) -> None:
         os.close(self._pipe)
@@ -131,7 +139,8 @@ def take(settings: GroupSettings) -> SpareProcess | None:
         if spare.suits(settings):
             spare.folder.add(settings.user_files)
             return spare
-    except OSError as error:
+    # A new process fails with the same error if the script's settings have it.
+    except (OSError, ConfigurationError) as error:
         logger.info("no spare process: %s", error)
     spare.end()
     return None

@@ -5,6 +5,7 @@ something is WRONG.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import getpass
 import os
 import pathlib
@@ -335,7 +336,12 @@ def files_in_sight() -> Iterator[Finding]:
         if name.startswith(_FLINK_FOLDERS)
     ]
     # 0o055 are the rights of group and others to read, and to enter the folder.
-    seen = [path for path in paths if os.path.isdir(path) and os.stat(path).st_mode & 0o055]
+    seen = []
+    for path in paths:
+        # A job that ends removes its folders, also between these two calls.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.isdir(path) and os.stat(path).st_mode & 0o055:
+                seen.append(path)
     if seen:
         shown = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
         yield Finding(what, f"other users of this host can look into {shown}", remedy, is_note=True)

@@ -152,8 +152,9 @@ def test_operator_stops_and_resumes_from_its_checkpoint_dir(tmp_path: Path) -> N
 
     def run(name: str, **task: Any) -> Any:
         (tmp_path / name).mkdir()
+        args = {"keep": 1, "path": str(tmp_path / "replaced")}
         config = (
-            {**TRAIN, "callbacks": [{"name": "checkpoint", "args": {"keep": 1}}]}
+            {**TRAIN, "callbacks": [{"name": "checkpoint", "args": args}]}
             if name == "second"
             else TRAIN
         )

@@ -52,6 +52,13 @@ def test_worker_variables_of_a_process_alone_and_of_a_parameter_server(
     )
 
 
+def test_share_of_cores_counts_all_cores_where_the_system_has_no_affinity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
+    assert share_of_cores({}) == os.cpu_count()
+
+
 def test_share_of_cores_divides_the_cores_among_processes_of_a_host() -> None:
     cores = len(os.sched_getaffinity(0))
     config = {

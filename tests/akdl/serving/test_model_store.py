@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from akdl.serving import model_store
 from akdl.serving.loaded_model import LoadedModel, ServingError, SignatureError
 from akdl.serving.model_store import ModelStore
 from akdl.storage.model_forms import ModelError
-from akdl.wire import Serving
+from akdl.wire import Serving, TableColumn
 from tests.akdl.serving import models
 from tests.support.deadline import DEADLINE_S
 
@@ -460,3 +461,36 @@ def test_keyed_models_are_fetched_from_an_address(keyed: Make, folder: pathlib.P
         results["p"] == [5.0, 4.0, None]
         and "there is no model '7' in memory://keyed: " in bad[0][1]
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"candidate_path": "/no/model"}, "candidatePath: "),
+        ({"model_key_col": "k", "default_model": "none"}, "there is no model 'none'"),
+    ],
+)
+def test_store_that_cannot_be_opened_leaves_no_files(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    expected: str,
+) -> None:
+    (tmp_path / "code").mkdir()
+    code = "def load(folder):\n    return lambda batch: batch\n"
+    (tmp_path / "code" / "scaling_of_a_store.py").write_text(code)
+    packed = shutil.make_archive(str(tmp_path / "m"), "zip", tmp_path / "code")
+    (tmp_path / "places").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "places"))
+    monkeypatch.setattr(sys, "path", sys.path[:])  # the function's folder is put there
+    serving = Serving(
+        model=packed,
+        function="scaling_of_a_store.py:load",
+        function_folder=str(tmp_path / "code"),
+        input_columns=[TableColumn(name=name, type="STRING") for name in ("x", "k")],
+        output_columns=[TableColumn(name="p", type="DOUBLE")],
+        **settings,  # type: ignore[arg-type]
+    )
+    with pytest.raises((ModelError, ServingError), match=expected):
+        ModelStore(serving)
+    assert not os.listdir(tmp_path / "places")

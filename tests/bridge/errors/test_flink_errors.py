@@ -202,6 +202,7 @@ def test_missing_program_is_named() -> None:
     )
     inner = "\n\tat org.a.B(C.java:1)\nCaused by: java.io.IOException: error=2, No such file or directory"
     assert str(readable(Exception(JAVA.format(error=cause + inner)))) == f"Flink: {cause}"
+    assert str(readable(Exception(cause + inner))) == f"Flink: {cause}"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from akdl.wire import Report
@@ -50,6 +52,27 @@ def test_a_member_ends_with_its_worker() -> None:
 
     worker = Worker(work)
     Worker(work_on).run()
+
+
+class Unseen(Member):
+    """Its process cannot be looked at."""
+
+    def look(self) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+@pytest.mark.fault(
+    "hosts", "A process that cannot be looked at does not keep others from their end"
+)
+def test_member_that_cannot_be_looked_at_does_not_end_the_watch(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(registry, "LOOK_S", 0.05)
+    unseen = Unseen()
+    registry.add(unseen)
+    wait_until(lambda: "Too many open files" in caplog.text, "the failed look is in the log")
+    unseen.unanswered_s = registry.ABANDONED_S + 1
+    wait_until(lambda: unseen.is_stopped, "the member is stopped all the same")
 
 
 def test_the_last_status_stays_until_the_job_has_ended() -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import psutil
 import pytest
 
+from akdl.wire import Wishes
 from bridge.member import spare
+from bridge.member.script_process import ScriptProcess
+from bridge.member.session import Session
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, PythonArchive, UserFile
 from tests.support.environment import ENVIRONMENT
@@ -72,8 +77,8 @@ def test_the_next_script_gets_the_process_its_files_and_all_lines(python: str) -
     assert taken is waiting and spare.take(settings(python)) is None
     assert pathlib.Path(taken.folder.path, "main.py").read_bytes() == b"# mine\n"
     lines: list[str] = []
-    child = taken.run({"AKDL_TOKEN": "secret"}, lines.append, lambda: None)
-    assert child.wait(DEADLINE_S) and child.exit_status == 0
+    assert taken.run({"AKDL_TOKEN": "secret"}, lines.append, lambda: None)
+    assert taken.child.wait(DEADLINE_S) and taken.child.exit_status == 0
     assert lines[0] == "early" and json.loads(lines[1]) == {"AKDL_TOKEN": "secret"}
     assert "secret" not in " ".join(taken._environment.values())
     taken.folder.remove()
@@ -124,6 +129,31 @@ def test_a_process_that_has_ended_is_not_taken(python: str) -> None:
     os.kill(waiting.child.pid, signal.SIGKILL)
     assert waiting.child.wait(DEADLINE_S)
     assert spare.take(settings(python)) is None and not os.path.exists(waiting.folder.path)
+
+
+@pytest.mark.process
+def test_a_process_that_ends_before_its_script_arrives_is_replaced(python: str) -> None:
+    waiting, changed = prepared(settings(python)), threading.Condition()
+    process = ScriptProcess(settings(python), "group", 0, 0, changed)
+    os.kill(waiting.child.pid, signal.SIGKILL)
+    assert process.child is waiting.child and waiting.child.wait(DEADLINE_S)
+    try:
+        process.start(Session(0, 100), lambda: None, Wishes, lambda line: None)
+        assert process.child is not waiting.child and process.folder == waiting.folder.path
+    finally:
+        process.close()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("fault", ["no interpreter", "a file outside of the folder"])
+def test_a_process_ends_whose_script_cannot_be_run(python: str, fault: str) -> None:
+    waiting, own = prepared(settings(python)), settings(python)
+    if fault == "no interpreter":
+        os.unlink(python)
+    else:
+        own = dataclasses.replace(own, user_files=(UserFile("../main.py", b""),))
+    assert spare.take(own) is None
+    assert waiting.child.exit_status is not None and not os.path.exists(waiting.folder.path)
 
 
 @pytest.mark.process
