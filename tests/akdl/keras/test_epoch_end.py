@@ -70,21 +70,34 @@ def of_rows(task_config: Any) -> Any:
     return lambda: tf.data.TFRecordDataset(task_config.dataset_file)
 
 
-@pytest.mark.parametrize("arriving", [False, True], ids=["all rows there", "rows still arriving"])
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"seed": 3},
+    {"checkpoint_dir": True},
+    {"checkpoint_dir": True, "seed": 3},
+    {"checkpoint_dir": True, "save_checkpoints_steps": 3},
+    {"raw_dataset_fn": of_rows},
+    {"valid_raw_dataset_fn": of_rows},
+    {"post_process_dataset": lambda rows: rows.map(lambda *parts: parts)},
+    {"steps_per_execution": 3},
+]
+# Each option once, and both kinds of rows with the options that need their number.
+SHORT = {
+    "none-rows still arriving", "seed-all rows there", "checkpoint_dir-rows still arriving",
+    "checkpoint_dir-save_checkpoints_steps-rows still arriving", "raw_dataset_fn-all rows there",
+    "valid_raw_dataset_fn-rows still arriving", "post_process_dataset-all rows there",
+    "steps_per_execution-rows still arriving",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("options", "arriving"),
     [
-        {},
-        {"seed": 3},
-        {"checkpoint_dir": True},
-        {"checkpoint_dir": True, "seed": 3},
-        {"checkpoint_dir": True, "save_checkpoints_steps": 3},
-        {"raw_dataset_fn": of_rows},
-        {"valid_raw_dataset_fn": of_rows},
-        {"post_process_dataset": lambda rows: rows.map(lambda *parts: parts)},
-        {"steps_per_execution": 3},
+        pytest.param(options, arriving, id=name, marks=[] if name in SHORT else pytest.mark.long)
+        for options in OPTIONS
+        for arriving, rows in ((False, "all rows there"), (True, "rows still arriving"))
+        for name in [f"{'-'.join(options) or 'none'}-{rows}"]
     ],
-    ids=lambda options: "-".join(options) or "none",
 )
 def test_trained_weights_equal_those_of_keras(
     tmp_path: Path,
