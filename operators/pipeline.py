@@ -127,7 +127,7 @@ class Predictor(AnyPredictStreamParams, _Predictor):
 
     Example:
         predictor = Predictor(
-            modelPath="model.onnx", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+            modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
         )
         predicted = predictor.transform(data)
     """
@@ -220,7 +220,11 @@ class TF2TableModelTrainer(TrainerParams, Trainer[TFTableModelPredictor]):
 
     Example:
         trainer = TF2TableModelTrainer(
-            mainScriptFile="train.py", outputSchemaStr="logits DOUBLE", inferSelectedCols=["x0"]
+            mainScriptFile="train.py",
+            numWorkers=1,
+            numPSs=0,
+            outputSchemaStr="logits DOUBLE",
+            inferSelectedCols=["x0"],
         )
         predicted = trainer.fit(data).transform(data)
     """

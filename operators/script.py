@@ -219,8 +219,11 @@ class TensorFlow2BatchOp(ScriptParams, _ScriptBatchOp):
 
     Example:
         op = TensorFlow2BatchOp(
-            userFiles=["score.py"], mainScriptFile="score.py", outputSchemaStr="id BIGINT, score
-            FLOAT", numWorkers=2, numPSs=0
+            userFiles=["score.py"],
+            mainScriptFile="score.py",
+            outputSchemaStr="id BIGINT, score FLOAT",
+            numWorkers=2,
+            numPSs=0,
         )
         scores = BatchOperator.fromTable(table).link(op).collectToDataframe()
 
@@ -302,8 +305,11 @@ class TensorFlow2StreamOp(StreamParams, _ScriptStreamOp):
 
     Example:
         op = TensorFlow2StreamOp(
-            userFiles=["score.py"], mainScriptFile="score.py", outputSchemaStr="id BIGINT, score
-            FLOAT", numWorkers=1, numPSs=0
+            userFiles=["score.py"],
+            mainScriptFile="score.py",
+            outputSchemaStr="id BIGINT, score FLOAT",
+            numWorkers=1,
+            numPSs=0,
         )
         stream.link(op).print()
         StreamOperator.execute()

@@ -182,7 +182,11 @@ class KnownStates:
         return awaited(stuck).index
 
     def is_deserted_by(self, index: int) -> bool:
-        """Return True if this member only serves workers, and all of them stand still."""
+        """Return True if this member only serves workers, and all of them stand still.
+
+        Who waits for a server sleeps. A worker that uses the processor may save a large model, or
+        train on rows that it read long ago, so it does not count.
+        """
         deciding = self._settings.deciding
         running = [
             state
@@ -190,7 +194,9 @@ class KnownStates:
             if state.index in deciding and state.phase != ENDED
         ]
         stand_still = [
-            state for state in running if not state.waiting and state.idle_s >= LEFT_ALONE_S
+            state
+            for state in running
+            if not (state.waiting or state.spinning) and state.idle_s >= LEFT_ALONE_S
         ]
         return index not in deciding and bool(running) and len(stand_still) == len(running)
 

@@ -127,8 +127,9 @@ class CsvSourceBatchOp(CsvParams, _CsvFiles, BatchOperator):
 
     Example:
         trips = CsvSourceBatchOp(
-            filePath="trips.csv", ignoreFirstLine=True, schemaStr="id BIGINT, `start time`
-            TIMESTAMP(3)"
+            filePath="trips.csv",
+            ignoreFirstLine=True,
+            schemaStr="id BIGINT, `start time` TIMESTAMP(3)",
         )
 
     Raises:

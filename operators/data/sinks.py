@@ -276,9 +276,9 @@ class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
     """Inserts rows into a Flink table in the next job; `insertInto` does so at once.
 
     Example:
-        getMLEnv(
-            ).btenv.execute_sql("CREATE TEMPORARY TABLE scores (id BIGINT, score FLOAT) WITH
-            ('connector' = 'blackhole')"
+        getMLEnv().btenv.execute_sql(
+            "CREATE TEMPORARY TABLE scores (id BIGINT, score FLOAT)"
+            " WITH ('connector' = 'blackhole')"
         )
         scored.link(TableSinkBatchOp(tableName="scores"))
         BatchOperator.execute()

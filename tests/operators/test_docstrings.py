@@ -131,6 +131,11 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         os.chdir(before)
 
 
+def test_examples_of_docstrings_are_python() -> None:
+    for module, name, example in EXAMPLES:
+        compile(_dedented(example), f"<example of {name} in {module}>", "exec")
+
+
 @pytest.mark.slow
 def test_examples_of_docstrings_run(names: dict[str, Any]) -> None:
     wrong, run = {}, []

@@ -214,9 +214,10 @@ def test_server_that_ended_has_deserted_stalled_workers() -> None:
     assert group(state(0, idle_s=still), state(1, idle_s=still), state(2)).is_deserted_by(2)
     assert group(state(0, idle_s=still), state(1, ENDED), state(2)).is_deserted_by(2)
     assert not group(state(0, idle_s=still), state(1, idle_s=moves), state(2)).is_deserted_by(2)
-    assert not group(
-        state(0, idle_s=still), state(1, idle_s=still, waiting=True), state(2)
-    ).is_deserted_by(2)
+    for works in ("waiting", "spinning"):
+        assert not group(
+            state(0, idle_s=still), state(1, idle_s=still, **{works: True}), state(2)
+        ).is_deserted_by(2)
     assert not group(state(0, ENDED), state(1, ENDED), state(2)).is_deserted_by(2)
     assert not group(state(0, idle_s=still), state(1, idle_s=still), state(2)).is_deserted_by(1), (
         "workers may end early"
