@@ -88,7 +88,7 @@ class Member:
         self._echo_since: float | None = None
         self.addressed: Collection[int] = ()  # members whose addresses have arrived
         self._stop_lock = threading.Lock()
-        self._stopped = False
+        self._is_stopping = self._stopped = False
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S
         self._heartbeat_sent: float | None = None
         self.group, self.label = group, self._process.label
@@ -100,9 +100,9 @@ class Member:
             self.stop()
             raise
         finally:
-            # A stop during the start has found no process or server to end.
-            with self._stop_lock:
-                if self._stopped:
+            # A stop during the start may have found no process or server to end.
+            if self._is_stopping:
+                with self._stop_lock:
                     self._process.close()
 
     def set_cluster(self, addresses: Sequence[Address], state: bytes = b"") -> None:
@@ -179,6 +179,7 @@ class Member:
         """
         # This lock is apart from `_changed`, because a process may take seconds to end, and its
         # threads need `_changed` for that. A second caller waits here until all of it is done.
+        self._is_stopping = True
         with self._stop_lock:
             if self._stopped:
                 return
