@@ -143,8 +143,8 @@ class Totals:
     ("parallelism", "workers"),
     [
         (2, 3),
-        pytest.param(1, 2, marks=pytest.mark.slow),
-        pytest.param(4, 3, marks=pytest.mark.slow),
+        pytest.param(1, 2, marks=pytest.mark.long),
+        pytest.param(4, 3, marks=pytest.mark.long),
     ],
 )
 @pytest.mark.fault("data")

@@ -51,7 +51,7 @@ def test_the_stored_notebook_tells_nothing_of_a_machine() -> None:
 
 @pytest.mark.flink
 @pytest.mark.tf
-@pytest.mark.slow
+@pytest.mark.long
 def test_run_notebook_shows_the_stored_output(tmp_path: pathlib.Path) -> None:
     result, empty = tmp_path / "result.ipynb", tmp_path / "empty"
     empty.mkdir()

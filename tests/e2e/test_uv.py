@@ -153,6 +153,7 @@ def test_scripts_of_one_job_get_the_tensorflow_that_they_state(
     )
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 def test_the_tensorflow_that_a_script_states_travels_to_a_cluster(
     new_cache: pathlib.Path, tmp_path: pathlib.Path

@@ -51,6 +51,7 @@ def main(config):
 """
 
 
+@pytest.mark.long
 def test_driver_with_only_our_wheel_runs_a_job_on_a_cluster(tmp_path: pathlib.Path) -> None:
     """The operators in the JVM are compiled by the cluster's Java."""
     java_home = oldest_java()

@@ -136,7 +136,7 @@ def test_examples_of_docstrings_are_python() -> None:
         compile(_dedented(example), f"<example of {name} in {module}>", "exec")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_examples_of_docstrings_run(names: dict[str, Any]) -> None:
     wrong, run = {}, []
     spaces: dict[str, dict[str, Any]] = {}

@@ -67,6 +67,7 @@ def test_classifier_is_trained_saved_and_predicts(tmp_path: pathlib.Path) -> Non
         assert predictor.map(([0.9, -0.9], "?"))[1] == "yes"
 
 
+@pytest.mark.long
 def test_regressor_of_two_workers_is_trained_and_predicts(tmp_path: pathlib.Path) -> None:
     """As programs for Alink write it: the model goes into a file, and predictors read it, of
     streams too.
