@@ -407,12 +407,14 @@ class PredictBatchOp(AnyPredictParams, PredictOp, BatchOperator):
 
     Example:
         predict = PredictBatchOp(
-            modelPath="model.onnx", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
+            modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"]
         )
         predictions = data.link(predict)
         # score.py has: def load(): return lambda batch: {"y": 2 * batch["x0"]}
-        score = PredictBatchOp(
-            predictFn="score.py:load", selectedCols=["x0"], outputSchemaStr="y FLOAT"
+        scores = data.link(
+            PredictBatchOp(
+                predictFn="score.py:load", selectedCols=["x0"], outputSchemaStr="y FLOAT"
+            )
         )
 
     Raises:

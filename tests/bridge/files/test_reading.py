@@ -7,7 +7,7 @@ import decimal
 import pathlib
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import fsspec
@@ -31,16 +31,20 @@ from bridge.schema import Schema
 from tests.bridge.files.attempts import sink_of, written
 
 
-def parts_in(table: FileTable, *addresses: str, part_bytes: int | None = None) -> list[FilePart]:
+def parts_one_by_one(
+    table: FileTable, *addresses: str, part_bytes: int | None = None
+) -> Iterator[FilePart]:
     parts = FileParts(table)
-    return [
-        part
-        for file in list_files("Source", addresses)
-        for part, _ in parts.parts_of(file.path, part_bytes)
-    ]
+    for file in list_files("Source", addresses):
+        for part, _ in parts.parts_of(file.path, part_bytes):
+            yield part
 
 
-def rows_of(table: FileTable, parts: list[FilePart]) -> pa.Table:
+def parts_in(*arguments: Any, **more: Any) -> list[FilePart]:
+    return list(parts_one_by_one(*arguments, **more))
+
+
+def rows_of(table: FileTable, parts: Iterable[FilePart]) -> pa.Table:
     reader = FileParts(table)
     batches = [batch for part in parts for batch in reader.batches_of(part)]
     return pa.Table.from_batches(
@@ -50,7 +54,8 @@ def rows_of(table: FileTable, parts: list[FilePart]) -> pa.Table:
 
 def read(*addresses: str, part_bytes: int | None = None, **wanted: Any) -> pa.Table:
     table = describe("Source", addresses, **wanted)
-    return rows_of(table, parts_in(table, *addresses, part_bytes=part_bytes))
+    # Of a file that claims to have many rows, there are millions of parts.
+    return rows_of(table, parts_one_by_one(table, *addresses, part_bytes=part_bytes))
 
 
 def write_arrow(
