@@ -418,7 +418,8 @@ def _packed(save: Action, work_dir: str, learnt: Learnt) -> bytes:
         save(folder)
         learnt.write(folder)
         packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w") as archive:
+        # Links become files, because no link is unpacked.
+        with tarfile.open(fileobj=packed, mode="w", dereference=True) as archive:
             # Entries are added by name and not the folder itself, so that the archive unpacks into
             # any folder.
             for name in sorted(os.listdir(folder)):

@@ -470,6 +470,25 @@ def test_damaged_state_is_refused_by_name(folder: pathlib.Path) -> None:
             Script(folder, damaged).config.checkpoint(save, restore)
 
 
+def test_links_of_a_saved_folder_are_restored_as_files(folder: pathlib.Path) -> None:
+    def save(path: str) -> None:
+        (pathlib.Path(path) / "1").write_text("one")
+        (pathlib.Path(path) / "2").hardlink_to(pathlib.Path(path) / "1")
+        (pathlib.Path(path) / "latest").symlink_to("2")
+
+    found: list[str] = []
+
+    def restore(path: str) -> None:
+        found.extend((pathlib.Path(path) / name).read_text() for name in ("1", "2", "latest"))
+
+    script = Script(folder)
+    script.config.checkpoint(save, restore)
+    list(script.batches())
+    script.cuts.end()
+    assert Script(folder, script.writer.states[25]).config.checkpoint(save, restore).is_restored
+    assert found == ["one"] * 3
+
+
 def test_failed_save_is_tried_again_while_no_rows_come(folder: pathlib.Path) -> None:
     script, (_, save, restore) = Script(folder, ends=False, save_every_ms=0), _learner()
     tries = []
