@@ -160,7 +160,12 @@ class Cuts:
         """Note that the script has finished so many rows; its own thread calls this, between two
         batches.
         """
-        self._done = max(self._done, rows)
+        # A commit may name fewer rows than the script has finished, and a state that is saved then
+        # has learnt all of them.
+        rows = self._done = max(self._done, rows)
+        # A script that says what it has learnt of a derived dataset may return within the batches
+        # that TensorFlow took together, and has none of the others in its hands.
+        self._rows.handed = max(self._rows.handed or 0, rows)
         if self._saves is None:
             self._cut(rows)
             return

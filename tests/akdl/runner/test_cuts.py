@@ -252,6 +252,23 @@ def test_commit_is_a_place_to_save_for_a_derived_dataset(folder: pathlib.Path) -
     assert script.writer.cuts == [10, 20]
 
 
+def test_state_is_saved_with_all_rows_that_it_has_learnt(folder: pathlib.Path) -> None:
+    script, (_, save, restore) = Script(folder, save_every_ms=0), _learner()
+    fails = [True]
+
+    def save_later(path: str) -> None:
+        if fails.pop() if fails else False:
+            raise OSError("no room")
+        save(path)
+
+    script.config.checkpoint(save_later, restore)
+    batches = iter(script.batches())
+    for _ in range(2):
+        next(batches)
+    script.config.commit(5)
+    assert list(script.writer.states) == [10], "the first batch was finished before the commit"
+
+
 def test_derived_dataset_without_commits_is_refused(folder: pathlib.Path) -> None:
     script, (_, save, restore) = Script(folder), _learner()
     script.config.checkpoint(save, restore)
@@ -350,9 +367,10 @@ def _trained(script: Script, how: str, checkpoint: bool = True) -> Any:
         ids = tf.cast(batch["id"], tf.float32)[:, None] / 25
         return ids, 3 * ids
 
-    if how == "fit":
+    if how != "loop":
         callbacks = [] if kept is None else [kept.callback()]
-        model.fit(script.batches(5).map(example), callbacks=callbacks, verbose=0)
+        steps = {"steps_per_epoch": 2, "epochs": 2} if how == "epochs" else {}
+        model.fit(script.batches(5).map(example), callbacks=callbacks, verbose=0, **steps)
     else:
         for batch in script.batches(5):
             model.train_on_batch(*example(batch))
@@ -370,6 +388,13 @@ def test_keras_model_goes_on_from_its_state_bit_for_bit(folder: pathlib.Path, ho
     script.cuts.end()
     assert script.writer.cuts == [10, 20, 25]
     assert _trained(Script(folder, script.writer.states[10], first=10), how) == expected
+
+
+def test_epochs_of_a_stream_count_on_and_end_in_the_midst_of_a_chunk(folder: pathlib.Path) -> None:
+    script = Script(folder)
+    _trained(script, "epochs")
+    script.cuts.end()
+    assert list(script.writer.states) == [10, 20], "two epochs of two batches of 25 rows"
 
 
 class Models:
