@@ -105,9 +105,9 @@ def unpack_archive(
     )
     file.seek(0)
     with damage_is_named():
-        # The content decides and not the ending of the name, which may be wrong or missing. A tar file
-        # comes first: one that ends with a zip file, such as an .npz or .keras file, would be taken
-        # for that.
+        # The content decides and not the ending of the name, which may be wrong or missing. It is
+        # read as a tar file first: one that ends with a zip file, such as an .npz or .keras file,
+        # would be taken for that.
         try:
             opened = tarfile.open(fileobj=file, tarinfo=_TarEntry)
         except tarfile.ReadError as error:
