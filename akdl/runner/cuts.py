@@ -202,7 +202,6 @@ class Cuts:
         this.
         """
         if self._saves is None:
-            self._warn_of_reading_ahead()
             self._cut(rows)
         elif rows > self._done:
             # TensorFlow passes on a ValueError; it converts other kinds to an unknown error.
@@ -212,6 +211,8 @@ class Cuts:
                 " task_config.commit(rows) after each batch of a dataset made from it, or pass"
                 " checkpoint.callback() to model.fit; all without prefetch"
             )
+        # A thread of the script that hands batches on looks as if it had learnt them.
+        self._warn_of_reading_ahead()
 
     def _cut(self, rows: int) -> None:
         # With `publishDir` a script needs a state, and after its first batch it can no longer call
@@ -224,7 +225,9 @@ class Cuts:
         # A script with a state has to commit the rows then, and its output waits for the saves.
         if self._saves is None:
             self._require_state()
-            self._writer.loosen()
+            # A script that has begun with `commit(0)` commits all of its output.
+            if not self._has_committed:
+                self._writer.loosen()
         elif self._rows.batch_size:
             raise ValueError(
                 "task_config.checkpoint: expected batches in the order of the stream, got"

@@ -151,6 +151,23 @@ def test_script_that_announces_its_commits_keeps_all_rows_before_the_first(
     assert script.writer.cuts == [25]
 
 
+def test_examples_of_a_script_that_announces_its_commits_wait_for_them(
+    folder: pathlib.Path,
+) -> None:
+    script = Script(folder, commits=True)
+    script.config.commit(0)
+    assert len(list(script.config.dataset_fn())) == 25 and not script.writer.is_loose
+
+
+def test_second_dataset_does_not_change_the_size_of_batches(folder: pathlib.Path) -> None:
+    script = Script(folder)
+    batches = iter(script.batches(5))
+    next(batches)
+    assert not list(script.batches(25))
+    next(batches)
+    assert script.writer.cuts == [5]
+
+
 @pytest.mark.parametrize(
     "read",
     [lambda each: each.dataset_fn(), lambda each: each.tf_context.batches(5, shuffle_rows=20)],
@@ -177,6 +194,17 @@ def test_reading_ahead_is_warned_about_once(
     wait_until(lambda: 26 in script.writer.cuts, "rows that the script has not got were passed")
     list(ahead)
     assert sum("read ahead" in record.message for record in caplog.records) == 1
+
+
+def test_thread_that_hands_batches_on_is_warned_about(
+    folder: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = Script(folder)
+    script.config.checkpoint(print, print)
+    thread = threading.Thread(target=lambda: list(script.batches(5)))
+    thread.start()
+    thread.join()
+    assert sum("a thread of its own" in record.message for record in caplog.records) == 1
 
 
 def _learner() -> tuple[dict[str, int], Any, Any]:
