@@ -42,6 +42,7 @@ Action = Callable[[str], object]
 MOST_STATE_BYTES = 1 << 30
 # A tar file ends with two blocks of 512 zero bytes.
 _TAR_END_BYTES = 1024
+_FOLDER = "state"  # in the tar file
 
 
 class StateError(RuntimeError):
@@ -426,12 +427,10 @@ def _packed(save: Action, work_dir: str, learnt: Learnt) -> bytes:
         save(folder)
         learnt.write(folder)
         packed = io.BytesIO()
-        # Links become files, because no link is unpacked.
+        # Links become files, because no link is unpacked. All names are below a folder, because one
+        # such as "w:0" is refused at the top, where it would be a drive of Windows.
         with tarfile.open(fileobj=packed, mode="w", dereference=True) as archive:
-            # Entries are added by name and not the folder itself, so that the archive unpacks into
-            # any folder.
-            for name in sorted(os.listdir(folder)):
-                archive.add(os.path.join(folder, name), name)
+            archive.add(folder, _FOLDER)
         if packed.tell() > MOST_STATE_BYTES:
             raise StateError(
                 f"expected at most {MOST_STATE_BYTES} bytes of state, got {packed.tell()}"
@@ -452,6 +451,7 @@ def _restore(state: bytes, restore: Action, work_dir: str) -> Learnt:
         if not state.endswith(bytes(_TAR_END_BYTES)):
             raise ArchiveError("its end is missing")
         unpack_archive(io.BytesIO(state), folder)
+        folder = os.path.join(folder, _FOLDER)
         learnt = Learnt.take(folder)
     except (ArchiveError, OSError, ValueError) as error:
         raise StateError(

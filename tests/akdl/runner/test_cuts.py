@@ -523,16 +523,16 @@ def test_damaged_state_is_refused_by_name(folder: pathlib.Path) -> None:
             Script(folder, damaged).config.checkpoint(save, restore)
 
 
-def test_links_of_a_saved_folder_are_restored_as_files(folder: pathlib.Path) -> None:
+def test_links_and_odd_names_of_a_saved_folder_are_restored_as_files(folder: pathlib.Path) -> None:
     def save(path: str) -> None:
-        (pathlib.Path(path) / "1").write_text("one")
-        (pathlib.Path(path) / "2").hardlink_to(pathlib.Path(path) / "1")
+        (pathlib.Path(path) / "w:0").write_text("one")
+        (pathlib.Path(path) / "2").hardlink_to(pathlib.Path(path) / "w:0")
         (pathlib.Path(path) / "latest").symlink_to("2")
 
     found: list[str] = []
 
     def restore(path: str) -> None:
-        found.extend((pathlib.Path(path) / name).read_text() for name in ("1", "2", "latest"))
+        found.extend((pathlib.Path(path) / name).read_text() for name in ("w:0", "2", "latest"))
 
     script = Script(folder)
     script.config.checkpoint(save, restore)
