@@ -199,7 +199,8 @@ class RowBatches:
             return shuffled(tables, shuffle_rows, random) if shuffle_rows > 1 else tables
 
         if isinstance(rows, StreamRows):
-            rows.batch_size = batch_size
+            # A later dataset has no rows, and its size says nothing about the batches of the first.
+            rows.batch_size = rows.batch_size or batch_size
             if shuffle_rows > 1:  # the buffer holds rows of any chunk
                 rows.loosen()
         for count, group in batched(repeated(one_pass, num_epochs), batch_size):

@@ -42,6 +42,7 @@ Action = Callable[[str], object]
 MOST_STATE_BYTES = 1 << 30
 # A tar file ends with two blocks of 512 zero bytes.
 _TAR_END_BYTES = 1024
+_FOLDER = "state"  # in the tar file
 
 
 class StateError(RuntimeError):
@@ -160,7 +161,12 @@ class Cuts:
         """Note that the script has finished so many rows; its own thread calls this, between two
         batches.
         """
-        self._done = max(self._done, rows)
+        # A commit may name fewer rows than the script has finished, and a state that is saved then
+        # has learnt all of them.
+        rows = self._done = max(self._done, rows)
+        # A script that says what it has learnt of a derived dataset may return within the batches
+        # that TensorFlow took together, and has none of the others in its hands.
+        self._rows.handed = max(self._rows.handed or 0, rows)
         if self._saves is None:
             self._cut(rows)
             return
@@ -197,7 +203,6 @@ class Cuts:
         this.
         """
         if self._saves is None:
-            self._warn_of_reading_ahead()
             self._cut(rows)
         elif rows > self._done:
             # TensorFlow passes on a ValueError; it converts other kinds to an unknown error.
@@ -207,6 +212,8 @@ class Cuts:
                 " task_config.commit(rows) after each batch of a dataset made from it, or pass"
                 " checkpoint.callback() to model.fit; all without prefetch"
             )
+        # A thread of the script that hands batches on looks as if it had learnt them.
+        self._warn_of_reading_ahead()
 
     def _cut(self, rows: int) -> None:
         # With `publishDir` a script needs a state, and after its first batch it can no longer call
@@ -219,7 +226,9 @@ class Cuts:
         # A script with a state has to commit the rows then, and its output waits for the saves.
         if self._saves is None:
             self._require_state()
-            self._writer.loosen()
+            # A script that has begun with `commit(0)` commits all of its output.
+            if not self._has_committed:
+                self._writer.loosen()
         elif self._rows.batch_size:
             raise ValueError(
                 "task_config.checkpoint: expected batches in the order of the stream, got"
@@ -418,11 +427,10 @@ def _packed(save: Action, work_dir: str, learnt: Learnt) -> bytes:
         save(folder)
         learnt.write(folder)
         packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w") as archive:
-            # Entries are added by name and not the folder itself, so that the archive unpacks into
-            # any folder.
-            for name in sorted(os.listdir(folder)):
-                archive.add(os.path.join(folder, name), name)
+        # Links become files, because no link is unpacked. All names are below a folder, because one
+        # such as "w:0" is refused at the top, where it would be a drive of Windows.
+        with tarfile.open(fileobj=packed, mode="w", dereference=True) as archive:
+            archive.add(folder, _FOLDER)
         if packed.tell() > MOST_STATE_BYTES:
             raise StateError(
                 f"expected at most {MOST_STATE_BYTES} bytes of state, got {packed.tell()}"
@@ -443,6 +451,7 @@ def _restore(state: bytes, restore: Action, work_dir: str) -> Learnt:
         if not state.endswith(bytes(_TAR_END_BYTES)):
             raise ArchiveError("its end is missing")
         unpack_archive(io.BytesIO(state), folder)
+        folder = os.path.join(folder, _FOLDER)
         learnt = Learnt.take(folder)
     except (ArchiveError, OSError, ValueError) as error:
         raise StateError(

@@ -66,6 +66,8 @@ class Checkpoint:
     def __init__(self, is_restored: bool, rows: "Optional[StreamRows]") -> None:
         self.is_restored = is_restored
         self._rows = rows
+        # Batches that `model.fit` has trained, and so many before the epoch that runs.
+        self._batches = self._before = 0
 
     def callback(self) -> Any:
         """Return a callback for `model.fit`, which otherwise does not show the batches that it has
@@ -75,13 +77,18 @@ class Checkpoint:
         """
         import tensorflow as tf
 
-        rows = self._rows
+        kept = self
 
         class FollowBatches(tf.keras.callbacks.Callback):  # type: ignore[misc]
+            def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
+                # Keras counts the batches of each epoch from 0, and an epoch of a stream, which
+                # `steps_per_epoch` makes, goes on with the rows behind the last one.
+                kept._before = kept._batches
+
             def on_train_batch_end(self, batch: int, logs: object = None) -> None:
-                if rows is not None:
-                    # Keras counts batches from 0.
-                    rows.reach(batch + 1)
+                kept._batches = kept._before + batch + 1
+                if kept._rows is not None:
+                    kept._rows.reach(kept._batches)
 
         return FollowBatches()
 

@@ -105,17 +105,17 @@ def unpack_archive(
     )
     file.seek(0)
     with damage_is_named():
-        # The content decides and not the ending of the name, which may be wrong or missing.
-        if zipfile.is_zipfile(file):
-            file.seek(0)
+        # The content decides and not the ending of the name, which may be wrong or missing. It is
+        # read as a tar file first: one that ends with a zip file, such as an .npz or .keras file,
+        # would be taken for that.
+        try:
+            opened = tarfile.open(fileobj=file, tarinfo=_TarEntry)
+        except tarfile.ReadError as error:
+            if not zipfile.is_zipfile(file):
+                raise ArchiveError("it is damaged, or neither a zip nor a tar file") from error
             with zipfile.ZipFile(file) as archive:
                 _unpack_zip(archive, writing)
         else:
-            file.seek(0)
-            try:
-                opened = tarfile.open(fileobj=file, tarinfo=_TarEntry)
-            except tarfile.ReadError as error:
-                raise ArchiveError("it is damaged, or neither a zip nor a tar file") from error
             with opened:
                 _unpack_tar(opened, writing)
         writing.make_links()

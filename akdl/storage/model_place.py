@@ -241,8 +241,8 @@ def check_model(path: str) -> None:
     if form or not (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)):
         raise ModelError(expected + form)
     # The directory of a zip file lists its entries. A tar file would have to be read as a whole, so
-    # only its format is checked.
-    if zipfile.is_zipfile(path):
+    # only its format is checked. One that ends with a .keras file looks like a zip file too.
+    if not tarfile.is_tarfile(path):
         try:
             with damage_is_named(), zipfile.ZipFile(path) as file:
                 names = file.namelist()

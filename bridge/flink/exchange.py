@@ -206,8 +206,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._check_complete()
         self._rows += rows
         # A restart from a checkpoint finds this number, and `_check_complete` refuses to go on
-        # without these rows.
-        self._rows_ever.update(self._rows)
+        # without these rows. A negative one says that they are in the state, if they are needed.
+        self._rows_ever.update(-1 if self._keeps_rows else self._rows)
         if self._files is not None and not extra_input:
             # The share can be computed only from the parts of all files, so they wait for the end.
             self._parts.append(arrow)
@@ -339,14 +339,14 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return ()
 
     def _check_complete(self) -> None:
-        """Refuse to continue from a checkpoint: the rows before it went to a process that has
-        ended.
+        """Refuse to continue from a checkpoint without its rows: they went to a process that has
+        ended, and are not in the state, or this job does not read them from there.
         """
         before = (
             0 if self._is_checked else sum(self._rows_ever.value() or 0 for _ in self._each_key())
         )
         self._is_checked = True
-        if before:
+        if before > 0 or (before and not self._keeps_rows):
             raise BridgeError(f"{self._settings.operator}: {self._loss(before)}")
 
     def _loss(self, rows: int) -> str:

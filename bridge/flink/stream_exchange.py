@@ -291,10 +291,6 @@ class StreamExchange(Exchange):
         self._complete_cluster()
         yield from self._feed(self._kept())
 
-    def _check_complete(self) -> None:
-        if not self._keeps_rows:
-            super()._check_complete()
-
     def _loss(self, rows: int) -> str:
         return (
             "the savepoint lacks the rows that the script had not finished. Turn on Flink's"

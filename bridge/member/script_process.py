@@ -191,7 +191,8 @@ def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
         exact_doubles=settings.exact_doubles,
         input_columns=table_columns(settings.script_schema),
         output_columns=table_columns(settings.output_schema),
-        chunk_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
+        # 0 would mean no limit, and the last output would never leave.
+        chunk_wait_ms=max(1, int(settings.chunk_wait_s * 1000)) if settings.kind == "stream" else 0,
         commits=settings.replay == UNCOMMITTED,
         save_every_ms=int(settings.save_every_s * 1000),
         most_unsaved=settings.max_uncommitted,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import threading
 from collections.abc import Iterator
@@ -151,6 +152,23 @@ def test_script_that_announces_its_commits_keeps_all_rows_before_the_first(
     assert script.writer.cuts == [25]
 
 
+def test_examples_of_a_script_that_announces_its_commits_wait_for_them(
+    folder: pathlib.Path,
+) -> None:
+    script = Script(folder, commits=True)
+    script.config.commit(0)
+    assert len(list(script.config.dataset_fn())) == 25 and not script.writer.is_loose
+
+
+def test_second_dataset_does_not_change_the_size_of_batches(folder: pathlib.Path) -> None:
+    script = Script(folder)
+    batches = iter(script.batches(5))
+    next(batches)
+    assert not list(script.batches(25))
+    next(batches)
+    assert script.writer.cuts == [5]
+
+
 @pytest.mark.parametrize(
     "read",
     [lambda each: each.dataset_fn(), lambda each: each.tf_context.batches(5, shuffle_rows=20)],
@@ -177,6 +195,17 @@ def test_reading_ahead_is_warned_about_once(
     wait_until(lambda: 26 in script.writer.cuts, "rows that the script has not got were passed")
     list(ahead)
     assert sum("read ahead" in record.message for record in caplog.records) == 1
+
+
+def test_thread_that_hands_batches_on_is_warned_about(
+    folder: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = Script(folder)
+    script.config.checkpoint(print, print)
+    thread = threading.Thread(target=lambda: list(script.batches(5)))
+    thread.start()
+    thread.join()
+    assert sum("a thread of its own" in record.message for record in caplog.records) == 1
 
 
 def _learner() -> tuple[dict[str, int], Any, Any]:
@@ -250,6 +279,23 @@ def test_commit_is_a_place_to_save_for_a_derived_dataset(folder: pathlib.Path) -
         state["sum"] += int(ids.numpy().sum())
         script.config.commit(5)
     assert script.writer.cuts == [10, 20]
+
+
+def test_state_is_saved_with_all_rows_that_it_has_learnt(folder: pathlib.Path) -> None:
+    script, (_, save, restore) = Script(folder, save_every_ms=0), _learner()
+    fails = [True]
+
+    def save_later(path: str) -> None:
+        if fails.pop() if fails else False:
+            raise OSError("no room")
+        save(path)
+
+    script.config.checkpoint(save_later, restore)
+    batches = iter(script.batches())
+    for _ in range(2):
+        next(batches)
+    script.config.commit(5)
+    assert list(script.writer.states) == [10], "the first batch was finished before the commit"
 
 
 def test_derived_dataset_without_commits_is_refused(folder: pathlib.Path) -> None:
@@ -350,9 +396,10 @@ def _trained(script: Script, how: str, checkpoint: bool = True) -> Any:
         ids = tf.cast(batch["id"], tf.float32)[:, None] / 25
         return ids, 3 * ids
 
-    if how == "fit":
+    if how != "loop":
         callbacks = [] if kept is None else [kept.callback()]
-        model.fit(script.batches(5).map(example), callbacks=callbacks, verbose=0)
+        steps = {"steps_per_epoch": 2, "epochs": 2} if how == "epochs" else {}
+        model.fit(script.batches(5).map(example), callbacks=callbacks, verbose=0, **steps)
     else:
         for batch in script.batches(5):
             model.train_on_batch(*example(batch))
@@ -370,6 +417,13 @@ def test_keras_model_goes_on_from_its_state_bit_for_bit(folder: pathlib.Path, ho
     script.cuts.end()
     assert script.writer.cuts == [10, 20, 25]
     assert _trained(Script(folder, script.writer.states[10], first=10), how) == expected
+
+
+def test_epochs_of_a_stream_count_on_and_end_in_the_midst_of_a_chunk(folder: pathlib.Path) -> None:
+    script = Script(folder)
+    _trained(script, "epochs")
+    script.cuts.end()
+    assert list(script.writer.states) == [10, 20], "two epochs of two batches of 25 rows"
 
 
 class Models:
@@ -468,6 +522,25 @@ def test_damaged_state_is_refused_by_name(folder: pathlib.Path) -> None:
             match=r"the state of the script in Flink's checkpoint or savepoint is damaged: .* another",
         ):
             Script(folder, damaged).config.checkpoint(save, restore)
+
+
+def test_links_and_odd_names_of_a_saved_folder_are_restored_as_files(folder: pathlib.Path) -> None:
+    def save(path: str) -> None:
+        (pathlib.Path(path) / "w:0").write_text("one")
+        os.link(pathlib.Path(path) / "w:0", pathlib.Path(path) / "2")
+        (pathlib.Path(path) / "latest").symlink_to("2")
+
+    found: list[str] = []
+
+    def restore(path: str) -> None:
+        found.extend((pathlib.Path(path) / name).read_text() for name in ("w:0", "2", "latest"))
+
+    script = Script(folder)
+    script.config.checkpoint(save, restore)
+    list(script.batches())
+    script.cuts.end()
+    assert Script(folder, script.writer.states[25]).config.checkpoint(save, restore).is_restored
+    assert found == ["one"] * 3
 
 
 def test_failed_save_is_tried_again_while_no_rows_come(folder: pathlib.Path) -> None:

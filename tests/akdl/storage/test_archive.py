@@ -87,6 +87,14 @@ def test_unpacked_files_and_folders_keep_their_executable_bits(
     assert not os.access(tmp_path / "a/b/c", os.X_OK)
 
 
+def test_tar_file_that_ends_with_a_zip_file_is_no_zip_file(tmp_path: pathlib.Path) -> None:
+    inner = zip_of(file("inside")).getvalue()
+    assert list(
+        unpack_archive(tar_of(file("a"), file("b.npz", inner), compression=""), str(tmp_path))
+    ) == ["a", "b.npz"]
+    assert (tmp_path / "b.npz").read_bytes() == inner
+
+
 @BOTH
 def test_links_within_the_archive_are_unpacked(
     tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]

@@ -250,6 +250,16 @@ def test_archives_of_each_kind_are_unpacked(
     folder.remove()
 
 
+def test_tar_file_of_a_keras_file_is_no_zip_file(tmp_path: pathlib.Path) -> None:
+    with zipfile.ZipFile(tmp_path / "m.keras", "w") as model:
+        model.writestr("config.json", "{}")
+    with tarfile.open(tmp_path / "m.tar", "w") as archive:
+        archive.add(tmp_path / "m.keras", "m.keras")
+    folder = ModelFolder(str(tmp_path / "m.tar"))
+    assert pathlib.Path(folder.path).read_bytes() == (tmp_path / "m.keras").read_bytes()
+    folder.remove()
+
+
 def test_models_at_addresses_are_fetched(saved: pathlib.Path, tmp_path: pathlib.Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     file = pathlib.Path(shutil.make_archive(str(tmp_path / "m"), "gztar", saved))

@@ -269,6 +269,10 @@ def test_task_of_a_stream_has_waiting_time_commits_and_extra_inputs(folder: Work
         folder,
     )
     assert (task.chunk_wait_ms, task.commits) == (250, True)
+    short = settings(kind="stream", chunk_wait_s=0.0005, save_every_s=1e9, publish_every_s=1e9)
+    task_of_short = task_of(short, folder)
+    assert task_of_short.chunk_wait_ms == 1, "0 would be no limit"
+    assert task_of_short.save_every_ms == task_of_short.publish_every_ms == 10**12
     assert [[column.name for column in each.columns] for each in task.extra_inputs] == [
         ["a"],
         ["b", "c"],
