@@ -157,7 +157,8 @@ def _onnx(path: str, serving: Serving) -> Opened:
             {key: each.type[7:-1] for key, each in values.items()},
         )
         return {
-            key: TensorDescription("", names.get(dtype, dtype), values[key].shape)
+            # onnxruntime returns no sizes for an unknown shape too, so this may be any.
+            key: TensorDescription("", names.get(dtype, dtype), values[key].shape or None)
             for key, dtype in dtypes.items()
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import struct
 from typing import Any
 
 import numpy as np
@@ -75,3 +76,18 @@ def test_a_missing_framework_is_named_with_its_extra(
     ):
         predicted(str(tmp_path / "m.onnx"), [1.0])
     assert not missing_package("") and not missing_package(".txt")
+
+
+def test_onnx_input_of_an_unknown_shape_takes_rows(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("onnxruntime")
+    # The node of `kinds`, whose input has a type alone.
+    begin, end = kinds._ONNX
+    begin = begin.replace(b":F", b":?")
+    end = end.replace(
+        b"Z\x10\n\x01x\x12\x0b\n\t\x08\x01\x12\x05\n\x03\x12\x01n",
+        b"Z\x09\n\x01x\x12\x04\n\x02\x08\x01",
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(struct.pack("<f", 2.0).join((begin, end)))
+    results, bad = predicted(str(path), np.array([1.5, 2.0], "f4"))
+    assert results.tolist() == [3.0, 4.0] and not bad
