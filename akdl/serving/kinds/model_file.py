@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import warnings
+import zipfile
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
@@ -109,7 +110,12 @@ def missing_package(kind: str) -> str:
 def _keras(path: str, serving: Serving) -> Opened:
     """Load a model without its optimizer. Code in it, such as that of a Lambda layer, runs only if
     it is trusted.
+
+    Keras 2 reads a file of another form, or with another case of its ending, as HDF5, and has no
+    safe mode there.
     """
+    if not (serving.trusted or (path.endswith(".keras") and zipfile.is_zipfile(path))):
+        raise ValueError("expected a zip file: other forms need safe_mode=False")
     # Keras takes TensorFlow unless it is configured, and does not look for another backend.
     backends = [name for name in ("tensorflow", "jax", "torch") if importlib.util.find_spec(name)]
     os.environ.setdefault("KERAS_BACKEND", (backends or ["numpy"])[0])

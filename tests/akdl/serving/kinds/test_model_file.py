@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 import struct
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -63,6 +65,24 @@ def test_code_in_a_keras_file_runs_only_if_it_is_trusted(tmp_path: pathlib.Path)
     with pytest.raises(ModelError, match="(?s)m.keras cannot be loaded: .*trusted=True"):
         predicted(path, np.ones(1, "f4"))
     assert np.asarray(predicted(path, np.ones(1, "f4"), trusted=True)[0]).tolist() == [3.0]
+
+
+@pytest.mark.tf
+@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5:UserWarning")
+@pytest.mark.fault("data", "Code in a .keras file does not run in an older form of the file either")
+def test_code_in_an_older_form_of_a_keras_file_runs_only_if_it_is_trusted(
+    tmp_path: pathlib.Path,
+) -> None:
+    keras = pytest.importorskip("keras")
+    model = keras.Sequential([keras.Input([1]), keras.layers.Lambda(lambda x: 3 * x)])
+    model.save(tmp_path / "m.h5")
+    for ending in (".keras", ".KERAS"):
+        path = shutil.copy(tmp_path / "m.h5", tmp_path / f"m{ending}")
+        if ending == ".KERAS":  # a zip file as well
+            with zipfile.ZipFile(path, "a") as file:
+                file.writestr("config.json", "{}")
+        with pytest.raises(ModelError, match="expected a zip file: other forms need trusted=True"):
+            predicted(str(path), np.ones(1, "f4"))
 
 
 def test_a_missing_framework_is_named_with_its_extra(
