@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import pathlib
 import shutil
 import struct
@@ -111,3 +112,26 @@ def test_onnx_input_of_an_unknown_shape_takes_rows(tmp_path: pathlib.Path) -> No
     path.write_bytes(struct.pack("<f", 2.0).join((begin, end)))
     results, bad = predicted(str(path), np.array([1.5, 2.0], "f4"))
     assert results.tolist() == [3.0, 4.0] and not bad
+
+
+def test_pt2_files_of_other_forms_predict(tmp_path: pathlib.Path) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Sum(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any, half: Any, factor: int) -> Any:
+            y = factor * x + half.float()
+            return collections.OrderedDict(z=None, y=y.bfloat16())
+
+    path, names = str(tmp_path / "m.pt2"), ("half", "x", "y")
+    half, n = torch.ones(4, dtype=torch.bfloat16), torch.export.Dim("n")
+    inputs = {"x": torch.ones(4), "half": half, "factor": 3}
+    sizes = {"x": {0: n}, "half": {0: n}, "factor": None}
+    torch.export.save(torch.export.export(Sum(), (), inputs, dynamic_shapes=sizes), path)
+    columns = [TableColumn(name=name, type="FLOAT") for name in names]
+    served = ModelStore(
+        Serving(model=path, trusted=True, input_columns=columns[:2], output_columns=columns[2:])
+    )
+    cells = {"x": np.array([1, 2], "f4"), "half": np.array([0.5, 1], "f4")}
+    results, bad, _ = served.predict(cells, 2)
+    served.close()
+    assert results["y"].tolist() == [3.5, 7.0] and not bad
