@@ -158,7 +158,9 @@ class FunctionModel(LoadedModel):
                 " outputSchemaStr"
             )
         try:
-            return encoded(array) if array.dtype == object else array
+            # A copy, since a function may fill the same array in each call, and this one is read
+            # only after all batches of a request.
+            return (encoded(array) if array.dtype == object else array).copy()
         except CellError as error:
             raise ServingError(f"{where}: {error}") from None
 

@@ -110,6 +110,7 @@ class ModelStore:
         # When the loading of a key failed, and why.
         self._errors: Dict[str, Tuple[float, Type[ModelError], str]] = {}
         self._sample: Optional[_Sample] = None
+        self._reported = ""  # on a candidate that fails
         self._unpacked: Optional[OwnedFolder] = None
         try:
             self._open(serving)
@@ -162,11 +163,20 @@ class ModelStore:
                 # share of 2**53.
                 (hashes(columns) >> np.uint64(11)) < self._serving.candidate_share * 2.0**53
             )
-            shadow, _, _ = self._predicted(
-                [(_CANDIDATE, chosen)] if len(chosen) else [], columns, rows, call
-            )
+            shadow: Dict[str, Values] = {}
+            try:
+                shadow, _, _ = self._predicted(
+                    [(_CANDIDATE, chosen)] if len(chosen) else [], columns, rows, call
+                )
+            # The model in use has predicted the rows, which no candidate may lose.
+            except Exception as error:
+                text = f"candidatePath: the candidate cannot predict: {error}"
+                # Once, since this may be true of each batch.
+                if text != self._reported:
+                    self._reported = text
+                    self._report(logging.WARNING, text)
             results.update(
-                (PREFIX + column.name, shadow[column.name])
+                (PREFIX + column.name, shadow.get(column.name, [None] * rows))
                 for column in self._serving.output_columns
             )
         return results, bad, number
@@ -322,7 +332,7 @@ class ModelStore:
         before = _resident_bytes()
         try:
             version = self._loaded(self._folder_of(name), name)
-        except (ModelError, ServingError) as error:
+        except Exception as error:  # a user's function may raise any
             # The type decides what the row gets: only a missing model is replaced by the default
             # one, a broken model is an error.
             kind, text = ModelError, f"the model {name!r}: {error}"

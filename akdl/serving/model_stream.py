@@ -26,7 +26,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from akdl.serving.loaded_model import ServingError
 from akdl.storage.files import file_states
-from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, find_model
+from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, find_model, with_weights
 
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
 # A folder of SavedModels for files that TensorFlow does not read, and akdl's file in it.
@@ -95,7 +95,8 @@ def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
             shutil.copytree(source, copy)
         else:
             os.mkdir(copy)
-            shutil.copy(source, copy)
+            for file in with_weights(source):
+                shutil.copy(file, copy)
         if learnt:
             os.makedirs(os.path.join(copy, _LEARNT[0]), exist_ok=True)
             with open(os.path.join(copy, *_LEARNT), "w", encoding="utf-8") as file:

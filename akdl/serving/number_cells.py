@@ -126,8 +126,10 @@ class NumberCells:
             raise CellError(
                 f"expected an array, got lists of different length: {short(cell)}"
             ) from None
-        if array.dtype == object:
-            array = self._from_objects(array, cell)
+        # An integer next to a float was converted to float, perhaps with rounding.
+        is_rounded = array.dtype.kind == "f" and self.dtype.kind in "iu" and array is not cell
+        if array.dtype == object or is_rounded:
+            array = self._from_objects(np.asarray(cell, object), cell)
         if array.size == 0 and array.dtype.kind != "O":
             return array.astype(self.dtype)
         if array.dtype.kind not in _NUMBER_KINDS:
@@ -135,13 +137,14 @@ class NumberCells:
         return self._cast(array)
 
     def _from_objects(self, array: Array, cell: object) -> Array:
-        """Convert an array of decimals, or of integers beyond numpy's types, to numbers; return
-        other arrays unchanged.
+        """Convert an array of decimals, of integers beyond numpy's types, or of integers and
+        floats, to numbers; return other arrays unchanged.
         """
         elements = list(array.flat)
         if any(element is None for element in elements):
             raise CellError(f"expected values, got an array with null elements: {short(cell)}")
-        if not all(isinstance(element, (decimal.Decimal, int)) for element in elements):
+        known = (decimal.Decimal, int, float, np.integer, np.floating)
+        if not all(isinstance(element, known) for element in elements):
             return array
         try:
             # Through float, integers beyond 53 bits would be rounded.
@@ -190,7 +193,8 @@ def _integer(word: str) -> int:
 _PARSERS: Dict[str, Tuple[Callable[[str], Any], str]] = {
     "b": (lambda word: _BOOLEANS[word.lower()], "?"),
     "i": (_integer, "i8"),
-    "u": (_integer, "u8"),
+    # numpy before 2.0 would make 2**64 - 1 of -1. A range finds its own numbers alone, at once.
+    "u": (lambda word: range(1 << 64).index(_integer(word)), "u8"),
     "f": (float, "f8"),
 }
 """Kind of a type to how one element of a string is read, and to the type that holds the

@@ -209,7 +209,9 @@ def _little(array: Array) -> Array:
 
 
 def _parsed(flat: Array, target: Any) -> Array:
-    result = np.empty(flat.shape, target)
+    # The caller converts them to the column's type: here, numpy before 2.0 would wrap integers
+    # beyond it, and any numpy would make infinity of a float.
+    result = np.empty(flat.shape, target.kind + "8")
     for place, element in enumerate(flat.flat):
         try:
             result.flat[place] = int(element) if target.kind == "i" else float(element)

@@ -104,6 +104,13 @@ def is_model_file(name: str) -> bool:
     return name.lower().endswith(MODEL_FILES)
 
 
+def with_weights(path: str) -> list[str]:
+    """The file of a model, if it exists, and the file next to it to which PyTorch writes the
+    weights of an ONNX model.
+    """
+    return list(filter(os.path.isfile, (path, f"{path}.data")))
+
+
 def kind_at(path: str) -> str:
     """Ending of the model file at a local path, in a folder or in a zip file; "" for a SavedModel
     and anything else.

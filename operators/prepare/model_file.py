@@ -23,7 +23,7 @@ from akdl.storage.files import (
     sha256_of,
 )
 from akdl.storage.model_archive import unpack
-from akdl.storage.model_forms import ModelError, find_model, is_model_file
+from akdl.storage.model_forms import ModelError, find_model, is_model_file, with_weights
 from akdl.storage.model_place import ModelFolder, PlacedModel, check_model, get_model, named_model
 from bridge.exceptions import refused_at
 from bridge.folders.program_folder import named_by_content, scratch_folder
@@ -124,7 +124,7 @@ def content_of(path: str) -> object:
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as file:
             return {info.filename: info.CRC for info in file.infolist()}
-    return sha256_of(path) if os.path.isfile(path) else path
+    return list(map(sha256_of, with_weights(path))) or path
 
 
 def _pack(model: str, place: str) -> str:
@@ -134,7 +134,6 @@ def _pack(model: str, place: str) -> str:
         shutil.make_archive(path[: -len(".zip")], "zip", model)
     else:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-            # PyTorch writes the weights of an ONNX model to a second file next to it.
-            for each in filter(os.path.exists, (model, f"{model}.data")):
+            for each in with_weights(model):
                 file.write(each, os.path.basename(each))
     return named_by_content(path, "model")[0]

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import warnings
+import zipfile
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
@@ -109,7 +110,12 @@ def missing_package(kind: str) -> str:
 def _keras(path: str, serving: Serving) -> Opened:
     """Load a model without its optimizer. Code in it, such as that of a Lambda layer, runs only if
     it is trusted.
+
+    Keras 2 reads a file of another form, or with another case of its ending, as HDF5, and has no
+    safe mode there.
     """
+    if not (serving.trusted or (path.endswith(".keras") and zipfile.is_zipfile(path))):
+        raise ValueError("expected a zip file: other forms need safe_mode=False")
     # Keras takes TensorFlow unless it is configured, and does not look for another backend.
     backends = [name for name in ("tensorflow", "jax", "torch") if importlib.util.find_spec(name)]
     os.environ.setdefault("KERAS_BACKEND", (backends or ["numpy"])[0])
@@ -157,7 +163,8 @@ def _onnx(path: str, serving: Serving) -> Opened:
             {key: each.type[7:-1] for key, each in values.items()},
         )
         return {
-            key: TensorDescription("", names.get(dtype, dtype), values[key].shape)
+            # onnxruntime returns no sizes for an unknown shape too, so this may be any.
+            key: TensorDescription("", names.get(dtype, dtype), values[key].shape or None)
             for key, dtype in dtypes.items()
         }
 
@@ -185,9 +192,16 @@ def _torch(path: str, serving: Serving) -> Opened:
             program = torch.export.passes.move_to_device_pass(program, device)
         found = {node.name: node.meta.get("val") for node in program.graph.nodes}
         results, spec = program.graph_signature.user_outputs, program.call_spec.out_spec
-        names: List[str] = spec.context if spec.type is dict else _numbered(results)
-        inputs = {name: found[name] for name in program.graph_signature.user_inputs}
-        module, outputs = program.module(), dict(zip(names, map(found.get, results)))
+        # An OrderedDict is a dict too, and a single output has no type.
+        names: List[str] = (
+            spec.context if issubclass(spec.type or tuple, dict) else _numbered(results)
+        )
+        # Among inputs and outputs may be constants in place of names, such as None.
+        order: List[str] = program.graph_signature.user_inputs
+        inputs = {name: found[name] for name in order if name in found}
+        module = program.module()
+        outputs = {name: found[each] for name, each in zip(names, results) if each in found}
+        in_spec = program.call_spec.in_spec
     else:
         with warnings.catch_warnings():
             # torch.jit.load warns that torch.export has replaced TorchScript, which a user of an
@@ -216,13 +230,32 @@ def _torch(path: str, serving: Serving) -> Opened:
         )
         outputs = {each.key: each for each in described(dict(zip(names, map(type_of, columns))))}
         outputs = outputs or {names[0]: TensorDescription("", "float32", None)}
+        order = list(inputs)
+        in_spec = torch.utils._pytree.tree_structure((tuple(order), {}))
 
     def call(columns: Dict[str, Array], wanted: Sequence[str]) -> Named:
+        # The model may take its inputs by name.
+        given, named = torch.utils._pytree.tree_unflatten(
+            [
+                torch.tensor(
+                    columns[key],
+                    dtype=getattr(torch, str(inputs[key].dtype).rpartition(".")[2]),
+                    device=device,
+                )
+                if key in inputs
+                else key
+                for key in order
+            ],
+            in_spec,
+        )
         with torch.inference_mode():
-            results = _named(
-                module(*(torch.tensor(columns[key], device=device) for key in inputs)), names
-            )
-        return {key: results[key].cpu() for key in wanted}
+            results = _named(module(*given, **named), names)
+        # numpy has no bfloat16.
+        return {
+            key: (each.float() if each.dtype == torch.bfloat16 else each).cpu()
+            for key, each in results.items()
+            if key in wanted
+        }
 
     return inputs, outputs, call
 

@@ -129,6 +129,17 @@ def test_function_outputs_become_columns(
     )
 
 
+@pytest.mark.fault("data", "A function may return the same array in each call")
+def test_an_array_that_a_function_fills_again_keeps_no_row_of_a_later_batch(make: Make) -> None:
+    whole = (
+        "import numpy as np\ndef load(kept=np.empty(2)):\n    def predict(batch):\n"
+        "        kept[: len(batch['x'])] = batch['x']\n        return kept[: len(batch['x'])]\n"
+        "    return predict\n"
+    )
+    model = make("", whole=whole, inputs="x DOUBLE", infer_batch_size=2)
+    assert model.predict({"x": np.arange(3.0)})["y"].tolist() == [0.0, 1.0, 2.0]
+
+
 @pytest.mark.parametrize("kind", ["STRING", "BYTES"])
 def test_memory_of_texts_is_proportional_to_them(make: Make, kind: str) -> None:
     """numpy would give each of 256 texts four million bytes."""

@@ -303,6 +303,56 @@ def test_unusable_models_of_a_key_are_errors_of_their_rows(keyed: Make) -> None:
     assert [path.rpartition("/")[2] for path in served.loaded] == ["empty", "de", "other"]  # type: ignore[attr-defined]
 
 
+@pytest.fixture
+def functions(tmp_path: pathlib.Path) -> Serving:
+    """Two models of a function, `m/1` and `m/bad`, and settings without a model."""
+    for name in ("1", "bad"):
+        (tmp_path / "m" / name).mkdir(parents=True)
+    return Serving(
+        function_folder=str(tmp_path),
+        input_columns=[TableColumn(name="x", type="DOUBLE")],
+        output_columns=[TableColumn(name="y", type="DOUBLE")],
+    )
+
+
+@pytest.mark.fault("data", "A function that cannot load the model of a key fails its rows alone")
+def test_error_of_a_function_for_a_key_is_one_of_its_rows(
+    functions: Serving, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "of_key.py").write_text(
+        "def load(path):\n    if 'bad' in path: 1 / 0\n    return lambda batch: batch['x']\n"
+    )
+    functions.MergeFrom(
+        Serving(function="of_key.py:load", model=f"{tmp_path}/m", model_key_col="k")
+    )
+    functions.input_columns.add(name="k", type="STRING")
+    served = ModelStore(functions)
+    results, bad, _ = served.predict({"x": np.arange(2.0), "k": [b"bad", b"1"]}, 2)
+    served.close()
+    assert list(results["y"]) == [None, 1.0]
+    assert bad == [(0, "column 'k': the model 'bad': division by zero")]
+
+
+@pytest.mark.fault("jobs", "A candidate that fails as a whole fails no row, and is reported once")
+def test_candidate_that_cannot_predict_has_nulls_alone(
+    functions: Serving, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "of_candidate.py").write_text(
+        "def load(path):\n    return lambda batch: batch['x'][:0 if 'bad' in path else None]\n"
+    )
+    places = {"model": f"{tmp_path}/m/1", "candidate_path": f"{tmp_path}/m/bad"}
+    functions.MergeFrom(Serving(function="of_candidate.py:load", candidate_share=1.0, **places))
+    reported: list[str] = []
+    served = ModelStore(functions, lambda level, text: reported.append(text))
+    for _ in range(2):
+        results, bad, _ = served.predict({"x": np.arange(2.0)}, 2)
+        assert list(results["y"]) == [0.0, 1.0] and not bad
+        assert results["shadow_y"] == [None, None]
+    served.close()
+    (text,) = reported
+    assert text.startswith("candidatePath: the candidate cannot predict: the function load in")
+
+
 @pytest.mark.tf
 def test_missing_models_collect_no_garbage_and_their_errors_are_bounded(
     keyed: Make, monkeypatch: pytest.MonkeyPatch

@@ -94,6 +94,13 @@ def test_published_models_carry_their_notes_and_the_oldest_are_removed(
     ]
 
 
+def test_an_onnx_model_is_published_with_its_weights(tmp_path: pathlib.Path) -> None:
+    for name in ("m.onnx", "m.onnx.data", "other"):
+        (tmp_path / name).touch()
+    path = publish(str(tmp_path / "m.onnx"), str(tmp_path / "models"))
+    assert sorted(os.listdir(path)) == ["m.onnx", "m.onnx.data"]
+
+
 def test_publish_removes_leftovers_of_killed_processes_but_no_copy_under_way(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -41,6 +41,19 @@ def test_numbers_of_every_type_come_back_in_the_same_type(dtype: str) -> None:
         assert served.predict({"a": raw})["b"] == raw
 
 
+@pytest.mark.fault("data", "A number that does not fit an input is not another number there")
+def test_texts_and_lists_of_integers_are_exact_or_refused() -> None:
+    for text in ("-1", str(2**64)):
+        with pytest.raises(CellError, match="expected uint64 numbers, got the string"):
+            NumberCells("uint64", True).single(text)
+    assert NumberCells("uint64", True).single(str(2**64 - 1)) == 2**64 - 1
+    # numpy makes floats of a list that has one.
+    for cell in ([2**53 + 1, 1.0], [np.int64(2**53 + 1), np.float32(1)]):
+        assert NumberCells("int64", False).single(cell).tolist() == [2**53 + 1, 1]
+    with pytest.raises(CellError, match="the number 1.5 does not fit into int64"):
+        NumberCells("int64", False).single([1, 1.5])
+
+
 @pytest.mark.parametrize("text", ["1.5", "x", "", "1 2", "1e30", str(2**63)])
 def test_texts_without_an_integer_are_bad_rows(text: str) -> None:
     _, bad = models.served(models.identity("int64", (None,))).predict_collecting({"a": ["1", text]})

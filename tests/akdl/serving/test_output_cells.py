@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from akdl.serving.loaded_model import TensorDescription
+from akdl.serving.output_cells import OutputConverter
+from akdl.wire import TableColumn
 from tests.akdl.serving import models
 
 pytestmark = [
@@ -80,6 +83,16 @@ def test_texts_become_numbers_or_bad_rows() -> None:
     assert bad == [
         (1, "output 'b' to column 'b' (INT): expected a number of type int32, got the string b'x'")
     ]
+
+
+@pytest.mark.fault("data", "A text with a number beyond the column's type is an error of its row")
+@pytest.mark.parametrize(("kind", "text"), [("TINYINT", b"300"), ("FLOAT", b"1e39")])
+def test_numbers_of_texts_out_of_range_are_bad_rows(kind: str, text: bytes) -> None:
+    tensor = TensorDescription("y", "string", (-1,), "y")
+    cells, bad = OutputConverter(TableColumn(name="y", type=kind), tensor).convert(
+        np.array([text, b"7"], object)
+    )
+    assert list(cells) == [None, 7] and f"does not fit into {kind}" in bad[0]
 
 
 def test_bytes_that_are_not_utf8_are_bad_rows_of_a_text_column() -> None:

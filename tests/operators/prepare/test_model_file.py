@@ -22,6 +22,7 @@ from operators import BatchOperator, MemSourceBatchOp
 from operators.alink.ak_file import AkWriter
 from operators.predict_batch import pack_model_table
 from operators.prepare.model_file import (
+    content_of,
     model_for_job,
     packed_model,
     packed_rows,
@@ -180,6 +181,9 @@ def test_model_files_are_packed_under_their_names(tmp_path: pathlib.Path) -> Non
         assert sorted(file.namelist()) == ["m.onnx", "m.onnx.data"], (
             "PyTorch writes weights to a second file"
         )
+    before = content_of(str(tmp_path / "m.onnx"))
+    (tmp_path / "m.onnx.data").write_text("other weights")
+    assert content_of(str(tmp_path / "m.onnx")) != before, "resumeDir has predictions of the former"
     assert kind_at(packed) == kind_at(str(tmp_path)) == ".onnx"
     with pytest.raises(
         ConfigurationError, match=r"here: .*m.pkl is a model of another framework: .*predictFn"
