@@ -240,9 +240,7 @@ class CsvReader(UngroupedReader):
             ),
         )
 
-    def _rows(
-        self, line: int, block: bytes, is_last: bool, most: int = -1
-    ) -> tuple[_Rows, bytes]:
+    def _rows(self, line: int, block: bytes, is_last: bool, most: int = -1) -> tuple[_Rows, bytes]:
         """Rows below so many lines, and what stands behind the last whole one, unless it is the
         last of the file.
 
@@ -290,9 +288,7 @@ class CsvReader(UngroupedReader):
             if row is None or (not is_last and not taken[-1].endswith(end)):
                 break
             if not (
-                (form.skip_blank_line or most > 0)
-                and len(row) <= 1
-                and not "".join(taken).strip()
+                (form.skip_blank_line or most > 0) and len(row) <= 1 and not "".join(taken).strip()
             ):
                 found.append((line + reader.line_num, row or [""]))
         return found, "".join([*taken, *lines]).encode(errors="surrogateescape")

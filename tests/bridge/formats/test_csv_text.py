@@ -106,7 +106,9 @@ def test_a_quote_in_a_name_takes_no_rows(folder: pathlib.Path) -> None:
         rows(folder, 'a,"b\n1,2\n', types, ignore_first_line=True)
 
 
-@pytest.mark.fault("data", "A block of CSV with quotes, whose lines end in \\r alone, keeps its rows")
+@pytest.mark.fault(
+    "data", "A block of CSV with quotes, whose lines end in \\r alone, keeps its rows"
+)
 def test_long_text_whose_lines_end_in_carriage_returns_keeps_its_rows(folder: pathlib.Path) -> None:
     cell = "x" * 1_000_000
     text = '"x",1\r' + f"{cell},2\r" * 9
