@@ -153,7 +153,7 @@ class PartFiles:
         # The first checkpoint gets a record even without files. A later attempt recognizes by it
         # that the checkpoint belongs to this run of the program.
         if self._new or not self._records:
-            # A stream without an end would collect the names for ever, and `end` needs them of
+            # A stream without an end would collect all names, and `end` needs them of
             # other jobs only.
             if not self._sink.appends:
                 self._kept.update(self._new)
