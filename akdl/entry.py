@@ -18,6 +18,7 @@ import contextlib
 import faulthandler
 import functools
 import gc
+import inspect
 import json
 import logging
 import os
@@ -378,6 +379,13 @@ def _main_of(module: ModuleType, runner: Optional[str]) -> Callable[[TaskConfig]
         raise ScriptError(str(error)) from error
     if kind == MAIN:
         user_main: Callable[[TaskConfig], Any] = module.main
+        # A call of these runs no line, and the rows would be missing without an error.
+        kinds = inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction
+        if any(is_kind(user_main) for is_kind in kinds):
+            raise ScriptError(
+                "main: expected a plain function, got one with yield or async: write rows with"
+                " output_writer, and call asyncio.run inside main"
+            )
         return user_main
     # Imported late: a script with a `main` needs neither runner.
     if kind == KERAS:

@@ -77,7 +77,9 @@ def feature_spec(
 def checked_defaults(
     columns: Sequence[TableColumn], defaults: Optional[Mapping[str, object]]
 ) -> Mapping[str, object]:
-    """Return the defaults of columns; a ValueError for one that does not exist, or is an ARRAY."""
+    """Return the defaults of columns; a ValueError for one that does not exist, is an ARRAY, or
+    cannot have the value.
+    """
     defaults = {} if defaults is None else defaults
     names = [column.name for column in columns]
     unknown = sorted(set(defaults) - set(names))
@@ -90,6 +92,13 @@ def checked_defaults(
             raise ValueError(
                 f"defaults names the ARRAY column {column.name!r}, whose nulls are read as empty"
                 " arrays: remove it"
+            )
+        # None would become the text "None", and a fraction another integer.
+        value = defaults.get(column.name, 0)
+        is_cut = isinstance(value, float) and value % 1 and type_of(column).feature == INT64
+        if value is None or is_cut:
+            raise ValueError(
+                f"defaults: column {column.name!r} ({column.type}): expected a value, got {value}"
             )
     return defaults
 

@@ -191,8 +191,9 @@ class TFContext:
             batch_size: See `batches`, as for `defaults`, `columns`, `shuffle_rows` and
                 `num_epochs`.
             seed: Fixes the shuffled order; None uses numpy's global random numbers.
-            masked: Nulls without a default are masked in arrays of numbers, and None in other
-                columns, instead of an error. Arrays of numbers are then `np.ma.MaskedArray`.
+            masked: Nulls without a default are masked in arrays of numbers, and None in columns of
+                texts and bytes, instead of an error. Arrays of numbers are then
+                `np.ma.MaskedArray`. A null ARRAY is empty in any case.
 
         Returns:
             Each element maps column names to arrays of shape [batch]: numbers as int64 and float32

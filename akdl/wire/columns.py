@@ -138,7 +138,10 @@ def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
         if isinstance(values, np.ndarray) and values.ndim != 1:
             raise ValueError(f"{where}: expected cells of shape [rows], got {list(values.shape)}")
         rows, cell_offsets, has_value = len(values if valid is None else valid), None, valid
-    encoded, lengths_of_values = _encoded(values, column_type.kind, where)
+    try:
+        encoded, lengths_of_values = _encoded(values, column_type.kind, where)
+    except UnicodeEncodeError as error:  # a lone surrogate
+        raise ValueError(f"{where}: {error}") from None
     if lengths_of_values is None:
         filled = Cells(spread(encoded, has_value), valid, cell_offsets)
     else:

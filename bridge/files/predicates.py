@@ -58,9 +58,9 @@ class _Parser:
             if found is None:
                 self._refuse(at + len(text[at:]) - len(text[at:].lstrip()))
             kind = str(found.lastgroup)
-            token = _Token(
-                kind, found[kind].replace("''", "'").replace("``", "`"), found.start(kind)
-            )
+            # A text may have ``, which is one sign in back-quotes only.
+            mark = "`" if kind == "quoted" else "'"
+            token = _Token(kind, found[kind].replace(mark * 2, mark), found.start(kind))
             # A column in back-quotes may have the name of a keyword.
             is_key = kind == "word" and token.text.upper() in _KEYWORDS
             self._tokens.append(_Token("key", token.text.upper(), token.place) if is_key else token)
@@ -170,12 +170,12 @@ class _Parser:
             return pc.field(text)
         if kind == "key":
             return pc.scalar(text == "TRUE")
-        if kind == "number":
-            return pc.scalar(_number(text, wanted))
         types = {"DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us")}
         try:
-            return pc.scalar(_text(text, types.get(kind, wanted)))
-        except (ValueError, pa.ArrowException):
+            return pc.scalar(
+                _number(text, wanted) if kind == "number" else _text(text, types.get(kind, wanted))
+            )
+        except (ValueError, OverflowError, pa.ArrowException):
             self._refuse(place)
 
     def _peek(self) -> _Token:

@@ -325,8 +325,12 @@ class FileParts:
         """
         if self._table.filter is None or not isinstance(file.reader, ParquetReader):
             return None
-        schema = file.reader.schema
+        schema, text = file.reader.schema, str(self._table.filter)
+        # NaN is not in the statistics, and these hold for it where a comparison does not.
+        negates = "invert(" in text or "!=" in text
         for column in self._table.read:
+            if negates and pa.types.is_floating(column.arrow) and column.name in text:
+                return None
             if column.name not in file.names:
                 schema = schema.append(pa.field(column.name, column.arrow))
             elif column.declared is not None and schema.field(column.name).type != column.arrow:

@@ -153,7 +153,10 @@ class PartFiles:
         # The first checkpoint gets a record even without files. A later attempt recognizes by it
         # that the checkpoint belongs to this run of the program.
         if self._new or not self._records:
-            self._kept.update(self._new)
+            # A stream without an end would collect all names, and `end` needs them of
+            # other jobs only.
+            if not self._sink.appends:
+                self._kept.update(self._new)
             path = f"{self._root}/_c{number}-{self._subtask:05}-{self._sink.token}{secrets.token_hex(4)}"  # noqa: E501
             with self._files.open_output_stream(path) as file:
                 file.write(json.dumps(self._new).encode())

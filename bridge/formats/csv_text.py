@@ -138,20 +138,12 @@ class CsvReader(UngroupedReader):
             # not part of the first name.
             line, data = 0, text.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
             if data and (form.names is None or form.ignore_first_line):
-                # Rows may end in \r\n or \r too, for pyarrow and for Python's module csv.
-                ends = re.compile(rb"\r\n?|\n" if end == b"\n" else re.escape(end))
-                head, stop, data = _parted(ends, data)
-                # Blank lines may precede the names, and a name in quotes may have an end of line in
-                # it, which leaves an odd number of quotes.
-                while data and (not head.strip() or head.count(quote) % 2):
-                    more, next_stop, data = _parted(ends, data)
-                    head, stop = head + stop + more, next_stop
+                found, rest = self._rows(0, data, True, 1)
                 # A name that is not UTF-8 is an error here, before it is compared with others.
-                head.decode()
-                line += len(ends.findall(head)) + 1
-                self._check_header(
-                    [cell for _, row in self._rows(0, head, True)[0] for cell in row]
-                )
+                data[: len(data) - len(rest)].decode()
+                data = rest
+                line, names = found[0] if found else (0, [])
+                self._check_header(names)
             # A blank line of spaces is a row for pyarrow where there is one column.
             is_arrow = (
                 end == b"\n"
@@ -248,13 +240,17 @@ class CsvReader(UngroupedReader):
             ),
         )
 
-    def _rows(self, line: int, block: bytes, is_last: bool) -> tuple[_Rows, bytes]:
+    def _rows(self, line: int, block: bytes, is_last: bool, most: int = -1) -> tuple[_Rows, bytes]:
         """Rows below so many lines, and what stands behind the last whole one, unless it is the
         last of the file.
+
+        With `most`, at most so many rows, before which blank lines may stand.
         """
         form, found, taken = self._form, _Rows(), list[str]()
         text = block.decode(errors="surrogateescape")
         by_line = form.end == "\n"
+        # Rows may end in \r too, where no line of the block ends in \n.
+        end = "\r" if by_line and "\n" not in text else form.end
         lines = (
             io.StringIO(text, newline="")
             if by_line
@@ -274,6 +270,8 @@ class CsvReader(UngroupedReader):
         )
         while True:
             taken.clear()
+            if len(found) == most:
+                break
             try:
                 row = next(reader, None)
                 if len(taken) > 1 and not by_line:
@@ -287,11 +285,13 @@ class CsvReader(UngroupedReader):
                     f"line {line + reader.line_num}: this is not a row of CSV: {error}; set"
                     f" quoteChar if it is not {form.quote_char!r}"
                 ) from None
-            if row is None or (not is_last and not taken[-1].endswith(form.end)):
+            if row is None or (not is_last and not taken[-1].endswith(end)):
                 break
-            if not (form.skip_blank_line and len(row) <= 1 and not "".join(taken).strip()):
+            if not (
+                (form.skip_blank_line or most > 0) and len(row) <= 1 and not "".join(taken).strip()
+            ):
                 found.append((line + reader.line_num, row or [""]))
-        return found, "".join(taken).encode(errors="surrogateescape")
+        return found, "".join([*taken, *lines]).encode(errors="surrogateescape")
 
     def _line_of(self, row: int) -> int:
         """Number of the last line of a row, which is found by reading all rows before it.
@@ -319,14 +319,6 @@ class CsvReader(UngroupedReader):
         if self._form.names is not None:
             hint += "; setLenient(True) accepts rows of any length"
         return RowError(f"line {line}: expected {expected} cells, got {len(row)}{hint}")
-
-
-def _parted(ends: re.Pattern[bytes], text: bytes) -> tuple[bytes, bytes, bytes]:
-    """Split a text at its first end of line, as `bytes.partition` does."""
-    found = ends.search(text)
-    if found is None:
-        return text, b"", b""
-    return text[: found.start()], found.group(), text[found.end() :]
 
 
 def _array(cells: Sequence[str]) -> pa.Array:

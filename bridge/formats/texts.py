@@ -53,7 +53,8 @@ class JsonWriter(CsvWriter):
 def write_csv(file: pa.NativeFile, batch: pa.RecordBatch, form: CsvForm) -> None:
     """Write rows as CSV: null as an empty cell, an empty string as a quoted one."""
     marks = form.field_delimiter + form.quote_char + form.row_delimiter
-    special, quote = f"[\r\n{re.escape(marks)}]", form.quote_char
+    # Readers of UTF-8 drop a byte order mark at the beginning of a file, but not inside quotes.
+    special, quote = f"[\r\n\ufeff{re.escape(marks)}]", form.quote_char
     columns = list[pa.Array]()
     for column in batch.columns:
         texts = plain_texts(column)

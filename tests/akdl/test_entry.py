@@ -67,6 +67,17 @@ def test_script_without_known_functions_is_refused(tmp_path: Path) -> None:
         runner_of(tmp_path, "def train(): pass\n")
 
 
+@pytest.mark.fault("data", "A main with yield or async, of which no line runs, is an error")
+@pytest.mark.parametrize(
+    "text", ["def main(c): yield", "async def main(c): pass", "async def main(c): yield"]
+)
+def test_a_main_of_which_no_line_would_run_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(
+        entry.ScriptError, match="expected a plain function, got one with yield or async"
+    ):
+        runner_of(tmp_path, text)
+
+
 def test_main_script_is_python(tmp_path: Path) -> None:
     (tmp_path / "script.txt").touch()
     with pytest.raises(entry.ScriptError, match="script.txt.*: mainScriptFile must end in .py"):

@@ -106,6 +106,12 @@ def test_feature_spec_refuses_a_default_of_an_array() -> None:
         features.feature_spec(table_columns({"x": "ARRAY<INT>"}), defaults={"x": 0})
 
 
+@pytest.mark.parametrize(("type_", "default"), [("STRING", None), ("INT", 0.5), ("DATE", None)])
+def test_a_default_that_would_become_another_value_is_refused(type_: str, default: Any) -> None:
+    with pytest.raises(ValueError, match=rf"'x' \({type_}\): expected a value, got {default}"):
+        features.checked_defaults(table_columns({"x": type_}), {"x": default})
+
+
 @pytest.mark.parametrize("exact", [False, True])
 def test_parse_examples_returns_scalars_of_every_type(exact: bool) -> None:
     parsed = parse(CELLS, SCALARS, exact)

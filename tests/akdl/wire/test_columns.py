@@ -233,6 +233,7 @@ def test_column_without_rows_is_encoded() -> None:
         ("BIGINT", [2**64], TypeError, "expected integers, got int such as 18446744073709551616"),
         ("DATE", np.array([2**63], "u8"), TypeError, "expected integers below 2**63"),
         ("BOOLEAN", [1], TypeError, "expected booleans, got int64"),
+        ("STRING", ["é", "\ud800"], ValueError, "surrogates not allowed"),
         ("STRING", [7], TypeError, "expected a string or bytes, got 7 of type int"),
         ("STRING", "text", ValueError, "expected one value per row, got the single value 'text'"),
         ("INT", 7, ValueError, "expected one value per row, got the single value 7"),

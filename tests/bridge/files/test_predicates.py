@@ -64,6 +64,8 @@ TYPES = {field.name: field.type for field in ROWS.schema}
         ("DATE = 2", [1]),
         ("id < price", [0, 4]),
         ("id = 1e0", [1]),
+        ("city = 'a``b' OR city = 'a`b'", [4]),
+        ("city = 'a``b'", []),
     ],
 )
 def test_predicates_keep_the_rows_of_sql(text: str, expected: list[int]) -> None:
@@ -94,6 +96,7 @@ def test_predicates_keep_the_rows_of_sql(text: str, expected: list[int]) -> None
         ("(id = 1", "it ends too early"),
         ("id IN ()", "found '\\)' at character 8"),
         ("id NOT 5", "found '5' at character 8"),
+        ("id < 9223372036854775808", "found '9223372036854775808' at character 6"),
         ("price + 1 > 2", r"found '\+ 1 > 2' at character 7"),
     ],
 )

@@ -157,6 +157,14 @@ def test_a_filter_over_cells_that_are_cast_leaves_no_group_out(tmp_path: pathlib
     ].to_pylist() == ["9"]
 
 
+@pytest.mark.fault("data", "A filter keeps rows with NaN where it does without statistics")
+@pytest.mark.parametrize("condition", ["x <> 1", "NOT x <= 5", "x NOT BETWEEN 0 AND 5"])
+def test_nan_is_kept_as_without_statistics(tmp_path: pathlib.Path, condition: str) -> None:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": [1.0, float("nan")]}), path)
+    assert str(read(path, condition=condition)["x"].to_pylist()) == "[nan]"
+
+
 def test_partitions_are_read_as_columns_and_filtered(tmp_path: pathlib.Path) -> None:
     for day, city in (
         ("2024-05-31", "01"),

@@ -30,6 +30,18 @@ from tests.bridge.files.random_rows import KINDS, NESTED, random_batch
 NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
+@pytest.mark.fault("files", "A stream without an end does not collect the names of its files")
+def test_a_stream_forgets_the_files_that_it_has_published(tmp_path: pathlib.Path) -> None:
+    files, held = PartFiles(sink_of(f"{tmp_path}/out/", appends=True), 0, 1), set()
+    files.start(-1)
+    for number in range(3):
+        files.write(ids(number))
+        files.checkpoint(number)
+        files.complete(number)
+        held.add(sum(len(each) for each in vars(files).values() if isinstance(each, dict)))
+    assert held == {0} and found_ids(f"{tmp_path}/out/") == [0, 1, 2]
+
+
 @pytest.mark.parametrize("form", ["parquet", "feather"])
 def test_random_tables_come_back_exact(root: str, form: str) -> None:
     draw = random.Random(3)

@@ -95,6 +95,26 @@ def test_first_line_ends_as_the_other_lines_do(end: str, folder: pathlib.Path) -
         rows(folder, text.replace("4", "x"), types, ignore_first_line=True)
 
 
+@pytest.mark.fault("data", "A quote in a name of a CSV file, as in inches, does not take rows away")
+def test_a_quote_in_a_name_takes_no_rows(folder: pathlib.Path) -> None:
+    types = "a INT, b STRING"
+    for text in ('size in",b\n1,2\n', '\n  \nsize in",b\r1,2\r', '"size\nin","b"\n1,2\n'):
+        for skips in (True, False):
+            found = rows(folder, text, types, ignore_first_line=True, skip_blank_line=skips)
+            assert found == [(1, "2")]
+    with pytest.raises(RowError, match="not a row of CSV: unexpected end of data; set quoteChar"):
+        rows(folder, 'a,"b\n1,2\n', types, ignore_first_line=True)
+
+
+@pytest.mark.fault(
+    "data", "A block of CSV with quotes, whose lines end in \\r alone, keeps its rows"
+)
+def test_long_text_whose_lines_end_in_carriage_returns_keeps_its_rows(folder: pathlib.Path) -> None:
+    cell = "x" * 1_000_000
+    text = '"x",1\r' + f"{cell},2\r" * 9
+    assert rows(folder, text, "a STRING, b INT") == [("x", 1), *[(cell, 2)] * 9]
+
+
 def test_row_delimiter_and_first_line_can_be_set(folder: pathlib.Path) -> None:
     assert rows(folder, "id;1;2;", "a INT", row_delimiter=";", ignore_first_line=True) == [
         (1,),

@@ -40,7 +40,7 @@ def csv_lines(batch: pa.RecordBatch, *separators: str) -> bytes:
 def csv_line(cells: Sequence[Any], field: str, quote: str, row: str) -> str:
     """A row cell by cell, in the form that the sink has always written."""
     texts = ["" if cell is None else text_of(cell) for cell in cells]
-    special = re.compile(f"[\r\n{re.escape(field + quote + row)}]")
+    special = re.compile(f"[\r\n\ufeff{re.escape(field + quote + row)}]")
     for place, (cell, text) in enumerate(zip(cells, texts)):
         if (
             (text == "" and (cell is not None or len(cells) == 1))
@@ -61,6 +61,13 @@ def test_csv_is_the_text_of_each_cell() -> None:
         rows = zip(*(column.to_pylist() for column in batch.columns))
         expected = "".join(csv_line(row, *separators) for row in rows)
         assert csv_lines(batch, *separators).decode() == expected, (separators, batch.to_pylist())
+
+
+@pytest.mark.fault("data", "A first cell of CSV that begins with a byte order mark keeps it")
+def test_a_byte_order_mark_of_a_cell_is_in_quotes() -> None:
+    assert (
+        csv_lines(pa.record_batch([["\ufeffx"]], ["a"]), *SEPARATORS[0]) == '"\ufeffx"\n'.encode()
+    )
 
 
 def test_json_holds_each_cell() -> None:
