@@ -95,8 +95,8 @@ def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
             shutil.copytree(source, copy)
         else:
             os.mkdir(copy)
-            for file in with_weights(source):
-                shutil.copy(file, copy)
+            for path in with_weights(source):
+                shutil.copy(path, copy)
         if learnt:
             os.makedirs(os.path.join(copy, _LEARNT[0]), exist_ok=True)
             with open(os.path.join(copy, *_LEARNT), "w", encoding="utf-8") as file:
