@@ -89,6 +89,13 @@ def is_archive(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
+def is_zip(path: str) -> bool:
+    """Return True for a zip file. A tar file that ends with one, such as that of a .keras file,
+    does not count, although Python's module takes it for one.
+    """
+    return zipfile.is_zipfile(path) and not tarfile.is_tarfile(path)
+
+
 def unpack_archive(
     file: IO[bytes],
     folder: str,

@@ -23,7 +23,7 @@ from typing import Any, Callable
 from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
 from akdl.storage.ak_records import is_ak_file, model_rows
-from akdl.storage.archive import ArchiveError, damage_is_named, unpack_archive
+from akdl.storage.archive import ArchiveError, damage_is_named, is_zip, unpack_archive
 from akdl.storage.files import (
     UNFINISHED,
     FileError,
@@ -238,11 +238,11 @@ def check_model(path: str) -> None:
         f"{path}: expected the folder of a SavedModel, a {', '.join(MODEL_FILES)} file, a zip or"
         " tar file of one, or a model table in an .ak file"
     )
-    if form or not (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)):
+    if form or not (is_zip(path) or tarfile.is_tarfile(path)):
         raise ModelError(expected + form)
     # The directory of a zip file lists its entries. A tar file would have to be read as a whole, so
-    # only its format is checked. One that ends with a .keras file looks like a zip file too.
-    if not tarfile.is_tarfile(path):
+    # only its format is checked.
+    if is_zip(path):
         try:
             with damage_is_named(), zipfile.ZipFile(path) as file:
                 names = file.namelist()

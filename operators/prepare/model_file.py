@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterable
 
 from akdl.storage.ak_records import is_ak_file
+from akdl.storage.archive import is_zip
 from akdl.storage.files import (
     FileError,
     fetch,
@@ -121,7 +122,7 @@ def content_of(path: str) -> object:
         return {name: sha256_of(os.path.join(path, name)) for name in sorted(file_states(path))}
     # The checksum of a zip file changes with the times of its entries, even if their content is
     # equal.
-    if zipfile.is_zipfile(path):
+    if is_zip(path):
         with zipfile.ZipFile(path) as file:
             return {info.filename: info.CRC for info in file.infolist()}
     return list(map(sha256_of, with_weights(path))) or path

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from akdl.masking import shown
 from akdl.process import preflight
-from akdl.storage.archive import SUFFIXES, ArchiveError, damage_is_named, is_archive
+from akdl.storage.archive import SUFFIXES, ArchiveError, damage_is_named, is_archive, is_zip
 from akdl.storage.files import FileError, fetch, is_remote, local_path
 from akdl.tf_version import LAST_WITH_ESTIMATOR, NO_ESTIMATOR, parse_version
 from bridge.exceptions import ConfigurationError
@@ -134,7 +134,7 @@ def _look_into(path: str, name: str) -> None:
     """
     try:
         with damage_is_named():
-            if zipfile.is_zipfile(path):
+            if is_zip(path):
                 with zipfile.ZipFile(path) as archive:
                     if not any(
                         re.fullmatch(r"([^/]+/)?bin/python", entry) for entry in archive.namelist()

@@ -7,6 +7,8 @@ import os
 import pathlib
 import subprocess
 import sys
+import tarfile
+import zipfile
 from contextlib import nullcontext
 
 import pytest
@@ -31,6 +33,16 @@ def test_folders_and_interpreters_are_found(tmp_path: pathlib.Path) -> None:
     assert find_python("Op", str(tmp_path)) == str(tmp_path / "bin" / "python")
     assert find_python("Op", f"file://{tmp_path}") == str(tmp_path / "bin" / "python")
     assert find_python("Op", sys.executable) == sys.executable
+
+
+def test_tar_file_that_ends_with_a_zip_file_is_taken_for_an_environment(
+    tmp_path: pathlib.Path,
+) -> None:
+    with zipfile.ZipFile(tmp_path / "last.zip", "w") as inner:
+        inner.writestr("inside", "x")
+    with tarfile.open(tmp_path / "env.tgz", "w") as archive:
+        archive.add(tmp_path / "last.zip", "env/lib/last.zip")
+    assert isinstance(find_python("Op", str(tmp_path / "env.tgz")), PythonArchive)
 
 
 @pytest.mark.parametrize("name", ["env.zip", "env.tar.gz", "env.tgz"])
