@@ -83,9 +83,10 @@ def publish(saved_model_dir: str, target_folder: str, learnt: str = "") -> str:
     for left in glob.glob(os.path.join(glob.escape(target_folder), f"{_WORK}*")):
         # Another process may remove it meanwhile. The folder's own time is the start of the copy,
         # and a large model may be copied for hours.
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError):
             inside = glob.glob(os.path.join(glob.escape(left), "**"), recursive=True)
-            if time.time() - max(map(os.path.getmtime, inside)) > _LEFT_S:
+            now = time.time()
+            if now - max(map(os.path.getmtime, inside), default=now) > _LEFT_S:
                 shutil.rmtree(left)
     # The copy is made in the same folder, because a rename is only atomic within one file system.
     work = tempfile.mkdtemp(prefix=_WORK, dir=target_folder)

@@ -21,9 +21,9 @@ def say(text: str) -> None:
     print_line(sys.stdout, text)
 
 
-def warn(text: str) -> None:
+def warn(text: str, level: int = logging.WARNING) -> None:
     """Print to stderr and to Flink's log: in a local run a function's log is not on the console."""
-    logger.warning("%s", text)
+    logger.log(level, "%s", text)
     tell(text)
 
 

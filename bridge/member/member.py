@@ -177,9 +177,9 @@ class Member:
 
         A function that waits in this member notices it within a second, and raises a TaskError.
         """
+        self._is_stopping = True
         # This lock is apart from `_changed`, because a process may take seconds to end, and its
         # threads need `_changed` for that. A second caller waits here until all of it is done.
-        self._is_stopping = True
         with self._stop_lock:
             if self._stopped:
                 return

@@ -41,7 +41,7 @@ from bridge.folders.process_folder import (
 )
 from bridge.folders.sweep import sweep
 from bridge.folders.work_folder import WorkFolder
-from bridge.host.console import tell
+from bridge.host.console import warn
 from bridge.host.gpus import lease_for
 from bridge.host.interpreter import first_lines, open_interpreter
 from bridge.host.process import STACKS_S, place_in
@@ -443,11 +443,11 @@ class ModelProcess:
     def _log(self, notices: Iterable[Notice]) -> None:
         for notice in notices:
             text = f"{self._settings.operator}: {notice.text}"
-            logger.log(notice.level, "%s", text)
-            # In a local run this log is not on the console, and a predictor with a wrong folder of
-            # models would keep its first one silently.
+            # A predictor with a wrong folder of models would keep its first one silently.
             if notice.level > logging.INFO:
-                tell(text)
+                warn(text, notice.level)
+            else:
+                logger.log(notice.level, "%s", text)
 
     @property
     def _has_exited(self) -> bool:
