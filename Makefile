@@ -35,7 +35,8 @@ ARCHIVE := .venv/flink.jsa
 $(ARCHIVE): $(INSTALLED)
 	$(BIN)/python -m tests.support.class_archive
 
-PLAIN := -m 'not (cluster or slow or frameworks or long)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+QUICK := not (cluster or slow or frameworks or long)
+PLAIN := -m '$(QUICK)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 test: setup $(ARCHIVE)
 	AKDL_TEST_DURATIONS=build/durations/test.json $(PYTEST) $(PLAIN)
 
@@ -55,7 +56,7 @@ coverage: setup $(ARCHIVE)
 test-slow: setup $(ARCHIVE)
 	AKDL_TEST_DURATIONS=build/durations/test-slow.json $(PYTEST) -m '(cluster or slow) and not long' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
-# What `make test-slow` shows in one form, in the others: before a release.
+# What `make test` and `make test-slow` show in one form, in the others: before a release.
 test-long: setup $(ARCHIVE)
 	AKDL_TEST_DURATIONS=build/durations/test-long.json $(PYTEST) -m long --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
@@ -70,7 +71,7 @@ test-tf: setup
 	$(PYTEST) -m 'tf and not (flink or cluster)'
 
 test-flink: setup
-	$(PYTEST) -m 'flink and not (cluster or slow or frameworks or long)'
+	$(PYTEST) -m 'flink and $(QUICK)'
 
 # A Python with the frameworks of models and scripts but TensorFlow; needs a package index.
 FRAMEWORKS := build/frameworks/bin/python
@@ -137,7 +138,7 @@ test-flink-%: setup
 	[ -x build/flink-$*/bin/python ] || $(BIN)/uv venv --quiet --python $(BIN)/python build/flink-$*
 	$(BIN)/uv pip install --quiet --python build/flink-$*/bin/python --editable '.[$(if $(filter 1.20,$*),flink-1.20,flink)]' \
 	  'apache-flink==$*.*' tensorflow-cpu==2.15.1 $(TOOLS)
-	build/flink-$*/bin/python -m pytest -m 'not (cluster or slow or long)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile $(IN_FLINKS)
+	build/flink-$*/bin/python -m pytest -m '$(QUICK)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile $(IN_FLINKS)
 
 # A job with each Flink, Python and TensorFlow of scripts/try_versions.py, written into docs/versions.md; needs a package index.
 test-versions: setup
