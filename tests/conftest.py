@@ -193,7 +193,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[Any]:
+def _postgresql() -> Iterator[Any]:
     """A server of PostgreSQL, which the tests of a process share."""
     from tests.support.postgresql import database
 
@@ -201,13 +201,27 @@ def postgresql() -> Iterator[Any]:
         yield found
 
 
+@pytest.fixture
+def postgresql(_postgresql: Any) -> Any:
+    """A database of PostgreSQL without tables."""
+    _postgresql.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public;")
+    return _postgresql
+
+
 @pytest.fixture(scope="session")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def _s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A storage that speaks S3, which the tests of a process share."""
     from tests.support.s3 import object_storage
 
     with object_storage(tmp_path_factory.mktemp("s3")) as found:
         yield found
+
+
+@pytest.fixture
+def s3(_s3: Any) -> Any:
+    """A storage that speaks S3, with nothing but an empty bucket `shop`."""
+    _s3.clear()
+    return _s3
 
 
 @pytest.fixture(autouse=True)

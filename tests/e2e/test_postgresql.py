@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.flink, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def env(postgresql: Database) -> Iterator[MLEnv]:
+def env(_postgresql: Database) -> Iterator[MLEnv]:
     yield useLocalEnv(2, config={"jars": ["jdbc-postgresql"]})
     resetEnv()
 

@@ -23,7 +23,7 @@ KEY, SECRET = "AKIDTESTOFAKDL", "b3BlbiBzZXNhbWU1cGxlYXNl"
 
 @dataclass(frozen=True)
 class ObjectStorage:
-    """The storage, with a bucket `shop`.
+    """The storage, of which tests use a bucket `shop`.
 
     Args:
         address: Its host and port.
@@ -61,6 +61,13 @@ class ObjectStorage:
             skip_instance_cache=True,
         )
 
+    def clear(self) -> None:
+        """Leave nothing but an empty bucket `shop`."""
+        files = self.files()
+        for bucket in files.ls(""):
+            files.rm(bucket, recursive=True)
+        files.mkdir("shop")
+
 
 @contextmanager
 def object_storage(folder: pathlib.Path) -> Iterator[ObjectStorage]:
@@ -86,9 +93,7 @@ def object_storage(folder: pathlib.Path) -> Iterator[ObjectStorage]:
             return "Running on" in log.read_text()
 
         wait_until(answers, "the storage answers", 4 * DEADLINE_S)
-        found = ObjectStorage(f"127.0.0.1:{port}", log)
-        found.files().mkdir("shop")
-        yield found
+        yield ObjectStorage(f"127.0.0.1:{port}", log)
     finally:
         server.terminate()
         server.wait(2 * DEADLINE_S)
