@@ -16,7 +16,9 @@ from akdl.process.work_clock import main_calls
 from akdl.wire import AWAITING, CALLING, IMPORTING, READING, STILL, WORKING, Activity
 
 LOOK_S = 0.5
-_AKDL, _TENSORFLOW = (os.path.join(os.sep, name, "") for name in ("akdl", "tensorflow"))
+_AKDL, *_FRAMEWORKS = (
+    os.path.join(os.sep, name, "") for name in ("akdl", "tensorflow", "torch", "jax")
+)
 _ROWS, _ARRIVAL = (os.path.join(_AKDL, "rows", name) for name in ("", "arriving_rows.py"))
 _IMPORT = "<frozen importlib._bootstrap>"
 _ITERATOR = os.path.join("data", "ops", "iterator_ops.py")
@@ -49,7 +51,7 @@ def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
     the script. Outer calls of the script are not looked at, since the innermost one says what runs.
     """
     # `called` gets the files of the innermost frames, up to the first one of the script, or of akdl
-    # outside `rows`. They show what that code has called, for example TensorFlow.
+    # outside `rows`. They show what that code has called, for example TensorFlow or PyTorch.
     called, place, is_called = [], "", True
     for frame, _ in main_calls():
         path, function = frame.f_code.co_filename, frame.f_code.co_name
@@ -75,9 +77,9 @@ def activity(folder: str, waits_for_rows: bool) -> Tuple["Activity", str]:
         return AWAITING, place
     if any(_ROWS in path or path.endswith(_ITERATOR) for path in called):
         return READING, place
-    if not any(_TENSORFLOW in path for path in called):
+    if not any(name in path for path in called for name in _FRAMEWORKS):
         return WORKING, place
-    # A GPU may compute what TensorFlow waits for.
+    # A GPU may compute what the framework waits for.
     has_gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "-1") not in ("", "-1")
     return CALLING if runs or has_gpu else STILL, place
 

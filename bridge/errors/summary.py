@@ -36,11 +36,12 @@ _CHAINED = re.compile(
 )
 _SECTION = re.compile(r"--- (.+) ---")
 _MARKS = re.compile(r"[\s^~]*")
-# Lines of TensorFlow and Keras around the one that names the error.
+# Lines of TensorFlow, Keras and JAX around the one that names the error.
 _NOISE = re.compile(
     r"\s*(?:in user code:|Graph execution error:|Detected at node\b.*|Stack trace for op"
     r" definition:.*|Original stack trace.*|"
     r"\[\[\{\{node .*|\[Previous line repeated .*|(?:Call a|A)rguments received by .*|•.*|"
+    r"-{20}|For simplicity, JAX has removed its internal frames .*|"
     r"\d+ root error\(s\) found\.|\([1-9]\d*\) [A-Z_]+: .*|\d+ (?:successful|derived).*)"
 )
 _NOISE_AT_THE_END = re.compile(r"\s*(?:in user code:|Graph execution error:)\s*$|\s*\[Op:[^\]]*\]")
@@ -186,7 +187,7 @@ def _parsed(lines: Sequence[str]) -> tuple[list[_Part], dict[str, _Part]]:
 
 
 def _message(head: _Part, raised: _Part) -> list[str]:
-    """Return the lines of the message once, without the noise of TensorFlow and Keras around it."""
+    """Return the lines of the message once, without the noise of frameworks around it."""
     message: list[str] = []
     for line in head.words:
         _append(message, line)

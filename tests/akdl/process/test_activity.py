@@ -46,6 +46,9 @@ def _called_through(*paths: str) -> Any:
         ([_SCRIPT], False, False, WORKING),  # it sleeps, or uses a connection of its own
         ([_SCRIPT, _EXECUTE], False, True, CALLING),
         ([_SCRIPT, _EXECUTE], False, False, STILL),
+        # collectives of gloo, and of XLA
+        ([_SCRIPT, "/x/torch/distributed/distributed_c10d.py"], False, False, STILL),
+        ([_SCRIPT, "/x/jax/_src/array.py"], False, False, STILL),
         ([_SCRIPT, _EXECUTE], True, True, CALLING),  # TensorFlow reads ahead, and computes
         ([_SCRIPT, _EXECUTE], True, False, AWAITING),
         ([_SCRIPT, _NEXT, _EXECUTE], False, True, READING),

@@ -52,11 +52,12 @@ class Group:
         script: str,
         workers: int,
         batches: Callable[[], Iterable[pa.RecordBatch]],
+        python: str | None = None,
     ) -> None:
         self.over = folder / "over"
         self._settings = GroupSettings(
             operator="TestOp", kind="batch", num_workers=workers, num_ps=0, input_schema=SCHEMA, output_schema=SCHEMA,
-            main_script="train.py", user_files=(UserFile("train.py", (HEAD + script).encode()),), python=warm_python(),
+            main_script="train.py", user_files=(UserFile("train.py", (HEAD + script).encode()),), python=python or warm_python(),
             user_params=json.dumps({"over": str(self.over)}), intra_op_parallelism=1,
         )  # fmt: skip
         self._batches = batches
