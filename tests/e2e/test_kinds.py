@@ -64,7 +64,7 @@ def test_every_kind_of_model_predicts_in_every_way(
         {name: params[name] for name in ("pythonEnv",) if name in params}
     )
     given = {each: params[each] for each in ("pythonEnv", "trusted") if each in params}
-    if kind.name == "function":
+    if kind.is_function:
         given.update(modelPath=two, userParams={"power": 2})
     path = str(params.get("predictFn", two))
     score = model_function(path, "x FLOAT", "y DOUBLE", errorCol="why", **given)
@@ -95,7 +95,7 @@ def test_every_kind_of_model_predicts_in_every_way(
         key=repr,
     )
     good = sorted((row[0], row[1]) for row in found if row[0] < 3)
-    power = 4.0 if kind.name == "function" else 2.0
+    power = 4.0 if kind.is_function else 2.0
     assert good == sorted(
         [
             (1, 1.0),
@@ -132,7 +132,7 @@ def test_every_kind_of_model_predicts_in_every_way(
             "name": None,
             "trusted": kind.name == ".pt2",
         }
-        if kind.name == "function":
+        if kind.is_function:
             arguments.update(model=pipeline, columns=COLUMNS, trusted=True)
         served = _load(argparse.Namespace(**arguments))
         asked = {
@@ -140,7 +140,7 @@ def test_every_kind_of_model_predicts_in_every_way(
             for tensor in served.target.signature.inputs
             if tensor.key not in ("id", "k")
         }
-        if kind.name == "function":
+        if kind.is_function:
             asked.update(id=[1], k=["a"])
         answer, bad = served.predict(asked, 1)
         assert not bad and [

@@ -52,6 +52,15 @@ for path, factor in zip(sys.argv[1::2], map(float, sys.argv[2::2])):
     torch.export.save(torch.export.export(Scaled(factor), (torch.ones(3),), dynamic_shapes=({{0: n}},)), path)
 """,
     ".pt": f"{_TORCH}\n    torch.jit.save(torch.jit.trace(Scaled(factor), torch.ones(3)), path)",
+    "scikit-learn": """
+import os, pickle, sys
+from sklearn.linear_model import LinearRegression
+
+for path, factor in zip(sys.argv[1::2], map(float, sys.argv[2::2])):
+    os.mkdir(path)
+    with open(os.path.join(path, "model.pickle"), "wb") as file:
+        pickle.dump(LinearRegression(fit_intercept=False).fit([[1.0]], [factor]), file)
+""",
 }
 _PACKAGES = {
     "SavedModel": "tensorflow",
@@ -59,21 +68,38 @@ _PACKAGES = {
     ".onnx": "onnxruntime",
     ".pt2": "torch",
     ".pt": "torch",
+    "scikit-learn": "sklearn",
 }
-KINDS = (*_PACKAGES, "function")
 # Of onnx.helper: a node Mul with the input x of [n] and the constant w, whose four bytes follow.
 _ONNX = (
     b'\x08\x08:F\n\x0e\n\x01x\n\x01w\x12\x01y"\x03Mul\x12\x01g*\r\x08\x01\x10\x01"\x04',
     b"B\x01wZ\x10\n\x01x\x12\x0b\n\t\x08\x01\x12\x05\n\x03\x12\x01nb\x10\n\x01y\x12\x0b\n\t\x08\x01\x12\x05\n\x03\x12\x01n"
     b"B\x04\n\x00\x10\x11",
 )
-_FUNCTION = """
+# Functions that load a model, which they apply `power` times.
+_FUNCTIONS = {
+    "function": """
 import pathlib
 
 def load(path, power=1):
     factor = float(pathlib.Path(path, "factor").read_text()) ** power
     return lambda batch: {"y": factor * batch["x"]}
-"""
+""",
+    "scikit-learn": """
+import functools, pathlib, pickle
+
+def load(path, power=1):
+    with pathlib.Path(path, "model.pickle").open("rb") as file:
+        model = pickle.load(file)
+
+    def predict(batch):
+        once = lambda y, _: model.predict(y[:, None])
+        return {"y": functools.reduce(once, range(power), batch["x"])}
+
+    return predict
+""",
+}
+KINDS = tuple(dict.fromkeys([*_PACKAGES, *_FUNCTIONS]))
 
 
 class Kind:
@@ -88,8 +114,9 @@ class Kind:
         self.params: dict[str, Any] = {} if self.is_here else {"pythonEnv": self.python}
         if name == ".pt2":
             self.params["trusted"] = True
-        if name == "function":
-            (folder / "score.py").write_text(_FUNCTION)
+        self.is_function = name in _FUNCTIONS
+        if self.is_function:
+            (folder / "score.py").write_text(_FUNCTIONS[name])
             self.params.update(predictFn=f"{folder}/score.py:load", userParams={"power": 1})
 
     def scaled(self, **factors: float) -> list[str]:
