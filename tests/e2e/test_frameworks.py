@@ -43,9 +43,12 @@ def local_env() -> Iterator[None]:
     resetEnv()
 
 
-@pytest.mark.parametrize(
+SCRIPTS = pytest.mark.parametrize(
     ("framework", "script"), [("torch", "torch_ddp.py"), ("jax", "jax_mean.py")]
 )
+
+
+@SCRIPTS
 def test_two_workers_in_step_train_as_one_process(
     framework: str, script: str, tmp_path: pathlib.Path, local_env: None
 ) -> None:
@@ -61,12 +64,15 @@ def test_two_workers_in_step_train_as_one_process(
     )
 
 
-def test_worker_that_fails_is_named_by_the_job(tmp_path: pathlib.Path, local_env: None) -> None:
+@SCRIPTS
+def test_worker_that_fails_is_named_by_the_job(
+    framework: str, script: str, tmp_path: pathlib.Path, local_env: None
+) -> None:
     """And not the other worker, which loses its connection to it in the middle of a step."""
     with pytest.raises(
-        TaskError, match=r"worker 0 \(torch_ddp.py\): the script failed: ValueError: planted"
+        TaskError, match=rf"worker 0 \({script}\): the script failed: ValueError: planted"
     ):
-        trained("torch_ddp.py", python_with("torch"), 2, tmp_path / "model", fails=1)
+        trained(script, python_with(framework), 2, tmp_path / "model", fails=1)
 
 
 def test_missing_tensorflow_is_an_error_that_names_the_method(

@@ -29,7 +29,9 @@ def main(task_config: Any) -> None:
     gradient = jax.jit(jax.grad(loss))
     (rows,) = task_config.context.arrays(1_000_000)
     x, y = rows["x"].values.reshape(-1, 2), rows["y"][:, None]
-    for _ in range(task_config.user_params["steps"]):
+    for step in range(task_config.user_params["steps"]):
+        if step and jax.process_index() == task_config.user_params.get("fails"):
+            raise ValueError("planted")
         of_all = multihost_utils.process_allgather(gradient(weights, x, y))
         axes = (0,) if task_config.num_workers > 1 else ()
         weights = [
