@@ -68,7 +68,7 @@ from akdl.serving.saved_model import write_checked_model
 from akdl.storage.files import is_remote
 from akdl.storage.log_folder import LogFolder
 from akdl.storage.model_forms import ModelError, find_keras_file
-from akdl.tf_version import keras_3
+from akdl.tf_version import choose_keras_backend, keras_3
 from akdl.user_code.keras_saves import LostModel, prepare_saving
 from akdl.user_code.module import KERAS, MAIN, NotPythonError, UserModuleError, import_file, kind_of
 from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Success, Task
@@ -337,9 +337,9 @@ def _send_model(task_config: TrainTaskConfig, surroundings: Surroundings) -> Non
     if missing:
         raise ScriptError(missing)
     task_config.reports.is_exporting = True
-    # A script that trains with another framework may leave a .keras file for its predictor, which
-    # is sent unchanged.
-    keras_file = find_keras_file(folder) if "tensorflow" in sys.modules else None
+    # A script that trains with another framework exports what it likes, which is sent unchanged.
+    as_is = "tensorflow" not in sys.modules or bool(_keras_backend())
+    keras_file = None if as_is else find_keras_file(folder)
     if keras_file is not None:
         from akdl.keras.saving import export_file
 
@@ -354,13 +354,19 @@ def _send_model(task_config: TrainTaskConfig, surroundings: Surroundings) -> Non
         surroundings.writer,
         checkpoint=checkpoint,
         model_dir=surroundings.task.model_dir or None,
+        as_is=as_is,
     )
+
+
+def _keras_backend() -> str:
+    return choose_keras_backend(installed("keras"), os.environ)
 
 
 def find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
     """Import the main script; one with functions of several kinds is run by its `main`, unless
     `runner` names another kind.
     """
+    _keras_backend()  # before the script imports Keras
     usual = gc.get_threshold()
     gc.set_threshold(*_LOADING)
     try:

@@ -18,7 +18,8 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from akdl.estimator.parameters import PARAMETERS_FILE, with_defaults
 from akdl.keras.task_configs import EVALUATE, TASKS, TRAIN
-from akdl.tf_version import EstimatorMissing, require_estimator
+from akdl.process.preflight import installed
+from akdl.tf_version import EstimatorMissing, choose_keras_backend, require_estimator
 from akdl.user_code.config_file import Config, ConfigError, read_config, set_value
 from akdl.user_code.module import TrainingFailed, UserModuleError, load_module
 
@@ -160,12 +161,14 @@ def _keras(given: Any) -> None:
             placeholders[key] = value
         else:
             set_value(config, key, value)
+    choose_keras_backend(installed("keras"), os.environ)
     module = load_module(given.module)
     if given.task == TRAIN:
         # These imports load TensorFlow, so each task imports its own after the config has been
         # read.
-        from akdl.keras.keras_training import train
+        from akdl.keras.operator import trainer
 
+        train, _ = trainer()
         result = train(config, module, placeholders, say)
         say(f"{len(result.history)} epochs, {result.steps} steps")
     elif given.task == EVALUATE:

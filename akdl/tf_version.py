@@ -5,9 +5,10 @@ reads while it is imported. Versions are compared as tuples, since "2.9" is grea
 text.
 """
 
+import importlib.util
 import re
 import sys
-from typing import Any, Mapping, Optional, Tuple
+from typing import Any, Mapping, MutableMapping, Optional, Tuple
 
 LAST_WITH_ESTIMATOR = (2, 15)
 NO_ESTIMATOR = (
@@ -56,6 +57,19 @@ def keras_3(version: Optional[str], environment: Mapping[str, str]) -> str:
         if version is None or _is_legacy(environment) or parse_version(version) < (3,)
         else version
     )
+
+
+def choose_keras_backend(version: Optional[str], environment: MutableMapping[str, str]) -> str:
+    """Backend of Keras 3 where that is not TensorFlow, given the version of keras; else "".
+
+    Keras takes TensorFlow unless a variable names another backend, and does not look for one that
+    is installed. So the variable is set, and this comes before the first import of Keras.
+    """
+    if not keras_3(version, environment):
+        return ""
+    backends = [name for name in ("tensorflow", "jax", "torch") if importlib.util.find_spec(name)]
+    chosen = environment.setdefault("KERAS_BACKEND", (backends or ["numpy"])[0])
+    return "" if chosen == "tensorflow" else chosen
 
 
 def missing_keras(error: BaseException, environment: Mapping[str, str]) -> str:

@@ -23,10 +23,9 @@ from akdl.keras.steps.objects import (
     ObjectError,
     find,
     learning_rate,
-    name_and_args,
     set_learning_rate,
 )
-from akdl.keras.steps.user_functions import plain_name
+from akdl.keras.steps.user_functions import name_and_args, plain_name
 from akdl.keras.steps.workers import Group
 from akdl.keras.task_configs import is_checkpoint
 from akdl.user_code.config_file import Config

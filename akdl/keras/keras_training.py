@@ -10,7 +10,7 @@ import logging
 import random
 import tempfile
 import time
-from typing import Any, Callable, Iterator, Mapping, NamedTuple
+from typing import Any, Callable, Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -44,7 +44,7 @@ from akdl.keras.steps.objects import (
 from akdl.keras.steps.row_metrics import Metrics
 from akdl.keras.steps.user_functions import UserModule
 from akdl.keras.steps.workers import Group
-from akdl.keras.task_configs import TRAIN, prepare
+from akdl.keras.task_configs import TRAIN, TrainResult, prepare
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.training.checkpoints import CheckpointError, latest, restore, save, try_folder
@@ -61,22 +61,6 @@ Report = Callable[[str], None]
 
 class SaveError(ValueError):
     """A trained model could not be saved; the message names the checkpoint that contains it."""
-
-
-class TrainResult(NamedTuple):
-    """Result of a training.
-
-    Args:
-        model: The trained model of `awf_create_model_fn`.
-        history: The metrics of each epoch, including epochs before a resumption.
-        steps: Total number of steps.
-        saved: Folder of the SavedModel; None on workers besides the chief, and without `save_path`.
-    """
-
-    model: Any
-    history: list[dict[str, float]]
-    steps: int
-    saved: str | None
 
 
 def train(

@@ -14,12 +14,21 @@ from __future__ import annotations
 
 import os
 from types import ModuleType
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
-from akdl.keras.task_configs import PREDICT, TASKS, TRAIN, is_checkpoint, placeholders_in
+from akdl.keras.task_configs import (
+    PREDICT,
+    TASKS,
+    TRAIN,
+    TrainResult,
+    is_checkpoint,
+    placeholders_in,
+)
+from akdl.process.preflight import installed
 from akdl.runner.user_params import plain
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.model_archive import write_model
+from akdl.tf_version import choose_keras_backend
 from akdl.user_code.config_file import Config, ConfigError, parse_config, read_config
 from akdl.user_code.module import load_module
 
@@ -89,8 +98,6 @@ def _train(
     The operator decides where the model goes, so `save_path` of the config is replaced. Rows of
     this worker's own file are not shared with other workers, and all other datasets are.
     """
-    from akdl.keras.keras_training import train
-
     folder = getattr(task_config, "saved_model_dir", None)
     as_rows = folder is None
     config["save_path"] = folder or os.path.join(task_config.work_dir, "saved_model_dir")
@@ -104,9 +111,23 @@ def _train(
     if task_config.checkpoint_dir is not None:
         checkpoints = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
         config["callbacks"] = _with_checkpoints(config.get("callbacks", []), checkpoints.path)
+    train, is_file = trainer()
     result = train(config, module, placeholders, task_config=task_config, folder=checkpoints)
     if as_rows and result.saved is not None:
-        write_model(result.saved, task_config.output_writer)
+        write_model(result.saved, task_config.output_writer, as_is=is_file)
+
+
+def trainer() -> tuple[Callable[..., TrainResult], bool]:
+    """Return the function that trains with the backend of this process's Keras, and whether it
+    saves a file of Keras.
+    """
+    if choose_keras_backend(installed("keras"), os.environ):
+        from akdl.keras import backend_training
+
+        return backend_training.train, True
+    from akdl.keras import keras_training
+
+    return keras_training.train, False
 
 
 def _with_checkpoints(callbacks: Sequence[object], path: str) -> list[Any]:

@@ -11,7 +11,7 @@ import functools
 import json
 import os
 import re
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from akdl.keras.steps.user_functions import UserModule, plain_name
 from akdl.user_code.config_file import Config, ConfigError, named, read_config
@@ -31,17 +31,34 @@ _TYPES: dict[str, Any] = {
 }
 
 
+class TrainResult(NamedTuple):
+    """Result of a training.
+
+    Args:
+        model: The trained model of `awf_create_model_fn`.
+        history: The metrics of each epoch, including epochs before a resumption.
+        steps: Total number of steps.
+        saved: Folder of the SavedModel; None on workers besides the chief, and without `save_path`.
+    """
+
+    model: Any
+    history: list[dict[str, float]]
+    steps: int
+    saved: str | None
+
+
 def prepare(
     task: str,
     config: str | Config,
     placeholders: Mapping[str, str] | None,
     user: UserModule | None = None,
     look: Callable[[Config, Any], list[str]] | None = None,
+    injected: Sequence[str] = ("batch_size",),
 ) -> dict[str, Any]:
     """Return a config, or the config in a file, filled in and checked.
 
-    The callbacks of `user` have to exist and to take the arguments of the config. `look` returns
-    further mistakes.
+    The callbacks of `user` have to exist and to take the arguments of the config, beside those that
+    the runner passes to functions of datasets, `injected`. `look` returns further mistakes.
     """
     # The mistakes of all checks become one error, so that a user does not meet them one by one.
     mistakes: list[str] = []
@@ -54,7 +71,7 @@ def prepare(
     if look is not None and user is not None and not wrong:
         mistakes += look(filled, user.module)
     if user is not None:
-        mistakes += _callback_mistakes(task, filled, user)
+        mistakes += _callback_mistakes(task, filled, user, injected)
     if mistakes:
         raise ConfigError(task, mistakes)
     result: dict[str, Any] = filled
@@ -135,7 +152,9 @@ def _broken_rules(task: str, config: Config) -> Iterator[str]:
         yield f"models: expected different names, got {name} more than once"
 
 
-def _callback_mistakes(task: str, config: Config, user: UserModule) -> list[str]:
+def _callback_mistakes(
+    task: str, config: Config, user: UserModule, injected: Sequence[str]
+) -> list[str]:
     """List the reasons that the user's functions cannot be called with this config."""
     needed = {
         TRAIN: ["awf_create_model_fn", "awf_create_train_dataset_fn"],
@@ -144,7 +163,9 @@ def _callback_mistakes(task: str, config: Config, user: UserModule) -> list[str]
     }[task]
     if task == TRAIN and user.has("awf_create_val_dataset_fn"):
         needed.append("awf_create_val_dataset_fn")
-    mistakes = [one for name in needed for one in user.mistakes(name, config, {"batch_size": 1})]
+    mistakes = [
+        one for name in needed for one in user.mistakes(name, config, dict.fromkeys(injected))
+    ]
     if task == TRAIN:
         several = isinstance(config.get("optimizer"), list) and len(config["optimizer"]) > 1
         if several and not user.has("awf_group_trainable_vars_fn"):

@@ -148,13 +148,13 @@ def write_checked_model(
     output_writer: Any,
     checkpoint: Optional[str] = None,
     model_dir: Optional[str] = None,
+    as_is: bool = False,
 ) -> None:
     """Load the SavedModel in `folder` in a clean process, and send it as rows.
 
-    A script that has not imported TensorFlow exports what it likes, which is sent unchanged. With
-    `model_dir` the model is stored there, and a single row names it.
+    With `as_is` the folder may have any content, which is sent unchanged. With `model_dir` the
+    model is stored there, and a single row names it.
     """
-    as_is = "tensorflow" not in sys.modules
     if not as_is:
         load_in_clean_process(folder)
     if model_dir is None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Mapping, Sequence
 
-import tensorflow as tf
-
 from akdl.tf_version import tf_version
 
 
@@ -68,6 +66,7 @@ def worker_sums(strategy: Any) -> Callable[[Any], Any]:
 
     The array must not be empty: that kills the process.
     """
+    import tensorflow as tf
 
     def all_reduce(values: Any) -> Any:
         def reduce(own: Any) -> Any:
@@ -91,4 +90,6 @@ def worker_sums(strategy: Any) -> Callable[[Any], Any]:
 
 def strategy_named(name: str) -> Any:
     """Return a strategy class, which left `experimental` in TensorFlow 2.4 or later."""
+    import tensorflow as tf
+
     return getattr(tf.distribute, name, None) or getattr(tf.distribute.experimental, name)

@@ -193,9 +193,9 @@ def test_blocks_run(
                 block.text for block in BLOCKS if block.page == page and block.file == "shop.sql"
             )
         )
-    for framework in ("torch", "jax"):
-        if f'["{framework}"]' in text:
-            servers[f'["{framework}"]'] = repr(python_with(framework))
+    for packages in (["torch"], ["jax"], ["keras", "torch"]):
+        if json.dumps(packages) in text:
+            servers[json.dumps(packages)] = repr(python_with(packages[-1]))
     if REST_PORT in text:
         (port,) = free_ports(1)
         servers[REST_PORT] = str(port)

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, Iterator, Mapping, Union
+from typing import Any, Iterator, Mapping
 
 import tensorflow as tf
 
-from akdl.keras.steps.user_functions import plain_name
+from akdl.keras.steps.user_functions import Named, name_and_args, plain_name
 from akdl.near_names import near
 from akdl.user_code.config_file import Config
-
-Named = Union[str, Config]
 
 _SHORT = {
     "mse": "MeanSquaredError",
@@ -31,11 +29,6 @@ _SHORT = {
 
 class ObjectError(ValueError):
     """A config has an unknown name or wrong arguments; the message lists the known ones."""
-
-
-def name_and_args(spec: Named) -> tuple[str, dict[str, Any]]:
-    """Return name and arguments of a spec, which may be a name alone."""
-    return (spec, {}) if isinstance(spec, str) else (spec["name"], dict(spec.get("args", {})))
 
 
 def make_optimizer(spec: Named, user: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Union
 
 from akdl.near_names import did_you_mean
 from akdl.user_code.config_file import Config
@@ -25,6 +25,9 @@ CALLBACKS: Mapping[str, str | None] = {
     "awf_load_model_fn": None,
     "awf_group_trainable_vars_fn": None,
 }
+
+Named = Union[str, Config]
+"""A name, or an object with `name` and `args`."""
 
 logger = logging.getLogger(__name__)
 
@@ -121,3 +124,8 @@ class UserModule:
 def plain_name(name: str) -> str:
     """Return the form in which the spellings of a name agree: early_stopping and EarlyStopping."""
     return name.replace("_", "").lower()
+
+
+def name_and_args(spec: Named) -> tuple[str, dict[str, Any]]:
+    """Return name and arguments of a spec, which may be a name alone."""
+    return (spec, {}) if isinstance(spec, str) else (spec["name"], dict(spec.get("args", {})))

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
+from akdl.process.preflight import installed
 from akdl.serving.functions import described, mapped
 from akdl.serving.input_cells import encoded
 from akdl.serving.loaded_model import (
@@ -25,6 +26,7 @@ from akdl.serving.loaded_model import (
     TensorDescription,
 )
 from akdl.storage.model_forms import ModelError
+from akdl.tf_version import choose_keras_backend
 from akdl.wire import Serving
 from akdl.wire.cells import Array
 from akdl.wire.column_type import INTEGERS, type_of
@@ -68,7 +70,7 @@ class ModelFile(LoadedModel):
             # Keras does not promise that its models may be called from several threads.
             self.turn = threading.Lock()
         # With JAX, Keras compiles for each size of a batch.
-        is_compiled = kind == ".keras" and os.environ["KERAS_BACKEND"] == "jax"
+        is_compiled = kind == ".keras" and os.environ.get("KERAS_BACKEND") == "jax"
         self.signature = Signature("", _described(inputs), _described(outputs), is_compiled)
 
     def load(self, outputs: Sequence[str]) -> None:
@@ -116,9 +118,7 @@ def _keras(path: str, serving: Serving) -> Opened:
     """
     if not (serving.trusted or (path.endswith(".keras") and zipfile.is_zipfile(path))):
         raise ValueError("expected a zip file: other forms need safe_mode=False")
-    # Keras takes TensorFlow unless it is configured, and does not look for another backend.
-    backends = [name for name in ("tensorflow", "jax", "torch") if importlib.util.find_spec(name)]
-    os.environ.setdefault("KERAS_BACKEND", (backends or ["numpy"])[0])
+    choose_keras_backend(installed("keras"), os.environ)
     import keras
 
     model = keras.models.load_model(path, compile=False, safe_mode=not serving.trusted)

@@ -1,0 +1,251 @@
+"""Training with Keras 3 on PyTorch or JAX, from the same functions and the same config.
+
+The runner's own loop is made of TensorFlow's strategies, datasets and tensors. On another backend
+Keras trains by itself: this module calls `fit` for each epoch and imports no TensorFlow. So a
+training has one process and one optimizer, the callbacks are those of Keras, and their states are
+not in checkpoints.
+"""
+
+from __future__ import annotations
+
+import glob
+import inspect
+import itertools
+import json
+import logging
+import math
+import os
+import warnings
+from typing import Any, Callable, Iterator, Mapping
+
+from akdl.keras.steps.user_functions import UserModule, name_and_args, plain_name
+from akdl.keras.task_configs import TRAIN, TrainResult, is_checkpoint, prepare
+from akdl.runner.config import TaskConfig
+from akdl.storage.checkpoint_folder import CheckpointFolder
+from akdl.storage.whole_file import WholeFile
+from akdl.training.clusters import read_cluster
+from akdl.training.training_watch import TrainingWatch
+from akdl.user_code.config_file import Config
+
+MODEL_FILE = "model.keras"
+
+_WEIGHTS = ".weights.h5"
+_HISTORY = "history.json"
+_TRAINING, _VALIDATION = "awf_create_train_dataset_fn", "awf_create_val_dataset_fn"
+
+logger = logging.getLogger(__name__)
+
+
+class BackendError(ValueError):
+    """The config asks for what the runner does with TensorFlow alone."""
+
+
+def train(
+    config: str | Config,
+    module: object,
+    placeholders: Mapping[str, str] | None = None,
+    report: Callable[[str], None] | None = None,
+    task_config: TaskConfig | None = None,
+    folder: CheckpointFolder | None = None,
+) -> TrainResult:
+    """Train the model of a user's module, and save it as a file in the folder `save_path`.
+
+    The arguments are those of `keras_training.train`. A dataset is an iterable of batches, which are
+    (features, label) or (features, label, weight), and its function is called for each epoch. It
+    may take `context`, whose `arrays` has the rows of the operator.
+
+    Raises:
+        akdl.user_code.config_file.ConfigError: The config is wrong; lists all mistakes.
+        ValueError: Keras refuses a name or an argument, or the config needs TensorFlow.
+    """
+    import keras
+
+    user, say = UserModule(module), report or logger.info
+    config = prepare(TRAIN, config, placeholders, user, injected=("batch_size", "context"))
+    optimizers = config["optimizer"]
+    if isinstance(optimizers, list) or sum(map(len, read_cluster(os.environ).values())) > 1:
+        raise BackendError(
+            f"with its backend {keras.backend.backend()} Keras trains in one process, with one"
+            " optimizer: set numWorkers=1 and numPSs=0, or envVars=['KERAS_BACKEND=tensorflow']"
+        )
+    epochs, steps, seed = config.get("epochs", 1), config.get("steps_per_epoch"), config.get("seed")
+    if seed is not None:
+        keras.utils.set_random_seed(seed)
+    model = user.create("awf_create_model_fn", config)
+    model.compile(
+        _made(optimizers, keras.optimizers, module),
+        _made(config["loss"], keras.losses, module),
+        loss_weights=config.get("loss_weights"),
+        metrics=_made(config.get("metrics"), keras.metrics, module),
+        weighted_metrics=_made(config.get("weighted_metrics"), keras.metrics, module),
+    )
+    watch, checkpoints, callbacks = TrainingWatch(task_config, folder), _Checkpoints(), []
+    for spec in config.get("callbacks", []):
+        name, args = name_and_args(spec)
+        if is_checkpoint(spec):
+            checkpoints = _Checkpoints(**args)
+        else:
+            callbacks.append(_made(spec, keras.callbacks, module))
+            if isinstance(callbacks[-1], str):
+                raise BackendError(f"callbacks: neither {user.file} nor Keras has {name!r}")
+
+    class Epoch(keras.callbacks.Callback):  # type: ignore[misc]
+        """Passes the events of an epoch on to the callbacks.
+
+        Each epoch is a call of `fit`, which begins and ends its callbacks: early stopping would
+        forget the epochs before.
+        """
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            for callback in callbacks:
+                callback.on_epoch_begin(epoch, logs)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            for callback in callbacks:
+                callback.on_epoch_end(epoch, logs)
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            for callback in callbacks:
+                callback.on_train_batch_begin(batch, logs)
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            for callback in callbacks:
+                callback.on_train_batch_end(batch, logs)
+            # With JAX, the variables of an optimizer cannot be read during `fit`.
+            watch.step_end(next(made_steps), lambda: logs)
+            model.stop_training = model.stop_training or watch.stop
+
+    def batches(name: str) -> Iterator[Any]:
+        context = getattr(task_config, "context", None)
+        yield from user.create(name, config, batch_size=config["batch_size"], context=context)
+
+    def training_batches() -> Iterator[Any]:
+        # With `steps_per_epoch`, an epoch begins where the last one has ended.
+        while steps is not None:
+            yield from batches(_TRAINING)
+        yield from batches(_TRAINING)
+
+    if folder is not None:
+        folder.fetch()
+        folder.begin(0 if task_config is None else task_config.attempt)
+    history = checkpoints.restore(model)
+    for callback in callbacks:
+        callback.set_params({"epochs": epochs, "steps": steps, "verbose": 0})
+        callback.set_model(model)
+        callback.on_train_begin()
+    made_steps, rows = itertools.count(int(model.optimizer.iterations) + 1), training_batches()
+    # Keras says so of each generator, although it is the end of the epoch.
+    warnings.filterwarnings("ignore", "Your input ran out of data")
+    for epoch in range(len(history), epochs):
+        if seed is not None:
+            # The random numbers of an epoch depend on the seed and its number alone, so that a
+            # training that resumes draws the same ones.
+            keras.utils.set_random_seed(seed + epoch)
+        validation = batches(_VALIDATION) if user.has(_VALIDATION) else None
+        fitted = model.fit(
+            rows if steps is not None else training_batches(),
+            epochs=epoch + 1,
+            initial_epoch=epoch,
+            steps_per_epoch=steps,
+            validation_data=validation,
+            callbacks=[Epoch()],
+            shuffle=False,
+            verbose=0,
+        )
+        logs = {name: float(values[-1]) for name, values in fitted.history.items()}
+        if not math.isfinite(logs["loss"]):
+            raise BackendError(
+                f"the loss is {logs['loss']} in epoch {epoch + 1}: no model is saved"
+            )
+        history.append(logs)
+        shown = "  ".join(f"{name} {value:.5g}" for name, value in logs.items())
+        say(f"epoch {epoch + 1}/{epochs}  {shown}")
+        watch.report(int(model.optimizer.iterations), logs)
+        is_last = model.stop_training or epoch + 1 == epochs
+        if checkpoints.save(model, history, is_last) and folder is not None:
+            folder.publish()
+        if model.stop_training:
+            break
+    for callback in callbacks:
+        callback.on_train_end()
+    saved = config.get("save_path")
+    if saved is not None:
+        os.makedirs(saved, exist_ok=True)
+        to_save = user.function("awf_model_to_save_fn") or (lambda trained: trained)
+        to_save(model).save(os.path.join(saved, MODEL_FILE))
+    return TrainResult(model, history, int(model.optimizer.iterations), saved)
+
+
+class _Checkpoints:
+    """Weights of model and optimizer after epochs, in files with the number of the epoch.
+
+    The metrics of the epochs lie next to them. They are written first, and read as far as the
+    weights go, so that a process may be killed at any moment.
+    """
+
+    def __init__(
+        self,
+        path: str | None = None,
+        every_epochs: int = 1,
+        keep: int = 3,
+        resume: bool = True,
+        every_steps: int | None = None,
+    ) -> None:
+        self._path, self._every, self._keep, self._resume = path, every_epochs, keep, resume
+        if every_steps is not None:
+            raise BackendError("callbacks: every_steps of checkpoint needs the backend tensorflow")
+
+    def restore(self, model: Any) -> list[dict[str, float]]:
+        """Restore the last checkpoint, and return the metrics of its epochs."""
+        found = self._found()
+        if not found:
+            return []
+        if not self._resume:
+            raise BackendError(
+                f"callbacks: {self._path} has checkpoints already, and resume is false"
+            )
+        model.optimizer.build(model.trainable_variables)
+        model.load_weights(found[-1])
+        with open(self._place(_HISTORY), encoding="utf-8") as file:
+            history: list[dict[str, float]] = json.load(file)
+        return history[: int(os.path.basename(found[-1])[: -len(_WEIGHTS)])]
+
+    def save(self, model: Any, history: list[dict[str, float]], is_last: bool) -> bool:
+        """Write a checkpoint where one is due, and return whether it was."""
+        if self._path is None or not (is_last or len(history) % self._every == 0):
+            return False
+        os.makedirs(self._path, exist_ok=True)
+        with WholeFile(self._place(_HISTORY)) as file:
+            file.write(json.dumps(history).encode("utf-8"))
+        # Keras looks at the ending of the name.
+        unfinished = self._place(f".unfinished{_WEIGHTS}")
+        model.save_weights(unfinished)
+        os.replace(unfinished, self._place(f"{len(history):08}{_WEIGHTS}"))
+        for old in self._found()[: -self._keep]:
+            os.remove(old)
+        return True
+
+    def _found(self) -> list[str]:
+        return sorted(glob.glob(os.path.join(glob.escape(self._path or "."), f"[0-9]*{_WEIGHTS}")))
+
+    def _place(self, name: str) -> str:
+        assert self._path is not None
+        return os.path.join(self._path, name)
+
+
+def _made(spec: Any, place: Any, user: object) -> Any:
+    """Return what `compile` takes for a spec, or for specs by output or in a list."""
+    if isinstance(spec, list):
+        return [_made(one, place, user) for one in spec]
+    if spec is None or (isinstance(spec, Mapping) and "name" not in spec):
+        return spec and {key: _made(one, place, user) for key, one in spec.items()}
+    name, args = name_and_args(spec)
+    rate = args.get("learning_rate")
+    if isinstance(rate, Mapping):
+        args["learning_rate"] = _made(rate, place.schedules, user)
+    known = {plain_name(key): one for key, one in vars(place).items() if inspect.isclass(one)}
+    # Keras chooses the class of this name by shapes.
+    known.pop("accuracy", None)
+    found = getattr(user, name, known.get(plain_name(name), name))
+    # A function, or a short name of Keras, such as mse.
+    return found(**args) if args or inspect.isclass(found) else found

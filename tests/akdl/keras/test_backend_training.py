@@ -1,0 +1,149 @@
+"""The runner on Keras 3 with PyTorch and JAX, in a Python without TensorFlow: `make test-frameworks`."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+from typing import Any
+
+import pytest
+
+from operators import (
+    MemSourceBatchOp,
+    PredictBatchOp,
+    TF2TableModelTrainBatchOp,
+    resetEnv,
+    useLocalEnv,
+)
+from tests.support.environment import ENVIRONMENT
+from tests.support.frameworks import python_with
+from tests.support.leftovers import DEADLINE_S
+
+ROOT = pathlib.Path(__file__).parents[3]
+MODULE = """
+import keras
+import numpy as np
+
+def awf_create_model_fn(units):
+    hidden = keras.layers.Dense(units, "relu")
+    return keras.Sequential([keras.Input([2], name="x"), hidden, keras.layers.Dense(1)])
+
+def awf_create_train_dataset_fn(rows, batch_size):
+    x = np.random.rand(rows, 2).astype(np.float32)
+    for start in range(0, rows, batch_size):
+        yield x[start : start + batch_size], x[start : start + batch_size].sum(axis=1)
+
+def awf_create_val_dataset_fn(rows):
+    x = np.arange(2 * rows, dtype=np.float32).reshape(-1, 2) / rows
+    return [(x, x.sum(axis=1))]
+"""
+ON_ROWS = """
+import sys
+import keras
+
+def awf_create_model_fn():
+    return keras.Sequential([keras.Input([2], name="x"), keras.layers.Dense(1, name="y")])
+
+def awf_create_train_dataset_fn(context, batch_size):
+    assert "tensorflow" not in sys.modules
+    for rows in context.arrays(batch_size):
+        yield rows["x"]["values"].reshape(-1, 2), rows["y"]
+"""
+
+pytestmark = pytest.mark.frameworks
+
+
+def run(folder: pathlib.Path, framework: str, **changed: Any) -> subprocess.CompletedProcess[str]:
+    """Train in a folder; without KERAS_BACKEND, since a Python without TensorFlow has one choice."""
+    config = {
+        "model_args": {"units": 4}, "train_data_args": {"rows": 40}, "val_data_args": {"rows": 8},
+        "batch_size": 16, "epochs": 2, "seed": 5, "loss": "mse", "metrics": ["mean_absolute_error"],
+        "optimizer": {"name": "adam", "args": {"learning_rate": {"name": "exponential_decay", "args": {
+            "initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5}}}},
+        "save_path": str(folder / "model"), **changed,
+    }  # fmt: skip
+    folder.mkdir(exist_ok=True)
+    (folder / "module.py").write_text(MODULE)
+    (folder / "config.json").write_text(json.dumps(config))
+    command = [python_with(framework), "-m", "akdl", "keras", "train", "config.json"]
+    return subprocess.run(
+        [*command, "--module", "module.py"],
+        cwd=folder,
+        env={**ENVIRONMENT, "PYTHONPATH": str(ROOT), "KERAS_BACKEND": framework},
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE_S,
+    )
+
+
+def epochs(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if line.startswith("epoch ")]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_resumed_training_equals_an_uninterrupted_one(
+    framework: str, tmp_path: pathlib.Path
+) -> None:
+    kept = {"callbacks": [{"name": "checkpoint", "args": {"path": "kept", "keep": 1}}]}
+    whole = epochs(run(tmp_path / "whole", framework, epochs=4))
+    assert len(whole) == 4 and "mean_absolute_error" in whole[0] and "val_loss" in whole[0]
+    first = epochs(run(tmp_path / "parts", framework, **kept))
+    rest = epochs(run(tmp_path / "parts", framework, epochs=4, **kept))
+    assert [each.partition("  ")[2] for each in first + rest] == [
+        each.partition("  ")[2] for each in whole
+    ]
+    assert len(list((tmp_path / "parts" / "kept").glob("*.h5"))) == 1
+    assert (tmp_path / "parts" / "model" / "model.keras").is_file()
+
+
+@pytest.mark.process
+def test_early_stopping_counts_over_epochs(tmp_path: pathlib.Path) -> None:
+    stopping = {"name": "early_stopping", "args": {"patience": 2, "min_delta": 1e9}}
+    lines = epochs(run(tmp_path / "run", "torch", epochs=9, callbacks=[stopping]))
+    assert len(lines) == 3
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"callbacks": ["tensor_bored"]}, "callbacks: neither module.py nor Keras has 'tensor_bored'"),
+        ({"optimizer": ["adam", "sgd"]}, "with its backend torch Keras trains in one process, with one optimizer"),
+        ({"loss": "mse_of_two"}, "mse_of_two"),
+    ],
+    ids=["callback", "optimizers", "loss"],
+)  # fmt: skip
+def test_what_keras_does_not_know_is_refused(
+    changed: dict[str, Any], error: str, tmp_path: pathlib.Path
+) -> None:
+    done = run(tmp_path / "run", "torch", **changed)
+    assert done.returncode != 0 and error in done.stderr, done.stderr
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_model_of_an_operator_predicts(framework: str, tmp_path: pathlib.Path) -> None:
+    python = python_with(framework)
+    (tmp_path / "on_rows.py").write_text(ON_ROWS)
+    config = {"batch_size": 8, "epochs": 60, "loss": "mse", "seed": 1,
+              "optimizer": {"name": "Adam", "args": {"learning_rate": 0.1}}}  # fmt: skip
+    useLocalEnv(1)
+    try:
+        cells = [([a / 4, b / 4], (a + 2 * b) / 4) for a in range(4) for b in range(4)]
+        rows = MemSourceBatchOp(cells, "x ARRAY<FLOAT>, y FLOAT")
+        train = TF2TableModelTrainBatchOp(
+            mainScriptFile=str(tmp_path / "on_rows.py"), pythonEnv=python, numWorkers=1, numPSs=0,
+            envVars=[f"KERAS_BACKEND={framework}"], userParams={"config": config},
+        )  # fmt: skip
+        predict = PredictBatchOp(
+            selectedCols=["x"], reservedCols=["y"], outputSchemaStr="guess FLOAT", pythonEnv=python,
+            envVars=[f"KERAS_BACKEND={framework}"],
+        )  # fmt: skip
+        found = predict.linkFrom(rows.link(train), rows).collectToDataframe()
+    finally:
+        resetEnv()
+    assert list(found.guess) == pytest.approx(list(found.y), abs=0.1)
