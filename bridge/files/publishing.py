@@ -173,13 +173,10 @@ def publish(sink: FileSink, written: Files) -> None:
     """Make all files visible at once. Safe to call again."""
     files, target = file_system(sink.address)
     _, root = root_of(sink)
-    sizes = {
-        info.path: info.size for info in files.get_file_info([f"{root}/{name}" for name in written])
-    }
-    missing = [name for name, (_, size) in written.items() if sizes.get(f"{root}/{name}") != size]
+    missing = _incomplete(files, root, written)
     # An earlier attempt may have published the files and then failed. The staging folder is gone
     # then, and all files are in the target.
-    if not sink.is_single and is_missing(files, root) and _is_done(sink, written):
+    if not sink.is_single and is_missing(files, root) and not _incomplete(files, target, written):
         return
     if missing:
         raise BridgeError(
@@ -209,9 +206,7 @@ def publish(sink: FileSink, written: Files) -> None:
         if not is_missing(files, target):
             files.move(target, old)
         files.move(root, target)
-        with _after_publication(sink):
-            if not is_missing(files, old):
-                files.delete_dir(old)
+        _remove_earlier(sink, files, old)
     if not is_remote(sink.address):
         _remove_dead_staging(target)
 
@@ -266,6 +261,10 @@ def abandon(sink: FileSink) -> None:
     if not sink.appends and not is_missing(files, root):
         # It is renamed first, so that functions which still run create no more files in it.
         files.move(root, old)
+    _remove_earlier(sink, files, old)
+
+
+def _remove_earlier(sink: FileSink, files: pa.fs.FileSystem, old: str) -> None:
     with _after_publication(sink):
         if not is_missing(files, old):
             files.delete_dir(old)
@@ -300,10 +299,10 @@ def is_published(sink: FileSink) -> bool:
     return any(sink.token in name for name in names)
 
 
-def _is_done(sink: FileSink, written: Files) -> bool:
-    files, target = file_system(sink.address)
-    paths = {f"{target}/{name}": size for name, (_, size) in written.items()}
-    return all(info.size == paths[info.path] for info in files.get_file_info(list(paths)))
+def _incomplete(files: pa.fs.FileSystem, folder: str, written: Files) -> list[str]:
+    """Names of files that are not in a folder, or have another size there."""
+    found = files.get_file_info([f"{folder}/{name}" for name in written])
+    return [name for info, name in zip(found, written) if info.size != written[name][1]]
 
 
 def is_missing(files: pa.fs.FileSystem, path: str) -> bool:

@@ -430,10 +430,8 @@ def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: b
     j_tenv = table_env._j_tenv
     catalogs = j_tenv.getCatalogManager()
     modes = jvm.org.apache.flink.table.connector.ChangelogMode
-    schema, inference = (
-        table._j_table.getResolvedSchema(),
-        jvm.org.apache.flink.table.types.inference,
-    )
+    schema = table._j_table.getResolvedSchema()
+    inference = jvm.org.apache.flink.table.types.inference
     # The planner adds its check of NOT NULL only for columns that are NOT NULL.
     nullable = to_jarray(inference.TypeTransformation, [inference.TypeTransformations.toNullable()])
     row_type = jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(

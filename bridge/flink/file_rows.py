@@ -247,12 +247,8 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
     def __init__(
         self, files: FileTable, addresses: Sequence[str], scan_s: float, keys: Sequence[int]
     ) -> None:
-        self._files, self._addresses, self._scan_s, self._keys = (
-            files,
-            list(addresses),
-            scan_s,
-            keys,
-        )
+        self._files, self._addresses = files, list(addresses)
+        self._scan_s, self._keys = scan_s, keys
 
     def open(self, runtime_context: Any) -> None:
         self._state = runtime_context.get_list_state(

@@ -77,10 +77,8 @@ def write_files(
         # Between other numbers of subtasks Flink deals elements one by one, so the pieces of a
         # large chunk would go to different subtasks. They are put together first.
         if subtasks not in (None, chunks._j_data_stream.getParallelism()):
-            chunks, ends = (
-                whole_chunks(table, chunks, uid("whole"), sends_marks=False, ends=ends),
-                False,
-            )
+            chunks = whole_chunks(table, chunks, uid("whole"), sends_marks=False, ends=ends)
+            ends = False
         chunks = whole_chunks(table, chunks, uid("rows"), sends_marks=True, ends=ends)
     else:
         plain = with_plain_times(

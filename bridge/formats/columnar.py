@@ -173,10 +173,8 @@ class ParquetReader(FileReader):
                 )
             for name in int96:
                 place = batch.schema.get_field_index(name)
-                cells, found = (
-                    batch.column(place),
-                    pa.concat_arrays(waiting[name].slice(0, batch.num_rows).chunks),
-                )
+                cells = batch.column(place)
+                found = pa.concat_arrays(waiting[name].slice(0, batch.num_rows).chunks)
                 if by_arrow and not pa.types.is_nested(cells.type):
                     cells = _before_1970(cells, found)
                 # Outside of 1677 to 2262 the reader wraps nanoseconds around, as the cast does. So

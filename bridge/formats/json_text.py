@@ -45,10 +45,8 @@ class JsonReader(UngroupedReader):
         with open_text(path) as (text, self.size, self._size):
             line, block = next(blocks(text), (1, b""))
         self._first = (block.count(b"\n") + 1, max(1, len(block)))
-        self._columns, self.schema = (
-            columns,
-            pa.schema([(column.name, column.arrow) for column in columns]),
-        )
+        self._columns = columns
+        self.schema = pa.schema([(column.name, column.arrow) for column in columns])
         if others == "infer" and block:
             self.schema = schema_of(line, block, columns)
 
