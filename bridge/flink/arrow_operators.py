@@ -196,16 +196,9 @@ def table_of(
         "ends": ends,
     }
     rows = _with_chunk_operator(chunks._j_data_stream, "ArrowToRows", info, uid, settings)
-    j_tenv, j_schema = table_env._j_tenv, None if schema is None else schema._j_schema
+    j_tenv, j_schema = table_env._j_tenv, (schema or FlinkSchema.new_builder().build())._j_schema
     if not updates:
-        return Table(
-            (
-                j_tenv.fromDataStream(rows)
-                if schema is None
-                else j_tenv.fromDataStream(rows, j_schema)
-            ),
-            table_env,
-        )
+        return Table(j_tenv.fromDataStream(rows, j_schema), table_env)
     # `fromChangelogStream` takes only Flink's external Row, so for RowData its operation is built
     # here.
     catalogs = j_tenv.getCatalogManager()
@@ -339,16 +332,17 @@ def column_types(table: Table) -> list[tuple[str, Any]]:
     return [(name, plain.getTypeAt(place)) for place, name in enumerate(column_names(table))]
 
 
+@functools.cache
 def logical_type(sql: str) -> Any:
+    """Logical type of Flink for SQL text. It never changes, and calls of the JVM are slow."""
     jvm = get_gateway().jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     return jvm.org.apache.flink.table.types.logical.utils.LogicalTypeParser.parse(sql, loader)
 
 
 def logical_types(schema: Schema) -> list[tuple[str, Any]]:
-    """Names and logical types of a schema's columns, with one call of the JVM for each type."""
-    known = {sql: logical_type(sql) for sql in {column.type.sql for column in schema}}
-    return [(column.name, known[column.type.sql]) for column in schema]
+    """Names and logical types of a schema's columns."""
+    return [(column.name, logical_type(column.type.sql)) for column in schema]
 
 
 def with_operator(

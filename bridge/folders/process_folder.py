@@ -37,6 +37,10 @@ class ProcessFolder:
         self.path = os.path.join(model_place(), group)
         self.log = os.path.join(self.path, "log")
         """What the process prints."""
+        self._address_file = os.path.join(self.path, ADDRESS_FILE)
+        self._socket_file = os.path.join(self.path, "model.sock")
+        self.socket = socket_address(self._socket_file)
+        """Address of the process's unix socket; None where the folder's path is too long for one."""
         self._group = group
 
     def join(self, start: Callable[[int], None]) -> int:
@@ -70,13 +74,6 @@ class ProcessFolder:
         except OSError:
             return False
         return True
-
-    @property
-    def socket(self) -> str | None:
-        """Address of the process's unix socket; None where the folder's path is too long
-        for one.
-        """
-        return socket_address(self._socket_file)
 
     @property
     def address(self) -> str | None:
@@ -113,14 +110,6 @@ class ProcessFolder:
 
     def empty(self) -> None:
         locked_folder.remove(self.path)
-
-    @property
-    def _address_file(self) -> str:
-        return os.path.join(self.path, ADDRESS_FILE)
-
-    @property
-    def _socket_file(self) -> str:
-        return os.path.join(self.path, "model.sock")
 
     def _opened(self, start: Callable[[int], None]) -> int:
         pipe = os.path.join(self.path, PIPE)

@@ -11,7 +11,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from akdl.storage.limits import TEXT, LimitError
+from bridge.codec.first_wrong import first_wrong
 from bridge.exceptions import RowError
 from bridge.formats.columnar import Batches, UngroupedReader, open_text, slices
 from bridge.formats.file_columns import REMEDY, FileColumn, inexact, is_inexact, not_utf8, with_room
@@ -33,6 +34,7 @@ _LONG = re.compile(rb"\d{16}")
 _TWICE = re.compile(r"Column\(/(.*)\) was specified twice")
 _ROW = re.compile(r"^JSON parse error: | in row \d+$")
 _MOST_SHOWN = 60
+_ERRORS = (pa.ArrowException, ValueError)
 
 
 class JsonReader(UngroupedReader):
@@ -108,8 +110,8 @@ def rows_of(line: int, block: bytes, columns: Sequence[FileColumn], others: str)
     """
     try:
         return _read(block, columns, others)
-    except (pa.ArrowException, ValueError):
-        raise RowError(_fault(line, block.split(b"\n"), columns, others)) from None
+    except _ERRORS as error:
+        raise RowError(_fault(line, block.split(b"\n"), columns, others, error)) from None
 
 
 def _read(block: bytes, columns: Sequence[FileColumn], others: str) -> pa.Table:
@@ -257,31 +259,35 @@ def _decoded(value: object) -> object:
     return None if value is None else base64.b64decode("".join(str(value).split()), validate=True)
 
 
+def _check(block: bytes, columns: Sequence[FileColumn], others: str) -> None:
+    """Raise the error of a block of lines that is not blank."""
+    if block.strip():
+        _read(block, columns, others)
+
+
 def _error(block: bytes, columns: Sequence[FileColumn], others: str) -> Exception | None:
-    """Return the error of a block of lines; None if it can be read, or is blank."""
     try:
-        if block.strip():
-            _read(block, columns, others)
-    except (pa.ArrowException, ValueError) as error:
+        _check(block, columns, others)
+    except _ERRORS as error:
         return error
     return None
 
 
-def _first(count: int, error: Callable[[int], Exception | None]) -> int:
-    """Return the place of the first item that makes an error together with all items before it.
-
-    All items together have to make one.
-    """
-    right, wrong = 0, count
-    while wrong - right > 1:
-        middle = (right + wrong) // 2
-        right, wrong = (middle, wrong) if error(middle) is None else (right, middle)
-    return right
-
-
-def _fault(first: int, lines: Sequence[bytes], columns: Sequence[FileColumn], others: str) -> str:
+def _fault(
+    first: int,
+    lines: Sequence[bytes],
+    columns: Sequence[FileColumn],
+    others: str,
+    failure: Exception,
+) -> str:
     """Describe the first line that cannot be read with those before it."""
-    place = _first(len(lines), lambda count: _error(b"\n".join(lines[:count]), columns, others))
+    # A line is read with all lines before it, which a part of a range counts.
+    place, failure = first_wrong(
+        lambda part: _check(b"\n".join(lines[: part.stop]), columns, others),
+        range(len(lines)),
+        failure,
+        _ERRORS,
+    )
     line, where = lines[place], f"line {first + place}"
     error, row = _error(line, [], "ignore"), _row(line)
     if isinstance(error, UnicodeDecodeError):
@@ -290,15 +296,19 @@ def _fault(first: int, lines: Sequence[bytes], columns: Sequence[FileColumn], ot
     if error is not None:
         return f"{where}: expected an object in one line: {_reason(error)}"
     # A line may be right alone, and differ in a type from the lines before it.
-    error = _error(line, columns, others) or _error(b"\n".join(lines[: place + 1]), columns, others)
+    error = _error(line, columns, others) or failure
     if isinstance(error, _InexactError):
         return f"{where}, {error}"
     if twice := _TWICE.search(str(error)):
         return f"{where}: expected the key {twice[1]!r} once, got it twice"
     if _error(line, columns, "ignore") is not None:
-        column = columns[
-            _first(len(columns), lambda count: _error(line, columns[:count], "ignore"))
-        ]
+        place, _ = first_wrong(
+            lambda part: _check(line, columns[: part.stop], "ignore"),
+            range(len(columns)),
+            error,
+            _ERRORS,
+        )
+        column = columns[place]
         cell, coded = row.get(column.name), " in base64" if pa.types.is_binary(column.arrow) else ""
         shown = json.dumps(cell, ensure_ascii=False)[:_MOST_SHOWN].strip(
             '"' if isinstance(cell, _Digits) else ""

@@ -30,7 +30,7 @@ from bridge.exceptions import ConfigurationError, TaskError
 from bridge.flink.arrow_operators import keyed, rows_for_members, sent_at_once
 from bridge.flink.elements import KEY_AND_ELEMENT, KEYED_ELEMENT, Element
 from bridge.flink.exchange import check_parallelism
-from bridge.flink.keys import one_key_per_subtask
+from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.script_graph import placed, starts_of
 from bridge.folders.user_folders import model_place
 from bridge.group.addresses import folder_id, own_host
@@ -73,7 +73,8 @@ def deliver_models(
     view = f"akdl_model_rows_{group}"
     table_env.create_temporary_view(view, models)
     query = f"SELECT {', '.join(_model_columns(operator, models))} FROM {view}"
-    keys = one_key_per_subtask(parallelism)
+    # Collect and Deliver have no state under these keys, so no savepoint brings other keys.
+    keys = list(map(min, keys_of_subtasks(parallelism)))
     collect = Collect(settings, has_checkpoints(table_env), keys)
     uid = uids(table_env, operator, "models")
     models = table_env.sql_query(query)

@@ -455,19 +455,16 @@ class ModelProcess:
 
     def _lost(self, error: grpc.RpcError, where: str = "") -> str:
         operator = self._settings.operator
-        with contextlib.suppress(OSError):
-            if self._process is not None and self._process.poll() == UNUSABLE:
-                with open(self._folder.log, encoding="utf-8", errors="replace") as file:
-                    return f"{operator}: {file.read().strip()}"
-            return (
-                f"{operator}: the process that serves the model has ended ({error.code().name}:"
-                f" {error.details()}){where}\n--- last lines of the process"
-                f" ---\n{self._folder.last_lines()}"
-            )
-        return (
-            f"{operator}: the process that serves the model has ended: {error.code().name}:"
-            f" {error.details()}"
+        what = (
+            f"{operator}: the process that serves the model has ended ({error.code().name}:"
+            f" {error.details()}){where}"
         )
+        with contextlib.suppress(OSError):
+            printed = self._folder.last_lines()
+            if self._process is not None and self._process.poll() == UNUSABLE:
+                return f"{operator}: {printed.strip()}"
+            what += f"\n--- last lines of the process ---\n{printed}"
+        return what
 
 
 def _text(failure: Failure) -> str:

@@ -35,6 +35,7 @@ from bridge.flink.arrow_operators import (
     chunks_of,
     column_types,
     logical_type,
+    logical_types,
     table_of,
     upsert_keys,
 )
@@ -118,7 +119,7 @@ def predict_table(
         )
         chunks, updates = parts_of_files(table_env, read, files.addresses, uid), False
     types = dict(column_types(kept))
-    types.update((column.name, logical_type(column.type.sql)) for column in settings.output_schema)
+    types.update(logical_types(settings.output_schema))
     types.update(
         {name: logical_type("STRING") for name, _ in settings.columns[len(settings.result) :]}
     )
