@@ -176,7 +176,9 @@ def _reason(text: str) -> str | None:
     # without RetryException, and then the cluster is not at fault.
     if innermost.startswith("java.net.ConnectException") and "FutureUtils$RetryException" in text:
         return f"Flink: {innermost}. {_NO_ANSWER}"
-    advice = next((f". {words}" for form, words in _ADVICE.items() if re.search(form, innermost)), "")
+    advice = next(
+        (f". {words}" for form, words in _ADVICE.items() if re.search(form, innermost)), ""
+    )
     return f"Flink: {innermost.rstrip('.') if advice else innermost}{advice}"
 
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.types as pt
 
 from akdl.masking import masked, shown
 from akdl.storage.files import FileError
@@ -329,7 +330,7 @@ class FileParts:
         # NaN is not in the statistics, and these hold for it where a comparison does not.
         negates = "invert(" in text or "!=" in text
         for column in self._table.read:
-            if negates and pa.types.is_floating(column.arrow) and column.name in text:
+            if negates and pt.is_floating(column.arrow) and column.name in text:
                 return None
             if column.name not in file.names:
                 schema = schema.append(pa.field(column.name, column.arrow))
@@ -397,11 +398,7 @@ def _schema(columns: Sequence[FileColumn]) -> pa.Schema:
 
 
 def _width(kind: pa.DataType) -> int:
-    is_fixed = (
-        pa.types.is_primitive(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )
+    is_fixed = pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_fixed_size_binary(kind)
     return kind.bit_width // 8 if is_fixed else 4
 
 

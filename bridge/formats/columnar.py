@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
 import pyarrow.parquet as pq
+import pyarrow.types as pt
 
 from akdl.storage.files import is_remote, opened_with_fsspec
 from bridge.codec.first_wrong import first_wrong
@@ -175,7 +176,7 @@ class ParquetReader(FileReader):
                 place = batch.schema.get_field_index(name)
                 cells = batch.column(place)
                 found = pa.concat_arrays(waiting[name].slice(0, batch.num_rows).chunks)
-                if by_arrow and not pa.types.is_nested(cells.type):
+                if by_arrow and not pt.is_nested(cells.type):
                     cells = _before_1970(cells, found)
                 # Outside of 1677 to 2262 the reader wraps nanoseconds around, as the cast does. So
                 # both agree if microseconds have lost nothing.
@@ -219,11 +220,7 @@ class ParquetWriter:
 
     def write_table(self, table: pa.Table) -> None:
         columns = [
-            (
-                _with_empty_nulls(column.combine_chunks())
-                if pa.types.is_nested(column.type)
-                else column
-            )
+            (_with_empty_nulls(column.combine_chunks()) if pt.is_nested(column.type) else column)
             for column in table.columns
         ]
         self._writer.write_table(pa.table(columns, table.schema), row_group_size=len(table))
@@ -233,14 +230,14 @@ def _with_empty_nulls(cells: pa.Array) -> pa.Array:
     """The same cells, whose null lists have no elements: Parquet refuses them, and lists in null
     structs may have them.
     """
-    if pa.types.is_struct(cells.type):
+    if pt.is_struct(cells.type):
         fields = [_with_empty_nulls(field) for field in cells.flatten()]
         return pa.StructArray.from_arrays(fields, fields=list(cells.type), mask=cells.is_null())
-    if not pa.types.is_nested(cells.type):
+    if not pt.is_nested(cells.type):
         return cells
     # `take` makes new lists, in which null ones have no elements.
     cells = cells.take(pa.array(np.arange(len(cells))))
-    if pa.types.is_list(cells.type) and pa.types.is_nested(cells.type.value_type):
+    if pt.is_list(cells.type) and pt.is_nested(cells.type.value_type):
         return pa.ListArray.from_arrays(
             cells.offsets, _with_empty_nulls(cells.values), cells.type, mask=cells.is_null()
         )
@@ -353,7 +350,7 @@ def checked(batches: Iterable[pa.RecordBatch]) -> Batches:
         for name, cells in zip(batch.schema.names, batch.columns):
             # Texts that are not UTF-8 may be declared BYTES, and are refused where they become
             # cells.
-            if pa.types.is_string(cells.type):
+            if pt.is_string(cells.type):
                 cells = cells.view(pa.binary())
             try:
                 cells.validate(full=True)
@@ -383,23 +380,21 @@ def slices(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
 def _longest(cells: pa.Array) -> int:
     """Bytes of the longest text in the dictionaries of a column."""
     kind = cells.type
-    if pa.types.is_dictionary(kind):
+    if pt.is_dictionary(kind):
         texts = cells.dictionary
         is_text = (
-            pa.types.is_string(texts.type)
-            or pa.types.is_binary(texts.type)
-            or pa.types.is_large_string(texts.type)
+            pt.is_string(texts.type) or pt.is_binary(texts.type) or pt.is_large_string(texts.type)
         )
         return (
             (pc.max(pc.binary_length(texts)).as_py() or 0)
             if is_text
             else -(-texts.nbytes // max(len(texts), 1))
         )
-    if pa.types.is_map(kind):
+    if pt.is_map(kind):
         return max(_longest(cells.keys), _longest(cells.items))
-    if pa.types.is_struct(kind):
+    if pt.is_struct(kind):
         return sum(_longest(cells.field(place)) for place in range(kind.num_fields))
-    return _longest(cells.values) if pa.types.is_nested(kind) else 0
+    return _longest(cells.values) if pt.is_nested(kind) else 0
 
 
 def open_file(path: str) -> Any:

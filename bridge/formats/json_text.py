@@ -17,6 +17,7 @@ from itertools import accumulate
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
+import pyarrow.types as pt
 
 from akdl.storage.limits import TEXT, LimitError
 from bridge.codec.first_wrong import first_wrong
@@ -168,22 +169,18 @@ def _in_json(kind: pa.DataType) -> pa.DataType:
     """Type that pyarrow reads; it reads no dates and bytes, drops the offsets of times, and reads
     some numbers as others.
     """
-    if pa.types.is_list(kind):
+    if pt.is_list(kind):
         return pa.list_(_in_json(kind.value_type))
-    if pa.types.is_struct(kind):
+    if pt.is_struct(kind):
         return pa.struct([field.with_type(_in_json(field.type)) for field in kind])
-    if (
-        pa.types.is_temporal(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    ):
+    if pt.is_temporal(kind) or pt.is_binary(kind) or pt.is_fixed_size_binary(kind):
         return pa.string()
     return pa.float64() if kind == pa.float32() else with_room(kind)
 
 
 def _time_or_text(cells: pa.ChunkedArray) -> pa.DataType:
     """Type of the least precision that all texts have as times, else the type of the cells."""
-    for unit in ("s", "ms", "us") if pa.types.is_string(cells.type) else ():
+    for unit in ("s", "ms", "us") if pt.is_string(cells.type) else ():
         for zone in (None, "UTC"):
             try:
                 return cells.cast(pa.timestamp(unit, zone)).type
@@ -203,11 +200,11 @@ def _check_depth(line: bytes) -> None:
 
 def _is_doubtful(cells: pa.Array) -> bool:
     """True where a DOUBLE may have lost digits of an integer."""
-    if pa.types.is_nested(cells.type):
+    if pt.is_nested(cells.type):
         return any(
             map(
                 _is_doubtful,
-                cells.flatten() if pa.types.is_struct(cells.type) else [cells.flatten()],
+                cells.flatten() if pt.is_struct(cells.type) else [cells.flatten()],
             )
         )
     return cells.type == pa.float64() and bool(
@@ -309,7 +306,7 @@ def _fault(
             _ERRORS,
         )
         column = columns[place]
-        cell, coded = row.get(column.name), " in base64" if pa.types.is_binary(column.arrow) else ""
+        cell, coded = row.get(column.name), " in base64" if pt.is_binary(column.arrow) else ""
         shown = json.dumps(cell, ensure_ascii=False)[:_MOST_SHOWN].strip(
             '"' if isinstance(cell, _Digits) else ""
         )
@@ -339,9 +336,9 @@ def _is_utf8(value: object) -> bool:
 
 def _unknown_key(value: object, kind: pa.DataType) -> str | None:
     """Name of the first key that a type lacks."""
-    if isinstance(value, list) and pa.types.is_list(kind):
+    if isinstance(value, list) and pt.is_list(kind):
         return next(filter(None, (_unknown_key(each, kind.value_type) for each in value)), None)
-    for key, each in value.items() if isinstance(value, dict) and pa.types.is_struct(kind) else ():
+    for key, each in value.items() if isinstance(value, dict) and pt.is_struct(kind) else ():
         place = kind.get_field_index(key)
         inner = "" if place < 0 else _unknown_key(each, kind.field(place).type)
         if inner is not None:

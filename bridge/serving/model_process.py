@@ -4,7 +4,6 @@ last.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -16,6 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -179,7 +179,7 @@ class ModelProcess:
         request = Request(columns)
         while True:
             self.send(request)
-            with contextlib.suppress(StalledModel):
+            with suppress(StalledModel):
                 return self.answer(request)
             self.restart()
 
@@ -294,7 +294,7 @@ class ModelProcess:
         # Python's faulthandler is on in the process, so at this signal it prints its stack before
         # it ends.
         process.send_signal(signal.SIGABRT)
-        with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+        with suppress(subprocess.TimeoutExpired, OSError):
             process.wait(STACKS_S)
             late += place_in(self._folder.last_lines())
         return late + first_lines(self._python)
@@ -459,7 +459,7 @@ class ModelProcess:
             f"{operator}: the process that serves the model has ended ({error.code().name}:"
             f" {error.details()}){where}"
         )
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             printed = self._folder.last_lines()
             if self._process is not None and self._process.poll() == UNUSABLE:
                 return f"{operator}: {printed.strip()}"
@@ -479,10 +479,10 @@ def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
     while True:
         # gRPC does not notice a process that is stopped or hangs, so its processor time is compared
         # at each turn.
-        with contextlib.suppress(grpc.FutureTimeoutError):
+        with suppress(grpc.FutureTimeoutError):
             return call.result(timeout=LOOK_S)
         cpu_s = 0.0
-        with contextlib.suppress(psutil.Error):
+        with suppress(psutil.Error):
             if process is not None:
                 times = process.cpu_times()
                 cpu_s = times.user + times.system
