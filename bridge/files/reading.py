@@ -26,6 +26,7 @@ import pyarrow.types as pt
 from akdl.masking import masked, shown
 from akdl.storage.files import FileError
 from akdl.storage.limits import GROUP
+from bridge.codec.ipc import selected
 from bridge.exceptions import BridgeError, ConfigurationError, RowError, SchemaError
 from bridge.files.listing import FoundFile, partition_values
 from bridge.files.parts import CutParts, FilePart, GroupCut
@@ -301,11 +302,9 @@ class FileParts:
         if self._table.filter is None:
             return whole
         names = [column.name for column in self._table.columns]
-        kept = (
-            pa.Table.from_batches([whole]).filter(self._table.filter).select(names).combine_chunks()
-        )
+        kept = pa.Table.from_batches([whole]).filter(self._table.filter).combine_chunks()
         # A table without rows has no batches at all.
-        return (kept.to_batches() or [whole.slice(0, 0).select(names)])[0]
+        return selected((kept.to_batches() or [whole.slice(0, 0)])[0], names)
 
     def _may_have_rows(self, path: str) -> bool:
         """False if the filter holds for no file in this folder."""

@@ -39,11 +39,13 @@ from bridge.flink.arrow_operators import (
     table_of,
 )
 from bridge.flink.elements import (
+    BYTES,
     ELEMENT,
     KEY_AND_ELEMENT,
     Element,
     Origin,
     element,
+    named_row,
     pieces,
     with_origin,
 )
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
 _DIGEST_BYTES = 16
 # A damaged file may claim any number of parts, so an element has a bound of its own.
 _SENT_PARTS = 1 << 12
-_PATH = Types.ROW_NAMED(["key", "path"], [Types.LONG(), Types.STRING()])
+_PATH = named_row(key=Types.LONG(), path=Types.STRING())
 _numbers = itertools.count()
 
 
@@ -251,9 +253,7 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
         self._scan_s, self._keys = scan_s, keys
 
     def open(self, runtime_context: Any) -> None:
-        self._state = runtime_context.get_list_state(
-            ListStateDescriptor("akdl_files", Types.PRIMITIVE_ARRAY(Types.BYTE()))
-        )
+        self._state = runtime_context.get_list_state(ListStateDescriptor("akdl_files", BYTES))
         self._known: set[bytes] | None = None
         # Files are dealt in turn, so each subtask of the reader gets about as many as any other.
         self._turns = itertools.cycle(self._keys)
@@ -376,9 +376,7 @@ def _ticks(table_env: StreamTableEnvironment, scan_s: float) -> DataStream:
     )
     table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} (tick BIGINT) WITH ({options})")
     ticks = table_env.sql_query(f"SELECT CAST(0 AS BIGINT) AS `key`, tick FROM {name}")
-    return table_env.to_append_stream(
-        ticks, Types.ROW_NAMED(["key", "tick"], [Types.LONG(), Types.LONG()])
-    )
+    return table_env.to_append_stream(ticks, named_row(key=Types.LONG(), tick=Types.LONG()))
 
 
 def in_small_bundles(stream: DataStream) -> DataStream:

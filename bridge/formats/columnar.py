@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pyarrow.types as pt
+from pyarrow import ipc
 
 from akdl.storage.files import is_remote, opened_with_fsspec
 from bridge.codec.first_wrong import first_wrong
@@ -247,11 +248,11 @@ def _with_empty_nulls(cells: pa.Array) -> pa.Array:
 class _ArrowFile(FileReader):
     def __init__(self, path: str) -> None:
         self._source = open_file(path)
-        self.schema = pa.ipc.open_file(self._source).schema
+        self.schema = ipc.open_file(self._source).schema
         self.size = self._source.size()
 
     def _reader(self, columns: Sequence[str]) -> Any:
-        return pa.ipc.open_file(self._source, options=_only(columns, self.schema))
+        return ipc.open_file(self._source, options=_only(columns, self.schema))
 
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
         reader = self._reader(self.schema.names[:1])
@@ -285,7 +286,7 @@ class _ArrowStream(UngroupedReader):
     def __init__(self, path: str) -> None:
         self._path = path
         with open_file(path) as source:
-            reader = pa.ipc.open_stream(source)
+            reader = ipc.open_stream(source)
             self.schema = reader.schema
             first, self.size = next(checked(reader), None), source.size()
             self._size = 2 * self.size
@@ -294,12 +295,12 @@ class _ArrowStream(UngroupedReader):
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         with open_file(self._path) as source:
             yield from slices(
-                checked(pa.ipc.open_stream(source, options=_only(columns, self.schema))), rows
+                checked(ipc.open_stream(source, options=_only(columns, self.schema))), rows
             )
 
 
-def _only(columns: Sequence[str], schema: pa.Schema) -> pa.ipc.IpcReadOptions:
-    return pa.ipc.IpcReadOptions(
+def _only(columns: Sequence[str], schema: pa.Schema) -> ipc.IpcReadOptions:
+    return ipc.IpcReadOptions(
         included_fields=list(map(schema.get_field_index, columns)), use_threads=False
     )
 
@@ -312,8 +313,8 @@ def arrow_reader(path: str, *_: object) -> FileReader:
     return _ArrowFile(path) if is_file else _ArrowStream(path)
 
 
-def arrow_writer(file: pa.NativeFile, types: pa.Schema, _: object) -> pa.ipc.RecordBatchFileWriter:
-    return pa.ipc.new_file(file, types, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+def arrow_writer(file: pa.NativeFile, types: pa.Schema, _: object) -> ipc.RecordBatchFileWriter:
+    return ipc.new_file(file, types, options=ipc.IpcWriteOptions(compression="lz4"))
 
 
 class OrcReader(FileReader):

@@ -112,6 +112,7 @@ class ChildProcess:
             raise
         finally:
             os.close(child_end)
+        self.pid = self._process.pid
         threading.Thread(target=self._read_lines, name="akdl-log", daemon=True).start()
         threading.Thread(target=self._reap, name="akdl-reap", daemon=True).start()
 
@@ -132,10 +133,6 @@ class ChildProcess:
             os.kill(self.pid, signal.SIGABRT)
         self.wait(STACKS_S)
         return place_in("\n".join(self._lines))
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     @property
     def exit_status(self) -> int | None:

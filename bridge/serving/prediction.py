@@ -275,12 +275,11 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
 
     def _sent_bytes(self, process: ModelProcess | None = None) -> int:
         """Bytes of requests under way, or of the requests that a process has not answered yet."""
-        sent = [
-            each
+        return sum(
+            len(each.columns)
             for _, _, each, to in self._sent
             if process is None or (to is process and not each.is_done)
-        ]
-        return sum(len(each.columns) for each in sent)
+        )
 
     def _next(self) -> tuple[pa.RecordBatch, bytes | None]:
         """Wait for the oldest request, and return its rows with the outputs, and their kinds."""

@@ -252,7 +252,7 @@ def test_model_process_leases_a_gpu_or_names_its_holder(
         ),
         "it says so",
     )
-    holder.release()
+    holder.close()
     waiting.join(2 * DEADLINE_S)
     assert said == [f"it has {device}."]
 
