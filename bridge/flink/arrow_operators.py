@@ -28,7 +28,7 @@ from pyflink.util.exceptions import TableException
 from pyflink.util.java_utils import get_field_value, to_jarray
 
 from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT
+from bridge.flink.elements import BYTES, ELEMENT, KEY_AND_ELEMENT
 from bridge.folders.program_folder import program_folder
 from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import Schema
@@ -249,9 +249,7 @@ def table_of_own(
                 file.write(chunk)
             file.flush()
             arrays = _flink().api.common.python.PythonBridgeUtils.readPickledBytes(file.name)
-        source = environment.fromData(
-            arrays, Types.PRIMITIVE_ARRAY(Types.BYTE()).get_java_type_info()
-        )
+        source = environment.fromData(arrays, BYTES.get_java_type_info())
     else:
         folder = _folder_of_own()
         count = 0

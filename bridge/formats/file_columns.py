@@ -151,12 +151,12 @@ def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
     elif is_text and pt.is_temporal(target):
         # Arrow before 17 cannot parse a time alone, nor Arrow 11 a date, so each gets the part that
         # it lacks. Seconds may have further digits, which are zeros.
-        whole = (
-            pc.binary_join_element_wise("1970-01-01", cells, " ") if pt.is_time(target) else cells
-        )
-        whole = pc.binary_join_element_wise(cells, "00:00:00", " ") if pt.is_date(target) else whole
+        if pt.is_time(target):
+            cells = pc.binary_join_element_wise("1970-01-01", cells, " ")
+        elif pt.is_date(target):
+            cells = pc.binary_join_element_wise(cells, "00:00:00", " ")
         zone = "UTC" if column.sql.startswith("TIMESTAMP_LTZ") else None
-        result = whole.cast(pa.timestamp("us", zone)).cast(target)
+        result = cells.cast(pa.timestamp("us", zone)).cast(target)
     else:
         if is_text and is_number(target):
             cells = pc.ascii_trim_whitespace(cells)

@@ -316,16 +316,14 @@ class ModelProcess:
                 self._python = python.path
                 threads = serving.intra_op_parallelism or None
                 environment = variables(threads, os.environ, python.path, folder, settings.env_vars)
-                model = (
-                    self._brought(self._model)
-                    if isinstance(self._model, PlacedModel)
-                    else self._model
-                )
+                model = self._model
+                if isinstance(model, PlacedModel):
+                    model = self._brought(model)
                 serving.model = model or work
                 if serving.function:
                     serving.function_folder = work
-                # The settings are in a file, because with thousands of columns they are too long for a
-                # variable.
+                # The settings are in a file, because with thousands of columns they are too long
+                # for a variable.
                 serving_file = os.path.join(place, "serving.json")
                 with open(serving_file, "w", encoding="utf-8", opener=private) as file:
                     file.write(json_format.MessageToJson(serving))
@@ -351,8 +349,8 @@ class ModelProcess:
                         stdout=log,
                         stderr=log,
                         pass_fds=[pipe, *python.fds, *gpus.fds],
-                        # The process leads a group of its own number, by which `kill` ends all that it
-                        # has started.
+                        # The process leads a group of its own number, by which `kill` ends all that
+                        # it has started.
                         start_new_session=True,
                     )
                 note_process(place, self._process.pid)
