@@ -51,13 +51,6 @@ _BATCH_BYTES = 1 << 20
 _MOST_RATIO = 200
 
 
-class SourceFiles(NamedTuple):
-    """A table in the files at some addresses."""
-
-    table: FileTable
-    addresses: Sequence[str]
-
-
 @dataclass(frozen=True)
 class FileTable:
     """A table in files.
@@ -71,6 +64,7 @@ class FileTable:
         roots: Folders below which the names of folders have the cells of columns, as in
             day=2024-05-31.
         csv: Form of files of CSV.
+        addresses: Paths, patterns, folders or addresses of a storage, where the files are.
     """
 
     where: str
@@ -81,6 +75,7 @@ class FileTable:
     all_columns: bool = False
     roots: tuple[str, ...] = ()
     csv: CsvForm = PLAIN_CSV
+    addresses: tuple[str, ...] = ()
 
     @functools.cached_property
     def read(self) -> tuple[FileColumn, ...]:

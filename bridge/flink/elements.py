@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyflink.fn_execution.coder_impl_fast import InternalRow
     from pyflink.table import Table
 
-    from bridge.files.reading import SourceFiles
+    from bridge.files.reading import FileTable
 
 # PyFlink and Beam copy each element six times on its way, so a row of 300 MB is sent in pieces.
 PIECE_BYTES = 4 << 20
@@ -92,16 +92,12 @@ class Origin(NamedTuple):
 
     elements: DataStream
     columns: Sequence[str]
-    files: SourceFiles | None = None
+    files: FileTable | None = None
     ends: bool = False
 
     def selected(self, columns: Sequence[str]) -> Origin:
         """Return the origin of a `select` of some columns, which leaves the elements unchanged."""
-        files = (
-            None
-            if self.files is None
-            else self.files._replace(table=self.files.table.selected(columns))
-        )
+        files = None if self.files is None else self.files.selected(columns)
         return Origin(self.elements, columns, files, self.ends)
 
 

@@ -30,7 +30,7 @@ from bridge.codec.ipc import read_batch, selected
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.files.parts import parts_from
-from bridge.files.reading import FileParts, FileTable, SourceFiles
+from bridge.files.reading import FileParts, FileTable
 from bridge.flink.arrow_operators import (
     chunks_of,
     column_types,
@@ -73,7 +73,7 @@ def predict_table(
     table_env: StreamTableEnvironment,
     table: Table,
     settings: PredictionSettings,
-    files: SourceFiles | None = None,
+    files: FileTable | None = None,
 ) -> Table:
     """Table with the model's outputs.
 
@@ -114,10 +114,8 @@ def predict_table(
             table_env, kept, settings.gathering, uid("rows"), sends_all_out=True
         )
     else:
-        read = files.table.selected(
-            [column.name for column in files.table.columns if column.name in needed]
-        )
-        chunks, updates = parts_of_files(table_env, read, files.addresses, uid), False
+        read = files.selected([column.name for column in files.columns if column.name in needed])
+        chunks, updates = parts_of_files(table_env, read, uid), False
     types = dict(column_types(kept))
     types.update(logical_types(settings.output_schema))
     types.update(
