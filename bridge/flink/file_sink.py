@@ -183,12 +183,9 @@ class _Write(ProcessFunction):  # type: ignore[misc]
             # All subtasks send to the same key, because one function publishes the files of all.
             yield Row(0, Row(Element.END.value, self._subtask, self._subtasks, files))
         else:
-            act = {
-                Element.START: "start",
-                Element.CHECKPOINT: "checkpoint",
-                Element.COMPLETE: "complete",
-            }[kind]
-            getattr(self._files, act)(time_of(content))
+            # START, CHECKPOINT and COMPLETE have the names of methods, which take the number of a
+            # checkpoint.
+            getattr(self._files, Element(kind).name.lower())(time_of(content))
 
 
 class _Publish(KeyedProcessFunction):  # type: ignore[misc]
