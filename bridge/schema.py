@@ -210,26 +210,8 @@ def _type_of(text: str, name: str) -> ColumnType:
     return column_type
 
 
-# PyFlink's types by their names: the classes are called BooleanType and so on, and have their
-# arguments as attributes. So PyFlink need not be imported for them.
-_SUPPORTED = {
-    "BOOLEAN",
-    "TINYINT",
-    "SMALLINT",
-    "INT",
-    "BIGINT",
-    "FLOAT",
-    "DOUBLE",
-    "CHAR",
-    "VARCHAR",
-    "BINARY",
-    "VARBINARY",
-    "DECIMAL",
-    "DATE",
-    "TIME",
-    "TIMESTAMP",
-    "TIMESTAMP_LTZ",
-}
+# PyFlink's types are known by their names: the classes are called BooleanType and so on, and have
+# their arguments as attributes. So PyFlink need not be imported for them.
 _ARGUMENTS = ("length", "precision", "scale")
 # PyFlink has STRING and BYTES as VARCHAR and VARBINARY of this length.
 _UNBOUNDED = [2**31 - 1]
@@ -253,16 +235,18 @@ def _sql(name: str, data_type: DataType) -> str:
         .upper()
         .replace("LOCALZONEDTIMESTAMP", "TIMESTAMP_LTZ")
     )
-    if sql_name not in _SUPPORTED:
+    try:
+        kind = parse_type(sql_name).kind
+    except ValueError:
         raise SchemaError(
             f"the column {name!r} has the type {data_type}, which scripts do not support. Leave it"
             " out with selectedCols, or CAST it in SQL to "
             + ", ".join(kind.value for kind in Kind)
             + " or an ARRAY of them"
-        )
+        ) from None
     arguments = [getattr(data_type, name) for name in _ARGUMENTS if hasattr(data_type, name)]
     if arguments == _UNBOUNDED:
-        return parse_type(sql_name).kind.value + _not_null(data_type)
+        return kind.value + _not_null(data_type)
     if not arguments:
         return sql_name + _not_null(data_type)
     return f"{sql_name}({', '.join(map(str, arguments))}){_not_null(data_type)}"

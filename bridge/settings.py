@@ -12,14 +12,11 @@ from dataclasses import dataclass, field
 
 from bridge.schema import Schema, quoted
 
-OFF, PAD, REPEAT, DROP = "off", "pad", "repeat", "drop"
-EQUAL_STEP_MODES = (OFF, PAD, REPEAT, DROP)
-UNTAKEN, UNCOMMITTED = "untaken", "uncommitted"
-REPLAYS = (UNTAKEN, UNCOMMITTED)
+OFF, PAD, REPEAT, DROP = EQUAL_STEP_MODES = "off", "pad", "repeat", "drop"
+UNTAKEN, UNCOMMITTED = REPLAYS = "untaken", "uncommitted"
 # Flink writes uncommitted rows with each checkpoint, and keeps them in memory or in RocksDB.
 MAX_UNCOMMITTED = 256 << 20
-DRAIN, FAIL, RESTART = "drain", "fail", "restart"
-ON_RETURNS = (DRAIN, FAIL, RESTART)
+DRAIN, FAIL, RESTART = ON_RETURNS = "drain", "fail", "restart"
 CHUNK_BYTES = 1 << 20
 
 

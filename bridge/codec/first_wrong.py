@@ -8,14 +8,12 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-ARROW_ERRORS: tuple[type[Exception], ...] = (pa.ArrowException,)
-
 
 def first_wrong(
     convert: Callable[[pa.Array], object],
     cells: pa.Array,
     error: Exception,
-    errors: tuple[type[Exception], ...] = ARROW_ERRORS,
+    errors: tuple[type[Exception], ...] = (pa.ArrowException,),
 ) -> tuple[int, Exception]:
     """Return the place of the first cell that `convert` refuses, and its error.
 

@@ -63,74 +63,49 @@ _TOLERABLE = (
     "execution.checkpointing.tolerable-failed-checkpoints sets how many checkpoints may fail"
 )
 # The first pattern that is found decides, so a special one stands before a general one.
-_ADVICE = [
-    (
-        re.compile(r"^java.lang.StackOverflowError$"),
-        (
-            "A very long expression needs more stack than Flink's threads have. Start a program"
-            " with a local job with JVM_ARGS=-Xss16m; on a cluster set env.java.opts.all: -Xss16m"
-        ),
+_ADVICE = {
+    r"^java.lang.StackOverflowError$": (
+        "A very long expression needs more stack than Flink's threads have. Start a program"
+        " with a local job with JVM_ARGS=-Xss16m; on a cluster set env.java.opts.all: -Xss16m"
     ),
-    (
-        re.compile(r"doesn't support consuming"),
-        (
-            "The table sends updates of earlier rows, as GROUP BY and JOIN of streams do. Write it"
-            " into a table with a primary key, for example of upsert-kafka or jdbc, or group in"
-            " windows such as TUMBLE"
-        ),
+    r"doesn't support consuming": (
+        "The table sends updates of earlier rows, as GROUP BY and JOIN of streams do. Write it"
+        " into a table with a primary key, for example of upsert-kafka or jdbc, or group in"
+        " windows such as TUMBLE"
     ),
-    (
-        re.compile(r"Cannot map checkpoint/savepoint state"),
-        (
-            "The savepoint is from a job with other operators. Some sinks of SQL are among them"
-            " when parallelism, numWorkers or numPSs change from or to 1: use the values of that"
-            " job, or see docs/savepoints.md"
-        ),
+    r"Cannot map checkpoint/savepoint state": (
+        "The savepoint is from a job with other operators. Some sinks of SQL are among them"
+        " when parallelism, numWorkers or numPSs change from or to 1: use the values of that"
+        " job, or see docs/savepoints.md"
     ),
-    (re.compile(r"^java\.util\.concurrent\.TimeoutException$"), _NO_ANSWER),
-    (
-        # The JobManager could not send an event to a task that had just failed, and gives this as
-        # the job's failure.
-        re.compile(r"TaskNotRunningException"),
-        (
-            "A task failed so soon after its start that its reason did not reach the JobManager:"
-            " the TaskManager's log has it. Run the job again to have the reason here"
-        ),
+    r"^java\.util\.concurrent\.TimeoutException$": _NO_ANSWER,
+    # The JobManager could not send an event to a task that had just failed, and gives this as the
+    # job's failure.
+    r"TaskNotRunningException": (
+        "A task failed so soon after its start that its reason did not reach the JobManager:"
+        " the TaskManager's log has it. Run the job again to have the reason here"
     ),
-    (
-        re.compile(r"Exceeded checkpoint tolerable failure threshold.*expired", re.DOTALL),
-        (
-            "A checkpoint waits until scripts have taken the rows before it: is a script too slow"
-            f" for execution.checkpointing.timeout? {_TOLERABLE}"
-        ),
+    r"(?s)Exceeded checkpoint tolerable failure threshold.*expired": (
+        "A checkpoint waits until scripts have taken the rows before it: is a script too slow"
+        f" for execution.checkpointing.timeout? {_TOLERABLE}"
     ),
-    (
-        re.compile(r"Exceeded checkpoint tolerable failure threshold"),
-        (
-            "Is the disk of execution.checkpointing.dir full, or not writable for this user?"
-            f" {_TOLERABLE}"
-        ),
+    r"Exceeded checkpoint tolerable failure threshold": (
+        "Is the disk of execution.checkpointing.dir full, or not writable for this user?"
+        f" {_TOLERABLE}"
     ),
-    (
-        re.compile(r"NoResourceAvailableException"),
-        "The job needs more slots than are free, or a TaskManager has ended, as its log says",
+    r"NoResourceAvailableException": (
+        "The job needs more slots than are free, or a TaskManager has ended, as its log says"
     ),
-    (
-        re.compile(r"heartbeat of TaskManager"),
-        (
-            "Has its host or its network failed, or was it stopped? heartbeat.timeout sets how long"
-            " Flink waits"
-        ),
+    r"heartbeat of TaskManager": (
+        "Has its host or its network failed, or was it stopped? heartbeat.timeout sets how long"
+        " Flink waits"
     ),
-    (
-        re.compile(r"RuntimeException: Job restarted$"),
-        (
-            "A program that collects the rows of a job cannot continue when Flink restarts the job,"
-            " because rows could arrive twice: write them to a table instead (insertInto(...))."
-            " Flink's log has the reason of the restart"
-        ),
+    r"RuntimeException: Job restarted$": (
+        "A program that collects the rows of a job cannot continue when Flink restarts the job,"
+        " because rows could arrive twice: write them to a table instead (insertInto(...))."
+        " Flink's log has the reason of the restart"
     ),
-]
+}
 
 
 def readable(error: Exception) -> Exception:
@@ -201,7 +176,9 @@ def _reason(text: str) -> str | None:
     # without RetryException, and then the cluster is not at fault.
     if innermost.startswith("java.net.ConnectException") and "FutureUtils$RetryException" in text:
         return f"Flink: {innermost}. {_NO_ANSWER}"
-    advice = next((f". {words}" for pattern, words in _ADVICE if pattern.search(innermost)), "")
+    advice = next(
+        (f". {words}" for form, words in _ADVICE.items() if re.search(form, innermost)), ""
+    )
     return f"Flink: {innermost.rstrip('.') if advice else innermost}{advice}"
 
 

@@ -119,7 +119,15 @@ def describe(
     expression, filtered = _filter(where, condition, fields, declared)
     others = tuple(column for column in filtered if column.name not in names)
     table = FileTable(
-        where, known_format, columns, expression, others, not (selected or schema), roots, csv
+        where,
+        known_format,
+        columns,
+        expression,
+        others,
+        not (selected or schema),
+        roots,
+        csv,
+        tuple(addresses),
     )
     # A declared type or a filter that does not fit the first file is refused here, in the driver,
     # and not after the start of a job.

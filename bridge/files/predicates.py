@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from akdl.near_names import did_you_mean, listed
 from bridge.exceptions import ConfigurationError
@@ -135,7 +136,7 @@ class _Parser:
             return _COMPARE[sign.text](
                 self._expression(left, type_), self._expression(right, type_)
             )
-        if type_ is None or not pa.types.is_boolean(type_):
+        if type_ is None or not pt.is_boolean(type_):
             self._refuse(sign.place)
         return self._expression(left, None)
 
@@ -211,7 +212,7 @@ class _Parser:
 
 
 def _number(text: str, wanted: pa.DataType | None) -> Any:
-    if wanted is not None and pa.types.is_decimal(wanted):
+    if wanted is not None and pt.is_decimal(wanted):
         # A literal with more digits than its column is compared as a plain number.
         with suppress(pa.ArrowException):
             return pa.scalar(Decimal(text), wanted)
@@ -219,10 +220,10 @@ def _number(text: str, wanted: pa.DataType | None) -> Any:
 
 
 def _text(text: str, wanted: pa.DataType | None) -> Any:
-    if wanted is not None and pa.types.is_date(wanted):
+    if wanted is not None and pt.is_date(wanted):
         return datetime.date.fromisoformat(text)
-    if wanted is not None and pa.types.is_temporal(wanted):
-        return pa.scalar(text).cast(pa.timestamp("us") if pa.types.is_timestamp(wanted) else wanted)
+    if wanted is not None and pt.is_temporal(wanted):
+        return pa.scalar(text).cast(pa.timestamp("us") if pt.is_timestamp(wanted) else wanted)
     return text
 
 

@@ -21,7 +21,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.fs
+from pyarrow.fs import (
+    FileSelector,
+    FileSystem,
+    FileType,
+    FSSpecHandler,
+    LocalFileSystem,
+    PyFileSystem,
+)
 
 from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
@@ -110,18 +117,18 @@ _RECORD = name_with("[0-9a-f]{8}")
 
 
 @contextmanager
-def opened_file_system(address: str) -> Iterator[tuple[pa.fs.FileSystem, str]]:
+def opened_file_system(address: str) -> Iterator[tuple[FileSystem, str]]:
     """Yield the file system of an address, and the path in it; errors of a storage become a
     FileError.
     """
     if not is_remote(address):
-        yield pa.fs.LocalFileSystem(), local_path(address)
+        yield LocalFileSystem(), local_path(address)
         return
     with opened_with_fsspec(address) as (system, path):
-        yield pa.fs.PyFileSystem(pa.fs.FSSpecHandler(system)), path
+        yield PyFileSystem(FSSpecHandler(system)), path
 
 
-def file_system(address: str) -> tuple[pa.fs.FileSystem, str]:
+def file_system(address: str) -> tuple[FileSystem, str]:
     with opened_file_system(address) as found:
         return found
 
@@ -141,14 +148,12 @@ def check_target(sink: FileSink, overwrite: bool) -> None:
     with refused_at(where, FileError):
         with opened_file_system(sink.address) as (files, target):
             found = files.get_file_info(target).type
-            inside = (
-                [] if found != pa.fs.FileType.Directory or sink.appends else files_in(files, target)
-            )
-    if found == pa.fs.FileType.NotFound or (
-        found == pa.fs.FileType.Directory and not sink.is_single and not inside
+            inside = [] if found != FileType.Directory or sink.appends else files_in(files, target)
+    if found == FileType.NotFound or (
+        found == FileType.Directory and not sink.is_single and not inside
     ):
         return
-    if (found == pa.fs.FileType.Directory) == sink.is_single:
+    if (found == FileType.Directory) == sink.is_single:
         kinds = (
             ("a folder", "a file, or of a folder with / at its end")
             if sink.is_single
@@ -173,13 +178,10 @@ def publish(sink: FileSink, written: Files) -> None:
     """Make all files visible at once. Safe to call again."""
     files, target = file_system(sink.address)
     _, root = root_of(sink)
-    sizes = {
-        info.path: info.size for info in files.get_file_info([f"{root}/{name}" for name in written])
-    }
-    missing = [name for name, (_, size) in written.items() if sizes.get(f"{root}/{name}") != size]
+    missing = _incomplete(files, root, written)
     # An earlier attempt may have published the files and then failed. The staging folder is gone
     # then, and all files are in the target.
-    if not sink.is_single and is_missing(files, root) and _is_done(sink, written):
+    if not sink.is_single and is_missing(files, root) and not _incomplete(files, target, written):
         return
     if missing:
         raise BridgeError(
@@ -209,9 +211,7 @@ def publish(sink: FileSink, written: Files) -> None:
         if not is_missing(files, target):
             files.move(target, old)
         files.move(root, target)
-        with _after_publication(sink):
-            if not is_missing(files, old):
-                files.delete_dir(old)
+        _remove_earlier(sink, files, old)
     if not is_remote(sink.address):
         _remove_dead_staging(target)
 
@@ -266,6 +266,10 @@ def abandon(sink: FileSink) -> None:
     if not sink.appends and not is_missing(files, root):
         # It is renamed first, so that functions which still run create no more files in it.
         files.move(root, old)
+    _remove_earlier(sink, files, old)
+
+
+def _remove_earlier(sink: FileSink, files: FileSystem, old: str) -> None:
     with _after_publication(sink):
         if not is_missing(files, old):
             files.delete_dir(old)
@@ -288,7 +292,7 @@ def write_manifest(sink: FileSink, folder: str, more: Mapping[str, object] | Non
         file.write(json.dumps({**(more or {}), "partitions": partitions}).encode())
 
 
-def root_of(sink: FileSink) -> tuple[pa.fs.FileSystem, str]:
+def root_of(sink: FileSink) -> tuple[FileSystem, str]:
     """Folder in which subtasks write."""
     return file_system(sink.address if sink.keeps_manifest else sink.staging)
 
@@ -300,29 +304,29 @@ def is_published(sink: FileSink) -> bool:
     return any(sink.token in name for name in names)
 
 
-def _is_done(sink: FileSink, written: Files) -> bool:
-    files, target = file_system(sink.address)
-    paths = {f"{target}/{name}": size for name, (_, size) in written.items()}
-    return all(info.size == paths[info.path] for info in files.get_file_info(list(paths)))
+def _incomplete(files: FileSystem, folder: str, written: Files) -> list[str]:
+    """Names of files that are not in a folder, or have another size there."""
+    found = files.get_file_info([f"{folder}/{name}" for name in written])
+    return [name for info, name in zip(found, written) if info.size != written[name][1]]
 
 
-def is_missing(files: pa.fs.FileSystem, path: str) -> bool:
-    return bool(files.get_file_info(path).type == pa.fs.FileType.NotFound)
+def is_missing(files: FileSystem, path: str) -> bool:
+    return bool(files.get_file_info(path).type == FileType.NotFound)
 
 
-def files_in(files: pa.fs.FileSystem, folder: str) -> list[str]:
-    selector = pa.fs.FileSelector(folder, allow_not_found=True, recursive=True)
+def files_in(files: FileSystem, folder: str) -> list[str]:
+    selector = FileSelector(folder, allow_not_found=True, recursive=True)
     try:
         found = files.get_file_info(selector)
     # pyarrow asks fsspec twice, and another task may write the first file of the folder in between.
     except NotADirectoryError:
         found = files.get_file_info(selector)
-    return [info.path for info in found if info.type == pa.fs.FileType.File]
+    return [info.path for info in found if info.type == FileType.File]
 
 
-def _listed(files: pa.fs.FileSystem, folder: str) -> set[str]:
+def _listed(files: FileSystem, folder: str) -> set[str]:
     """Names in the manifest of a folder; the manifest of another program has no names."""
-    if files.get_file_info(f"{folder}/{MANIFEST}").type != pa.fs.FileType.File:
+    if files.get_file_info(f"{folder}/{MANIFEST}").type != FileType.File:
         return set()
     with suppress(FileError), files.open_input_stream(f"{folder}/{MANIFEST}") as file:
         return set(read_manifest(folder, file).files or ())
@@ -335,7 +339,7 @@ def _is_replaced(name: str) -> bool:
 
 
 def _sweep(
-    files: pa.fs.FileSystem, root: str, kept: Collection[str], is_swept: Callable[[str], object]
+    files: FileSystem, root: str, kept: Collection[str], is_swept: Callable[[str], object]
 ) -> None:
     """Remove the files whose names `is_swept` accepts, but not the files `kept`."""
     keep = {f"{root}/{name}" for name in kept}

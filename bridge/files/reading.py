@@ -21,10 +21,12 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.types as pt
 
 from akdl.masking import masked, shown
 from akdl.storage.files import FileError
 from akdl.storage.limits import GROUP
+from bridge.codec.ipc import selected
 from bridge.exceptions import BridgeError, ConfigurationError, RowError, SchemaError
 from bridge.files.listing import FoundFile, partition_values
 from bridge.files.parts import CutParts, FilePart, GroupCut
@@ -49,13 +51,6 @@ _BATCH_BYTES = 1 << 20
 _MOST_RATIO = 200
 
 
-class SourceFiles(NamedTuple):
-    """A table in the files at some addresses."""
-
-    table: FileTable
-    addresses: Sequence[str]
-
-
 @dataclass(frozen=True)
 class FileTable:
     """A table in files.
@@ -69,6 +64,7 @@ class FileTable:
         roots: Folders below which the names of folders have the cells of columns, as in
             day=2024-05-31.
         csv: Form of files of CSV.
+        addresses: Paths, patterns, folders or addresses of a storage, where the files are.
     """
 
     where: str
@@ -79,6 +75,7 @@ class FileTable:
     all_columns: bool = False
     roots: tuple[str, ...] = ()
     csv: CsvForm = PLAIN_CSV
+    addresses: tuple[str, ...] = ()
 
     @functools.cached_property
     def read(self) -> tuple[FileColumn, ...]:
@@ -300,11 +297,9 @@ class FileParts:
         if self._table.filter is None:
             return whole
         names = [column.name for column in self._table.columns]
-        kept = (
-            pa.Table.from_batches([whole]).filter(self._table.filter).select(names).combine_chunks()
-        )
+        kept = pa.Table.from_batches([whole]).filter(self._table.filter).combine_chunks()
         # A table without rows has no batches at all.
-        return (kept.to_batches() or [whole.slice(0, 0).select(names)])[0]
+        return selected((kept.to_batches() or [whole.slice(0, 0)])[0], names)
 
     def _may_have_rows(self, path: str) -> bool:
         """False if the filter holds for no file in this folder."""
@@ -329,7 +324,7 @@ class FileParts:
         # NaN is not in the statistics, and these hold for it where a comparison does not.
         negates = "invert(" in text or "!=" in text
         for column in self._table.read:
-            if negates and pa.types.is_floating(column.arrow) and column.name in text:
+            if negates and pt.is_floating(column.arrow) and column.name in text:
                 return None
             if column.name not in file.names:
                 schema = schema.append(pa.field(column.name, column.arrow))
@@ -397,11 +392,7 @@ def _schema(columns: Sequence[FileColumn]) -> pa.Schema:
 
 
 def _width(kind: pa.DataType) -> int:
-    is_fixed = (
-        pa.types.is_primitive(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )
+    is_fixed = pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_fixed_size_binary(kind)
     return kind.bit_width // 8 if is_fixed else 4
 
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from akdl.masking import shown
+from bridge.codec.ipc import selected
 from bridge.exceptions import BridgeError, ConfigurationError
 from bridge.files.listing import MANIFEST, NO_VALUE
 from bridge.files.publishing import (
@@ -294,14 +295,8 @@ def _partitions(batch: pa.RecordBatch, by: Sequence[str]) -> Iterator[tuple[str,
         parts.append(pa.array(folders, pa.string()).take(texts.indices))
     found = pc.binary_join_element_wise(*parts, "").dictionary_encode()
     order = np.argsort(found.indices.to_numpy(), kind="stable")
-    kept = {
-        field.name: pc.take(column, pa.array(order))
-        for field, column in zip(batch.schema, batch.columns)
-        if field.name not in by
-    }
-    rows = pa.record_batch(
-        list(kept.values()), schema=pa.schema([batch.schema.field(name) for name in kept])
-    )
+    kept = [name for name in batch.schema.names if name not in by]
+    rows = selected(batch, kept).take(pa.array(order))
     ends = np.cumsum(np.bincount(found.indices.to_numpy()))
     for folder, start, end in zip(found.dictionary.to_pylist(), [0, *ends], ends):
         yield folder, rows.slice(start, end - start)

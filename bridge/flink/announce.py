@@ -7,7 +7,6 @@ exchange, so that the address is that of the host where the member's process run
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -50,7 +49,7 @@ class Announce(ProcessFunction):  # type: ignore[misc]
         self._is_announced = True
         _, (_, index, _, _) = value
         host = own_host(self._host_network)
-        place = shared_place(os.environ, self._tmp_dirs)
+        place = shared_place(self._tmp_dirs)
         address = json.dumps(
             [host, *reserve(self._group, index, self._attempt), folder_id(place)]
         ).encode()

@@ -28,7 +28,7 @@ from pyflink.util.exceptions import TableException
 from pyflink.util.java_utils import get_field_value, to_jarray
 
 from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT
+from bridge.flink.elements import BYTES, ELEMENT, KEY_AND_ELEMENT
 from bridge.folders.program_folder import program_folder
 from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import Schema
@@ -182,13 +182,11 @@ def table_of(
 
     With `ends`, the last element has to be an END.
     """
-    jvm = get_gateway().jvm
+    flink = _flink()
     # Like PyFlink when it makes a table of a stream: earlier functions get the job's configuration.
-    jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(
-        table_env._j_tenv.execEnv()
-    )
+    flink.python.util.PythonConfigUtil.configPythonOperator(table_env._j_tenv.execEnv())
     row_type = _new_row_type(columns)
-    info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(row_type)
+    info = flink.table.runtime.typeutils.InternalTypeInfo.of(row_type)
     settings = {
         "type": row_type,
         "takesWatermarks": takes_watermarks,
@@ -196,28 +194,21 @@ def table_of(
         "ends": ends,
     }
     rows = _with_chunk_operator(chunks._j_data_stream, "ArrowToRows", info, uid, settings)
-    j_tenv, j_schema = table_env._j_tenv, None if schema is None else schema._j_schema
+    j_tenv, j_schema = table_env._j_tenv, (schema or FlinkSchema.new_builder().build())._j_schema
     if not updates:
-        return Table(
-            (
-                j_tenv.fromDataStream(rows)
-                if schema is None
-                else j_tenv.fromDataStream(rows, j_schema)
-            ),
-            table_env,
-        )
+        return Table(j_tenv.fromDataStream(rows, j_schema), table_env)
     # `fromChangelogStream` takes only Flink's external Row, so for RowData its operation is built
     # here.
     catalogs = j_tenv.getCatalogManager()
-    found = jvm.org.apache.flink.table.catalog.SchemaTranslator.createConsumingResult(
+    found = flink.table.catalog.SchemaTranslator.createConsumingResult(
         catalogs.getDataTypeFactory(), rows.getType(), j_schema
     )
-    operation = jvm.org.apache.flink.table.operations.ExternalQueryOperation(
+    operation = flink.table.operations.ExternalQueryOperation(
         _anonymous_table(catalogs, "datastream_source", found.getSchema()),
         rows,
         found.getPhysicalDataType(),
         found.isTopLevelRecord(),
-        jvm.org.apache.flink.table.connector.ChangelogMode.all(),
+        flink.table.connector.ChangelogMode.all(),
     )
     return Table(j_tenv.createTable(operation), table_env)
 
@@ -225,14 +216,12 @@ def table_of(
 def with_late_rows_counted(
     table_env: StreamTableEnvironment, table: Table, column: str, name: str, uid: str
 ) -> Table:
-    jvm = get_gateway().jvm
+    flink = _flink()
     rows = _translated(table_env, table)
     columns = column_types(table)
     place = [name for name, _ in columns].index(column)
-    info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(_new_row_type(columns))
-    precision = jvm.org.apache.flink.table.types.logical.utils.LogicalTypeChecks.getPrecision(
-        columns[place][1]
-    )
+    info = flink.table.runtime.typeutils.InternalTypeInfo.of(_new_row_type(columns))
+    precision = flink.table.types.logical.utils.LogicalTypeChecks.getPrecision(columns[place][1])
     settings = {"place": place, "precision": precision, "name": name}
     counted = _with_chunk_operator(rows, "LateRows", info, uid, settings)
     # SOURCE_WATERMARK() stands for the watermark that has arrived, so the counter changes no
@@ -246,7 +235,6 @@ def table_of_own(
     chunks: Iterable[bytes],
     columns: Sequence[tuple[str, object]],
 ) -> Table:
-    jvm = get_gateway().jvm
     environment = table_env._j_tenv.execEnv()
     known = get_field_value(environment, "transformations")
     before = known.size()
@@ -260,12 +248,8 @@ def table_of_own(
                 file.write(len(chunk).to_bytes(4, "big"))
                 file.write(chunk)
             file.flush()
-            arrays = jvm.org.apache.flink.api.common.python.PythonBridgeUtils.readPickledBytes(
-                file.name
-            )
-        source = environment.fromData(
-            arrays, Types.PRIMITIVE_ARRAY(Types.BYTE()).get_java_type_info()
-        )
+            arrays = _flink().api.common.python.PythonBridgeUtils.readPickledBytes(file.name)
+        source = environment.fromData(arrays, BYTES.get_java_type_info())
     else:
         folder = _folder_of_own()
         count = 0
@@ -312,7 +296,7 @@ def keyed(stream: DataStream, value_type: object) -> KeyedStream:
     """Key a stream of (key, value) rows in the JVM; `key_by` would take the whole payload to Python
     and back.
     """
-    selector = get_gateway().jvm.org.apache.flink.streaming.api.functions.python.KeyByKeySelector()
+    selector = _flink().streaming.api.functions.python.KeyByKeySelector()
     # PyFlink's keys are rows with one field.
     key_type = Types.ROW([Types.LONG()]).get_java_type_info()
     return KeyedStream(stream._j_data_stream.keyBy(selector, key_type), value_type, stream)
@@ -320,9 +304,9 @@ def keyed(stream: DataStream, value_type: object) -> KeyedStream:
 
 def least_keys(groups: int) -> list[int]:
     """Ask Flink for a key of each key group: PyFlink hashes a Row around the key."""
-    jvm = get_gateway().jvm
-    assign = jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignToKeyGroup
-    row = jvm.org.apache.flink.types.Row(1)
+    flink = _flink()
+    assign = flink.runtime.state.KeyGroupRangeAssignment.assignToKeyGroup
+    row = flink.types.Row(1)
     found: dict[int, int] = {}
     for candidate in itertools.count():
         if len(found) == groups:
@@ -334,21 +318,23 @@ def least_keys(groups: int) -> list[int]:
 
 def column_types(table: Table) -> list[tuple[str, Any]]:
     """Names and logical types of a table's columns; time attributes become plain timestamps."""
-    remove = get_gateway().jvm.org.apache.flink.table.types.logical.utils.LogicalTypeUtils.removeTimeAttributes  # noqa: E501
+    remove = _flink().table.types.logical.utils.LogicalTypeUtils.removeTimeAttributes
     plain = remove(_row_type(table))
     return [(name, plain.getTypeAt(place)) for place, name in enumerate(column_names(table))]
 
 
+@functools.cache
 def logical_type(sql: str) -> Any:
+    """Logical type of Flink for SQL text. It never changes, and calls of the JVM are slow."""
     jvm = get_gateway().jvm
+    flink = jvm.org.apache.flink
     loader = jvm.Thread.currentThread().getContextClassLoader()
-    return jvm.org.apache.flink.table.types.logical.utils.LogicalTypeParser.parse(sql, loader)
+    return flink.table.types.logical.utils.LogicalTypeParser.parse(sql, loader)
 
 
 def logical_types(schema: Schema) -> list[tuple[str, Any]]:
-    """Names and logical types of a schema's columns, with one call of the JVM for each type."""
-    known = {sql: logical_type(sql) for sql in {column.type.sql for column in schema}}
-    return [(column.name, known[column.type.sql]) for column in schema]
+    """Names and logical types of a schema's columns."""
+    return [(column.name, logical_type(column.type.sql)) for column in schema]
 
 
 def with_operator(
@@ -363,13 +349,14 @@ def with_operator(
     `references` first.
     """
     jvm = get_gateway().jvm
-    configuration = jvm.org.apache.flink.configuration.Configuration()
-    generated = jvm.org.apache.flink.table.runtime.generated.GeneratedOperator(
+    flink = jvm.org.apache.flink
+    configuration = flink.configuration.Configuration()
+    generated = flink.table.runtime.generated.GeneratedOperator(
         name, text, to_jarray(jvm.Object, references), configuration
     )
-    factory = jvm.org.apache.flink.table.runtime.operators.CodeGenOperatorFactory(generated)
+    factory = flink.table.runtime.operators.CodeGenOperatorFactory(generated)
     above = stream.getTransformation()
-    one_input = jvm.org.apache.flink.streaming.api.transformations.OneInputTransformation
+    one_input = flink.streaming.api.transformations.OneInputTransformation
     transformation = one_input(above, name, factory, out_type, above.getParallelism())
     if above.getMaxParallelism() > 0:
         transformation.setMaxParallelism(above.getMaxParallelism())
@@ -377,7 +364,7 @@ def with_operator(
         transformation.setUid(uid)
     environment = stream.getExecutionEnvironment()
     environment.addOperator(transformation)
-    return jvm.org.apache.flink.streaming.api.datastream.DataStream(environment, transformation)
+    return flink.streaming.api.datastream.DataStream(environment, transformation)
 
 
 def _to_arrow(
@@ -416,6 +403,11 @@ def _with_chunk_operator(
     )
 
 
+def _flink() -> Any:
+    """The JVM's package org.apache.flink."""
+    return get_gateway().jvm.org.apache.flink
+
+
 def _longs(numbers: Sequence[int]) -> Any:
     return to_jarray(get_gateway().jvm.long, numbers)
 
@@ -427,24 +419,23 @@ def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: b
     already.
     """
     jvm = get_gateway().jvm
+    flink = jvm.org.apache.flink
     j_tenv = table_env._j_tenv
     catalogs = j_tenv.getCatalogManager()
-    modes = jvm.org.apache.flink.table.connector.ChangelogMode
-    schema, inference = (
-        table._j_table.getResolvedSchema(),
-        jvm.org.apache.flink.table.types.inference,
-    )
+    modes = flink.table.connector.ChangelogMode
+    schema = table._j_table.getResolvedSchema()
+    inference = flink.table.types.inference
     # The planner adds its check of NOT NULL only for columns that are NOT NULL.
     nullable = to_jarray(inference.TypeTransformation, [inference.TypeTransformations.toNullable()])
-    row_type = jvm.org.apache.flink.table.types.utils.DataTypeUtils.transform(
+    row_type = flink.table.types.utils.DataTypeUtils.transform(
         schema.toSourceRowDataType(), nullable
     )
     loader = jvm.Thread.currentThread().getContextClassLoader()
     row_data = jvm.java.lang.Class.forName("org.apache.flink.table.data.RowData", False, loader)
-    found = jvm.org.apache.flink.table.catalog.SchemaTranslator.createProducingResult(
+    found = flink.table.catalog.SchemaTranslator.createProducingResult(
         catalogs.getDataTypeFactory(), schema, row_type.notNull().bridgedTo(row_data)
     )
-    operation = jvm.org.apache.flink.table.operations.ExternalModifyOperation(
+    operation = flink.table.operations.ExternalModifyOperation(
         _anonymous_table(catalogs, "datastream_sink", found.getSchema()),
         table._j_table.getQueryOperation(),
         modes.all() if with_updates else modes.insertOnly(),
@@ -455,11 +446,11 @@ def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: b
     (rows,) = rows.getInputs()
     environment = j_tenv.execEnv()
     environment.addOperator(rows)
-    return jvm.org.apache.flink.streaming.api.datastream.DataStream(environment, rows)
+    return flink.streaming.api.datastream.DataStream(environment, rows)
 
 
 def _anonymous_table(catalogs: Any, name: str, schema: Any) -> Any:
-    catalog = get_gateway().jvm.org.apache.flink.table.catalog
+    catalog = _flink().table.catalog
     resolved = catalogs.resolveCatalogTable(catalog.ExternalCatalogTable(schema))
     return catalog.ContextResolvedTable.anonymous(name, resolved)
 
@@ -472,7 +463,7 @@ def _arrow_row_type(table: Table) -> Any:
     """Logical type of a table's rows; SchemaError at the first column of a type that Arrow
     lacks.
     """
-    utils = get_gateway().jvm.org.apache.flink.table.runtime.arrow.ArrowUtils
+    utils = _flink().table.runtime.arrow.ArrowUtils
     row_type = _row_type(table)
     try:
         # All columns are tried at once, because there may be thousands, and calls of the JVM are
@@ -495,18 +486,18 @@ def _arrow_row_type(table: Table) -> Any:
 def arrow_types(table: Table) -> pa.Schema:
     """Arrow types of a table's chunks."""
     jvm = get_gateway().jvm
-    ipc = jvm.org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc
+    flink = jvm.org.apache.flink
+    ipc = flink.api.python.shaded.org.apache.arrow.vector.ipc
     out = jvm.java.io.ByteArrayOutputStream()
     channel = ipc.WriteChannel(jvm.java.nio.channels.Channels.newChannel(out))
-    schema = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.toArrowSchema(
-        _arrow_row_type(table)
-    )
+    schema = flink.table.runtime.arrow.ArrowUtils.toArrowSchema(_arrow_row_type(table))
     ipc.message.MessageSerializer.serialize(channel, schema)
     return pa.ipc.read_schema(pa.py_buffer(out.toByteArray()))
 
 
 def _new_row_type(columns: Sequence[tuple[str, object]]) -> Any:
     jvm = get_gateway().jvm
-    logical = jvm.org.apache.flink.table.types.logical
+    flink = jvm.org.apache.flink
+    logical = flink.table.types.logical
     types = to_jarray(logical.LogicalType, [type_ for _, type_ in columns])
     return logical.RowType.of(types, to_jarray(jvm.String, [name for name, _ in columns]))

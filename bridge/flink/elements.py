@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-from pyflink.common import Types
+from pyflink.common import TypeInformation, Types
 
 from bridge.codec.ipc import write_parts
 from bridge.host.allocator import give_large_blocks_back
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyflink.fn_execution.coder_impl_fast import InternalRow
     from pyflink.table import Table
 
-    from bridge.files.reading import SourceFiles
+    from bridge.files.reading import FileTable
 
 # PyFlink and Beam copy each element six times on its way, so a row of 300 MB is sent in pieces.
 PIECE_BYTES = 4 << 20
@@ -67,12 +67,17 @@ class Element(enum.IntEnum):
     ALL_OUT = 10
 
 
-_BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
-KEYED_ELEMENT = Types.ROW_NAMED(
-    ["kind", "number", "size", "content"], [Types.INT(), Types.INT(), Types.INT(), _BYTES]
-)
-KEY_AND_ELEMENT = Types.ROW_NAMED(["key", "element"], [Types.LONG(), KEYED_ELEMENT])
-ELEMENT = Types.ROW_NAMED(["kind", "row_kinds", "content"], [Types.INT(), _BYTES, _BYTES])
+def named_row(**fields: TypeInformation) -> TypeInformation:
+    """Type of a row with named fields: PyFlink asks the JVM for missing names, and Python workers
+    cannot reach one.
+    """
+    return Types.ROW_NAMED(list(fields), list(fields.values()))
+
+
+BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+KEYED_ELEMENT = named_row(kind=Types.INT(), number=Types.INT(), size=Types.INT(), content=BYTES)
+KEY_AND_ELEMENT = named_row(key=Types.LONG(), element=KEYED_ELEMENT)
+ELEMENT = named_row(kind=Types.INT(), row_kinds=BYTES, content=BYTES)
 
 
 class Origin(NamedTuple):
@@ -87,16 +92,12 @@ class Origin(NamedTuple):
 
     elements: DataStream
     columns: Sequence[str]
-    files: SourceFiles | None = None
+    files: FileTable | None = None
     ends: bool = False
 
     def selected(self, columns: Sequence[str]) -> Origin:
         """Return the origin of a `select` of some columns, which leaves the elements unchanged."""
-        files = (
-            None
-            if self.files is None
-            else self.files._replace(table=self.files.table.selected(columns))
-        )
+        files = None if self.files is None else self.files.selected(columns)
         return Origin(self.elements, columns, files, self.ends)
 
 

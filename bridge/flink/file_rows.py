@@ -19,6 +19,7 @@ import hashlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyflink.common import Row, Types
@@ -30,7 +31,7 @@ from pyflink.table import StreamTableEnvironment, Table
 
 from bridge.files.listing import list_files
 from bridge.files.parts import NumberedFiles, parts_to_arrow
-from bridge.files.reading import PART_BYTES, FileParts, FileTable, SourceFiles
+from bridge.files.reading import PART_BYTES, FileParts, FileTable
 from bridge.flink.arrow_operators import (
     MAX_PARALLELISM,
     keyed,
@@ -39,11 +40,13 @@ from bridge.flink.arrow_operators import (
     table_of,
 )
 from bridge.flink.elements import (
+    BYTES,
     ELEMENT,
     KEY_AND_ELEMENT,
     Element,
     Origin,
     element,
+    named_row,
     pieces,
     with_origin,
 )
@@ -62,7 +65,7 @@ if TYPE_CHECKING:
 _DIGEST_BYTES = 16
 # A damaged file may claim any number of parts, so an element has a bound of its own.
 _SENT_PARTS = 1 << 12
-_PATH = Types.ROW_NAMED(["key", "path"], [Types.LONG(), Types.STRING()])
+_PATH = named_row(key=Types.LONG(), path=Types.STRING())
 _numbers = itertools.count()
 
 
@@ -70,7 +73,6 @@ _numbers = itertools.count()
 def table_of_files(
     table_env: StreamTableEnvironment,
     files: FileTable,
-    addresses: Sequence[str],
     scan_s: float | None = None,
     watermark: tuple[str, str] | None = None,
     members_read: bool = False,
@@ -78,14 +80,13 @@ def table_of_files(
     """Table of the rows in files.
 
     Args:
-        addresses: Paths, patterns, folders or addresses of a storage.
         scan_s: Seconds between looks for further files; None for the files that are there now.
         watermark: Column of the event time and SQL expression, which batch mode ignores.
         members_read: Let a script operator that is linked to the table read the files itself.
     """
     uid = uids(table_env, files.where, "files")
     if scan_s is None:
-        numbers, numbered = _numbers_of(table_env, files, addresses, uid)
+        numbers, numbered = _numbers_of(table_env, files, uid)
         rows = numbers.process(ReadNumbered(files, numbered), output_type=ELEMENT)
     else:
         parallelism = parallelism_of(table_env)
@@ -93,7 +94,7 @@ def table_of_files(
         # has one.
         keys = keys_of_subtasks(parallelism)
         # One subtask lists the files, so each of them is found once.
-        watch = WatchFiles(files, addresses, scan_s, list(map(min, keys)))
+        watch = WatchFiles(files, scan_s, list(map(min, keys)))
         paths = keyed(_ticks(table_env, scan_s), Types.LONG()).process(watch, output_type=_PATH)
         paths.name(f"{files.where}, list").uid(uid("list")).set_parallelism(1)
         visited = keys if starts_from_savepoint(table_env) else [[min(each)] for each in keys]
@@ -107,7 +108,7 @@ def table_of_files(
     table = table_of(table_env, rows, columns, schema, uid=uid("rows"))
     source = (
         # Members compute their shares from exact numbers of rows, which formats with groups have.
-        SourceFiles(files, addresses) if members_read and FORMATS[files.format].has_groups else None
+        files if members_read and FORMATS[files.format].has_groups else None
     )
     return with_origin(table, Origin(rows, [name for name, _ in columns], source))
 
@@ -115,13 +116,12 @@ def table_of_files(
 def parts_of_files(
     table_env: StreamTableEnvironment,
     files: FileTable,
-    addresses: Sequence[str],
     uid: Callable[[str], str],
 ) -> DataStream:
     """Elements whose content is Arrow of parts, see `parts_from`."""
     # An element is a bundle of several functions, which costs 5 ms, so it stands for about 8 MB of
     # rows.
-    numbers, numbered = _numbers_of(table_env, files, addresses, uid, 8)
+    numbers, numbered = _numbers_of(table_env, files, uid, 8)
     parts = (
         numbers.process(SendParts(files, numbered), output_type=ELEMENT)
         .name(f"{files.where}, parts")
@@ -132,7 +132,7 @@ def parts_of_files(
 
 def parts_for_members(
     table_env: StreamTableEnvironment,
-    source: SourceFiles,
+    files: FileTable,
     fed: Sequence[int],
     members: Sequence[int],
     uid: Callable[[str], str],
@@ -142,11 +142,11 @@ def parts_for_members(
     """
     tick = DataStream(table_env._j_tenv.execEnv().fromSequence(0, 0)).set_parallelism(1)
     starts = tick.process(SendStarts(members), output_type=KEY_AND_ELEMENT)
-    starts.name(f"{source.table.where}, starts").uid(uid("starts")).set_parallelism(1)
+    starts.name(f"{files.where}, starts").uid(uid("starts")).set_parallelism(1)
     # These elements go to every member, so each has the groups of up to 64 numbers.
-    numbers, numbered = _numbers_of(table_env, *source, uid, 64)
-    parts = numbers.process(SendParts(source.table, numbered, fed), output_type=KEY_AND_ELEMENT)
-    return sent_at_once(parts.name(f"{source.table.where}, parts").uid(uid("parts"))).union(
+    numbers, numbered = _numbers_of(table_env, files, uid, 64)
+    parts = numbers.process(SendParts(files, numbered, fed), output_type=KEY_AND_ELEMENT)
+    return sent_at_once(parts.name(f"{files.where}, parts").uid(uid("parts"))).union(
         sent_at_once(starts)
     )
 
@@ -154,7 +154,6 @@ def parts_for_members(
 def _numbers_of(
     table_env: StreamTableEnvironment,
     files: FileTable,
-    addresses: Sequence[str],
     uid: Callable[[str], str],
     most: int = 1,
 ) -> tuple[DataStream, NumberedFiles]:
@@ -164,7 +163,7 @@ def _numbers_of(
     one, as long as each subtask has four numbers or more.
     """
     ship_own_packages(table_env)
-    found = list_files(files.where, addresses)
+    found = list_files(files.where, files.addresses)
     # If there is no file, the listing raises an error, so there is a first one.
     first = next(found)
     numbered = NumberedFiles(
@@ -196,7 +195,9 @@ class ReadNumbered(ProcessFunction):  # type: ignore[misc]
     def __init__(
         self, files: FileTable, numbered: NumberedFiles, part_bytes: int | None = PART_BYTES
     ) -> None:
-        self._files, self._numbered, self._part_bytes = files, numbered, part_bytes
+        # The files are in `numbered`, and a resumed prediction has thousands of addresses.
+        self._files = replace(files, addresses=())
+        self._numbered, self._part_bytes = numbered, part_bytes
 
     def open(self, runtime_context: Any) -> None:
         give_large_blocks_back()
@@ -244,20 +245,11 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
     needs an element to set the next one.
     """
 
-    def __init__(
-        self, files: FileTable, addresses: Sequence[str], scan_s: float, keys: Sequence[int]
-    ) -> None:
-        self._files, self._addresses, self._scan_s, self._keys = (
-            files,
-            list(addresses),
-            scan_s,
-            keys,
-        )
+    def __init__(self, files: FileTable, scan_s: float, keys: Sequence[int]) -> None:
+        self._files, self._scan_s, self._keys = files, scan_s, keys
 
     def open(self, runtime_context: Any) -> None:
-        self._state = runtime_context.get_list_state(
-            ListStateDescriptor("akdl_files", Types.PRIMITIVE_ARRAY(Types.BYTE()))
-        )
+        self._state = runtime_context.get_list_state(ListStateDescriptor("akdl_files", BYTES))
         self._known: set[bytes] | None = None
         # Files are dealt in turn, so each subtask of the reader gets about as many as any other.
         self._turns = itertools.cycle(self._keys)
@@ -274,7 +266,7 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
                 for start in range(0, len(digests), _DIGEST_BYTES)
             }
         new: list[bytes] = []
-        files = list_files(self._files.where, self._addresses, may_be_empty=True)
+        files = list_files(self._files.where, self._files.addresses, may_be_empty=True)
         for file in files:
             if self._is_new(file.path, new):
                 yield Row(next(self._turns), file.path)
@@ -380,9 +372,7 @@ def _ticks(table_env: StreamTableEnvironment, scan_s: float) -> DataStream:
     )
     table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} (tick BIGINT) WITH ({options})")
     ticks = table_env.sql_query(f"SELECT CAST(0 AS BIGINT) AS `key`, tick FROM {name}")
-    return table_env.to_append_stream(
-        ticks, Types.ROW_NAMED(["key", "tick"], [Types.LONG(), Types.LONG()])
-    )
+    return table_env.to_append_stream(ticks, named_row(key=Types.LONG(), tick=Types.LONG()))
 
 
 def in_small_bundles(stream: DataStream) -> DataStream:

@@ -77,10 +77,8 @@ def write_files(
         # Between other numbers of subtasks Flink deals elements one by one, so the pieces of a
         # large chunk would go to different subtasks. They are put together first.
         if subtasks not in (None, chunks._j_data_stream.getParallelism()):
-            chunks, ends = (
-                whole_chunks(table, chunks, uid("whole"), sends_marks=False, ends=ends),
-                False,
-            )
+            chunks = whole_chunks(table, chunks, uid("whole"), sends_marks=False, ends=ends)
+            ends = False
         chunks = whole_chunks(table, chunks, uid("rows"), sends_marks=True, ends=ends)
     else:
         plain = with_plain_times(
@@ -185,12 +183,9 @@ class _Write(ProcessFunction):  # type: ignore[misc]
             # All subtasks send to the same key, because one function publishes the files of all.
             yield Row(0, Row(Element.END.value, self._subtask, self._subtasks, files))
         else:
-            act = {
-                Element.START: "start",
-                Element.CHECKPOINT: "checkpoint",
-                Element.COMPLETE: "complete",
-            }[kind]
-            getattr(self._files, act)(time_of(content))
+            # START, CHECKPOINT and COMPLETE have the names of methods, which take the number of a
+            # checkpoint.
+            getattr(self._files, Element(kind).name.lower())(time_of(content))
 
 
 class _Publish(KeyedProcessFunction):  # type: ignore[misc]

@@ -20,11 +20,6 @@ _LEAST_KEYS = """
 LEAST_KEYS = [int(key) for key in _LEAST_KEYS.split(",")]
 
 
-def one_key_per_subtask(size: int) -> list[int]:
-    """Keys for operators without state, to which no savepoint brings other keys."""
-    return [min(keys) for keys in keys_of_subtasks(size)]
-
-
 def keys_of_subtasks(size: int) -> list[list[int]]:
     """Keys of each subtask, one of each of its key groups. A savepoint of another parallelism has
     state under some of them.

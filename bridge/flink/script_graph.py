@@ -20,7 +20,7 @@ from pyflink.table import DataTypes, StreamTableEnvironment, Table
 from pyflink.table.expressions import lit
 
 from bridge.exceptions import ConfigurationError
-from bridge.files.reading import SourceFiles
+from bridge.files.reading import FileTable
 from bridge.flink.announce import Announce
 from bridge.flink.arrow_operators import (
     MAX_PARALLELISM,
@@ -68,7 +68,7 @@ def run_script(
     extra: Sequence[Table],
     settings: GroupSettings,
     group: str,
-    files: SourceFiles | None = None,
+    files: FileTable | None = None,
 ) -> tuple[Table, Callable[[int], None] | None]:
     """Table of the rows that the script writes.
 
@@ -116,9 +116,8 @@ def run_script(
         )
         exchange: Exchange = StreamExchange(settings, group, all_keys, keeps_rows, from_savepoint)
     else:
-        table_of_files = None if files is None else files.table
         exchange = Exchange(
-            settings, group, all_keys, is_streaming(table_env), table_of_files, from_savepoint
+            settings, group, all_keys, is_streaming(table_env), files, from_savepoint
         )
     starts = keyed(sent_at_once(starts_of(table_env, chunks, group)), KEYED_ELEMENT)
     # PyFlink's keyed streams take only keyed functions, and Announce has no state.
@@ -196,7 +195,7 @@ def _chunks(
     settings: GroupSettings,
     keys: list[int],
     uid: Callable[[str], str],
-    files: SourceFiles | None,
+    files: FileTable | None,
 ) -> list[DataStream]:
     """Return the elements of each input, the extra ones behind the first."""
     # The weight column is the only column that the script has and the input lacks; equal steps

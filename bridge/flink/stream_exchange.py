@@ -25,7 +25,7 @@ from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
 from bridge.codec.ipc import write_batch
 from bridge.exceptions import BridgeError
-from bridge.flink.elements import Element, element
+from bridge.flink.elements import BYTES, Element, element, named_row
 from bridge.flink.event_time import LAST_TIME, Watermarks, time_bytes
 from bridge.flink.exchange import END_OF_INPUT, Exchange, Keys
 from bridge.flink.pending import Pending
@@ -37,9 +37,7 @@ logger = logging.getLogger(__name__)
 # A process repeats a warning after this time.
 WARNING_S = 60.0
 
-# The fields have names, because PyFlink asks the JVM for missing ones, and Python workers cannot
-# reach it.
-_CHUNK = Types.ROW_NAMED(["rows", "arrow"], [Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+_CHUNK = named_row(rows=Types.INT(), arrow=BYTES)
 
 
 class StreamExchange(Exchange):
@@ -82,7 +80,7 @@ class StreamExchange(Exchange):
             )
             done = runtime_context.get_state(ValueStateDescriptor("akdl_done", Types.LONG()))
             self._pending = Pending(chunks, done)
-            saved = ValueStateDescriptor("akdl_script_state", Types.PRIMITIVE_ARRAY(Types.BYTE()))
+            saved = ValueStateDescriptor("akdl_script_state", BYTES)
             self._saved_state = runtime_context.get_state(saved)
         super().open(runtime_context)
 

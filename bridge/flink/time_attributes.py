@@ -58,7 +58,7 @@ def with_plain_times(
     return table_env.sql_query(f"SELECT {', '.join(cells)} FROM {view}")
 
 
-def event_time(watermark: tuple[str, str] | None, key: Sequence[str] = ()) -> FlinkSchema | None:
+def event_time(watermark: tuple[str, str] | None, key: Sequence[str] = ()) -> FlinkSchema:
     """Schema that declares an event time, from the column and the SQL expression of its watermark,
     and a primary key.
     """
@@ -67,7 +67,7 @@ def event_time(watermark: tuple[str, str] | None, key: Sequence[str] = ()) -> Fl
         builder.watermark(*watermark)
     if key:
         builder.primary_key(*key)
-    return builder.build() if watermark is not None or key else None
+    return builder.build()
 
 
 def with_event_time(

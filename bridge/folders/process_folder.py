@@ -7,12 +7,12 @@ in any order.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
 import threading
 from collections.abc import Callable, Collection
+from contextlib import suppress
 
 import psutil
 
@@ -37,6 +37,10 @@ class ProcessFolder:
         self.path = os.path.join(model_place(), group)
         self.log = os.path.join(self.path, "log")
         """What the process prints."""
+        self._address_file = os.path.join(self.path, ADDRESS_FILE)
+        self._socket_file = os.path.join(self.path, "model.sock")
+        self.socket = socket_address(self._socket_file)
+        """Address of the process's unix socket; None where the path is too long for one."""
         self._group = group
 
     def join(self, start: Callable[[int], None]) -> int:
@@ -72,13 +76,6 @@ class ProcessFolder:
         return True
 
     @property
-    def socket(self) -> str | None:
-        """Address of the process's unix socket; None where the folder's path is too long
-        for one.
-        """
-        return socket_address(self._socket_file)
-
-    @property
     def address(self) -> str | None:
         """Address of the process; None until it has reported one."""
         if self.socket is not None:
@@ -97,7 +94,7 @@ class ProcessFolder:
     def forget_address(self) -> None:
         """Remove the address of an earlier process, before the next one starts."""
         for path in (self._address_file, self._socket_file):
-            with contextlib.suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):
                 os.remove(path)
 
     def last_lines(self) -> str:
@@ -114,17 +111,9 @@ class ProcessFolder:
     def empty(self) -> None:
         locked_folder.remove(self.path)
 
-    @property
-    def _address_file(self) -> str:
-        return os.path.join(self.path, ADDRESS_FILE)
-
-    @property
-    def _socket_file(self) -> str:
-        return os.path.join(self.path, "model.sock")
-
     def _opened(self, start: Callable[[int], None]) -> int:
         pipe = os.path.join(self.path, PIPE)
-        with contextlib.suppress(FileExistsError):
+        with suppress(FileExistsError):
             os.mkfifo(pipe, 0o600)
         try:
             return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
@@ -164,7 +153,7 @@ def release(groups: Collection[str]) -> None:
 def note_process(folder: str, pid: int) -> None:
     """Note the number of a process in its folder, with its start, as the system reuses numbers."""
     # The process may have ended at once, which its caller finds out.
-    with contextlib.suppress(psutil.Error):
+    with suppress(psutil.Error):
         started = psutil.Process(pid).create_time()
         with open(os.path.join(folder, _PROCESS_FILE), "w", encoding="ascii") as file:
             file.write(f"{pid} {started!r}")
@@ -175,7 +164,7 @@ def kill_stopped(folder: str) -> None:
     longer needed.
     """
     process = process_of(folder)
-    with contextlib.suppress(psutil.Error):
+    with suppress(psutil.Error):
         if process is not None and process.status() in (
             psutil.STATUS_STOPPED,
             psutil.STATUS_TRACING_STOP,
@@ -198,7 +187,7 @@ def process_of(folder: str) -> psutil.Process | None:
 
 def kill(process: psutil.Process) -> None:
     """Kill a process and its group, which has its number, since it leads a session of its own."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
 
 

@@ -33,9 +33,9 @@ def places(environment: Mapping[str, str], configured: str = "") -> list[str]:
     return usable or [tempfile.gettempdir()]
 
 
-def shared_place(environment: Mapping[str, str], configured: str = "") -> str:
+def shared_place(configured: str) -> str:
     """Folder for files that members of one host share: all have to agree. See `places`."""
-    return places(environment, configured)[0]
+    return places(os.environ, configured)[0]
 
 
 def socket_address(path: str) -> str | None:

@@ -55,6 +55,11 @@ class WorkFolder:
                 # is never completed.
                 remove_when_unlocked(self.path)
             self.private = os.path.join(self.path, PRIVATE_FOLDER)
+            # This folder has the `akdl` package alone, for PYTHONPATH of another environment. The
+            # folder of this Python's packages would give all of them to a Python of another
+            # version.
+            self.library = os.path.join(self.private, "lib")
+            self.temporary = os.path.join(self.private, "tmp")
             self._fill()
             self.add(user_files)
         except OSError as error:
@@ -96,18 +101,6 @@ class WorkFolder:
         fds, self.fds = self.fds, ()
         for fd in fds:
             os.close(fd)
-
-    @property
-    def library(self) -> str:
-        """A folder with the `akdl` package alone, for PYTHONPATH of another environment.
-
-        The folder of this Python's packages would give all of them to a Python of another version.
-        """
-        return os.path.join(self.private, "lib")
-
-    @property
-    def temporary(self) -> str:
-        return os.path.join(self.private, "tmp")
 
     def _fill(self) -> None:
         os.makedirs(self.library)

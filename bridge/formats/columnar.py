@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
 import pyarrow.parquet as pq
+import pyarrow.types as pt
+from pyarrow import ipc
 
 from akdl.storage.files import is_remote, opened_with_fsspec
 from bridge.codec.first_wrong import first_wrong
@@ -173,11 +175,9 @@ class ParquetReader(FileReader):
                 )
             for name in int96:
                 place = batch.schema.get_field_index(name)
-                cells, found = (
-                    batch.column(place),
-                    pa.concat_arrays(waiting[name].slice(0, batch.num_rows).chunks),
-                )
-                if by_arrow and not pa.types.is_nested(cells.type):
+                cells = batch.column(place)
+                found = pa.concat_arrays(waiting[name].slice(0, batch.num_rows).chunks)
+                if by_arrow and not pt.is_nested(cells.type):
                     cells = _before_1970(cells, found)
                 # Outside of 1677 to 2262 the reader wraps nanoseconds around, as the cast does. So
                 # both agree if microseconds have lost nothing.
@@ -221,11 +221,7 @@ class ParquetWriter:
 
     def write_table(self, table: pa.Table) -> None:
         columns = [
-            (
-                _with_empty_nulls(column.combine_chunks())
-                if pa.types.is_nested(column.type)
-                else column
-            )
+            (_with_empty_nulls(column.combine_chunks()) if pt.is_nested(column.type) else column)
             for column in table.columns
         ]
         self._writer.write_table(pa.table(columns, table.schema), row_group_size=len(table))
@@ -235,14 +231,14 @@ def _with_empty_nulls(cells: pa.Array) -> pa.Array:
     """The same cells, whose null lists have no elements: Parquet refuses them, and lists in null
     structs may have them.
     """
-    if pa.types.is_struct(cells.type):
+    if pt.is_struct(cells.type):
         fields = [_with_empty_nulls(field) for field in cells.flatten()]
         return pa.StructArray.from_arrays(fields, fields=list(cells.type), mask=cells.is_null())
-    if not pa.types.is_nested(cells.type):
+    if not pt.is_nested(cells.type):
         return cells
     # `take` makes new lists, in which null ones have no elements.
     cells = cells.take(pa.array(np.arange(len(cells))))
-    if pa.types.is_list(cells.type) and pa.types.is_nested(cells.type.value_type):
+    if pt.is_list(cells.type) and pt.is_nested(cells.type.value_type):
         return pa.ListArray.from_arrays(
             cells.offsets, _with_empty_nulls(cells.values), cells.type, mask=cells.is_null()
         )
@@ -252,11 +248,11 @@ def _with_empty_nulls(cells: pa.Array) -> pa.Array:
 class _ArrowFile(FileReader):
     def __init__(self, path: str) -> None:
         self._source = open_file(path)
-        self.schema = pa.ipc.open_file(self._source).schema
+        self.schema = ipc.open_file(self._source).schema
         self.size = self._source.size()
 
     def _reader(self, columns: Sequence[str]) -> Any:
-        return pa.ipc.open_file(self._source, options=_only(columns, self.schema))
+        return ipc.open_file(self._source, options=_only(columns, self.schema))
 
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
         reader = self._reader(self.schema.names[:1])
@@ -290,7 +286,7 @@ class _ArrowStream(UngroupedReader):
     def __init__(self, path: str) -> None:
         self._path = path
         with open_file(path) as source:
-            reader = pa.ipc.open_stream(source)
+            reader = ipc.open_stream(source)
             self.schema = reader.schema
             first, self.size = next(checked(reader), None), source.size()
             self._size = 2 * self.size
@@ -299,12 +295,12 @@ class _ArrowStream(UngroupedReader):
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
         with open_file(self._path) as source:
             yield from slices(
-                checked(pa.ipc.open_stream(source, options=_only(columns, self.schema))), rows
+                checked(ipc.open_stream(source, options=_only(columns, self.schema))), rows
             )
 
 
-def _only(columns: Sequence[str], schema: pa.Schema) -> pa.ipc.IpcReadOptions:
-    return pa.ipc.IpcReadOptions(
+def _only(columns: Sequence[str], schema: pa.Schema) -> ipc.IpcReadOptions:
+    return ipc.IpcReadOptions(
         included_fields=list(map(schema.get_field_index, columns)), use_threads=False
     )
 
@@ -317,8 +313,8 @@ def arrow_reader(path: str, *_: object) -> FileReader:
     return _ArrowFile(path) if is_file else _ArrowStream(path)
 
 
-def arrow_writer(file: pa.NativeFile, types: pa.Schema, _: object) -> pa.ipc.RecordBatchFileWriter:
-    return pa.ipc.new_file(file, types, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+def arrow_writer(file: pa.NativeFile, types: pa.Schema, _: object) -> ipc.RecordBatchFileWriter:
+    return ipc.new_file(file, types, options=ipc.IpcWriteOptions(compression="lz4"))
 
 
 class OrcReader(FileReader):
@@ -355,7 +351,7 @@ def checked(batches: Iterable[pa.RecordBatch]) -> Batches:
         for name, cells in zip(batch.schema.names, batch.columns):
             # Texts that are not UTF-8 may be declared BYTES, and are refused where they become
             # cells.
-            if pa.types.is_string(cells.type):
+            if pt.is_string(cells.type):
                 cells = cells.view(pa.binary())
             try:
                 cells.validate(full=True)
@@ -385,23 +381,21 @@ def slices(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
 def _longest(cells: pa.Array) -> int:
     """Bytes of the longest text in the dictionaries of a column."""
     kind = cells.type
-    if pa.types.is_dictionary(kind):
+    if pt.is_dictionary(kind):
         texts = cells.dictionary
         is_text = (
-            pa.types.is_string(texts.type)
-            or pa.types.is_binary(texts.type)
-            or pa.types.is_large_string(texts.type)
+            pt.is_string(texts.type) or pt.is_binary(texts.type) or pt.is_large_string(texts.type)
         )
         return (
             (pc.max(pc.binary_length(texts)).as_py() or 0)
             if is_text
             else -(-texts.nbytes // max(len(texts), 1))
         )
-    if pa.types.is_map(kind):
+    if pt.is_map(kind):
         return max(_longest(cells.keys), _longest(cells.items))
-    if pa.types.is_struct(kind):
+    if pt.is_struct(kind):
         return sum(_longest(cells.field(place)) for place in range(kind.num_fields))
-    return _longest(cells.values) if pa.types.is_nested(kind) else 0
+    return _longest(cells.values) if pt.is_nested(kind) else 0
 
 
 def open_file(path: str) -> Any:

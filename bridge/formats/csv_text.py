@@ -102,10 +102,8 @@ class CsvReader(UngroupedReader):
             return convert(cells)
         except pa.ArrowException as failure:
             place, error = first_wrong(convert, cells, failure)
-        where, text = (
-            f"line {self._line_of(row + place)}, column {column.name!r}",
-            cells.view(pa.binary())[place].as_py(),
-        )
+        where = f"line {self._line_of(row + place)}, column {column.name!r}"
+        text = cells.view(pa.binary())[place].as_py()
         try:
             text = text.decode()
         except UnicodeDecodeError as wrong:

@@ -11,6 +11,7 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from akdl.wire.column_type import Kind, parse_type
 from bridge.codec.first_wrong import first_wrong
@@ -70,7 +71,7 @@ def column_of_field(field: pa.Field) -> FileColumn:
     """Column for a field of a file; SchemaError if Flink cannot store all of its cells exactly."""
     found = flink_type(field.type)
     if found is None:
-        hint = ": all cells are null, or there are no rows" if pa.types.is_null(field.type) else ""
+        hint = ": all cells are null, or there are no rows" if pt.is_null(field.type) else ""
         raise SchemaError(
             f"the column {field.name!r} has the type {field.type}, which Flink does not have{hint}:"
             f" {REMEDY}"
@@ -86,7 +87,7 @@ def declared_column(column: Column) -> FileColumn:
 
 def check_type(column: FileColumn, found: pa.DataType) -> None:
     """Refuse a file whose column has another type; a column of nulls has any type."""
-    if pa.types.is_null(found) or found == column.arrow:
+    if pt.is_null(found) or found == column.arrow:
         return
     if column.declared is not None:
         _check_cast(column, found)
@@ -122,9 +123,9 @@ def cells_for_flink(column: FileColumn, cells: pa.Array, row: int = 1) -> pa.Arr
 
 def _copied(cells: pa.Array) -> pa.Array:
     """The same cells without those around them, which a slice of lists or of a dictionary keeps."""
-    if pa.types.is_dictionary(cells.type):
+    if pt.is_dictionary(cells.type):
         return cells.dictionary_decode()
-    return cells.take(pa.array(range(len(cells)))) if pa.types.is_nested(cells.type) else cells
+    return cells.take(pa.array(range(len(cells)))) if pt.is_nested(cells.type) else cells
 
 
 def remedy_of(error: Exception) -> str:
@@ -135,11 +136,11 @@ def remedy_of(error: Exception) -> str:
 def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
     """Cast cells to the type of their column, or raise pa.ArrowException without a position."""
     target, is_text = column.arrow, _is_text(cells.type)
-    if is_text and pa.types.is_binary(target):
+    if is_text and pt.is_binary(target):
         cells = cells.cast(target)
     # A damaged file may have offsets that point anywhere into the memory of this process.
     try:
-        if not pa.types.is_primitive(cells.type):
+        if not pt.is_primitive(cells.type):
             cells.validate(full=True)
     except pa.ArrowException as error:
         if "UTF8" in str(error):
@@ -147,21 +148,15 @@ def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
         raise RowError(f"column {column.name!r}: the file is damaged: {error}") from None
     if cells.type == target:
         result = cells
-    elif is_text and pa.types.is_temporal(target):
+    elif is_text and pt.is_temporal(target):
         # Arrow before 17 cannot parse a time alone, nor Arrow 11 a date, so each gets the part that
         # it lacks. Seconds may have further digits, which are zeros.
-        whole = (
-            pc.binary_join_element_wise("1970-01-01", cells, " ")
-            if pa.types.is_time(target)
-            else cells
-        )
-        whole = (
-            pc.binary_join_element_wise(cells, "00:00:00", " ")
-            if pa.types.is_date(target)
-            else whole
-        )
+        if pt.is_time(target):
+            cells = pc.binary_join_element_wise("1970-01-01", cells, " ")
+        elif pt.is_date(target):
+            cells = pc.binary_join_element_wise(cells, "00:00:00", " ")
         zone = "UTC" if column.sql.startswith("TIMESTAMP_LTZ") else None
-        result = whole.cast(pa.timestamp("us", zone)).cast(target)
+        result = cells.cast(pa.timestamp("us", zone)).cast(target)
     else:
         if is_text and is_number(target):
             cells = pc.ascii_trim_whitespace(cells)
@@ -198,7 +193,7 @@ def not_utf8(error: UnicodeDecodeError) -> str:
 
 def _check_cast(column: FileColumn, found: pa.DataType) -> None:
     """Refuse a type that Arrow cannot cast, when the job is built and not at the first cell."""
-    is_instant = pa.types.is_timestamp(found) and found.tz is not None
+    is_instant = pt.is_timestamp(found) and found.tz is not None
     if column.declared is not None and column.declared.type.kind is Kind.TIMESTAMP and is_instant:
         raise SchemaError(
             f"the column {column.name!r} has instants, of the type {found}: declare TIMESTAMP_LTZ"
@@ -214,24 +209,22 @@ def _check_cast(column: FileColumn, found: pa.DataType) -> None:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(pt.is_string(kind) or pt.is_large_string(kind))
 
 
 def is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    )
+    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
 
 
 def with_room(kind: pa.DataType) -> pa.DataType:
     """The same type with decimals of 256 bits: with 128, a number with too many digits may become
     another one.
     """
-    if pa.types.is_list(kind):
+    if pt.is_list(kind):
         return pa.list_(with_room(kind.value_type))
-    if pa.types.is_struct(kind):
+    if pt.is_struct(kind):
         return pa.struct([field.with_type(with_room(field.type)) for field in kind])
-    return pa.decimal256(76, kind.scale) if pa.types.is_decimal(kind) else kind
+    return pa.decimal256(76, kind.scale) if pt.is_decimal(kind) else kind
 
 
 def check_numbers(cells: pa.Array, result: pa.Array) -> None:
@@ -239,16 +232,16 @@ def check_numbers(cells: pa.Array, result: pa.Array) -> None:
     become infinite.
     """
     # The casts convert the elements of lists too, with the same faults.
-    while pa.types.is_list(result.type) and pa.types.is_list(cells.type):
+    while pt.is_list(result.type) and pt.is_list(cells.type):
         cells, result = cells.flatten(), result.flatten()
     is_text = _is_text(cells.type)
     if (
         is_text
-        and pa.types.is_integer(result.type)
+        and pt.is_integer(result.type)
         and pc.any(pc.match_substring_regex(cells, "(?i)^[+-]?0x")).as_py()
     ):
         raise pa.ArrowInvalid("it has hexadecimal digits")
-    may_be_beyond = pa.types.is_floating(result.type) and (is_text or cells.type == pa.float64())
+    may_be_beyond = pt.is_floating(result.type) and (is_text or cells.type == pa.float64())
     if may_be_beyond and pc.any(pc.is_inf(result)).as_py():
         is_finite = (
             pc.invert(pc.match_substring_regex(cells, "(?i)inf"))
@@ -269,7 +262,7 @@ def _check_length(column: FileColumn, cells: pa.Array) -> None:
         or declared.type.kind not in (Kind.STRING, Kind.BYTES)
     ):
         return
-    if declared.type.arguments and not pa.types.is_fixed_size_binary(cells.type):
+    if declared.type.arguments and not pt.is_fixed_size_binary(cells.type):
         measure = pc.utf8_length if declared.type.kind is Kind.STRING else pc.binary_length
         longest = pc.max(measure(cells)).as_py()
         if longest is not None and longest > declared.type.arguments[0]:
@@ -280,32 +273,30 @@ def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.Data
     """SQL type for an Arrow type, and the Arrow type that Flink uses for it; None if there is no
     exact one.
     """
-    types = pa.types
     sql = _SQL.get(str(found))
     if sql is not None:
         return sql, arrow_type(parse_type(sql))
-    if types.is_dictionary(found):
+    if pt.is_dictionary(found):
         return flink_type(found.value_type, is_inner)
-    if types.is_timestamp(found):
+    if pt.is_timestamp(found):
         digits, unit = _TIMESTAMPS[found.unit]
         if found.tz is None:
             return f"TIMESTAMP({digits})", pa.timestamp(unit)
         # PyFlink has no ARRAY of TIMESTAMP_LTZ.
         return None if is_inner else (f"TIMESTAMP_LTZ({digits})", pa.timestamp(unit))
-    if types.is_decimal(found):
+    if pt.is_decimal(found):
         # A negative scale stands for zeros before the point, which a DECIMAL of SQL counts as
         # digits.
         digits, scale = found.precision - min(found.scale, 0), max(found.scale, 0)
         fits = digits <= _MOST_DIGITS and scale <= digits
         return (f"DECIMAL({digits}, {scale})", pa.decimal128(digits, scale)) if fits else None
-    if types.is_fixed_size_binary(found):
+    if pt.is_fixed_size_binary(found):
         return (f"BINARY({found.byte_width})", found) if found.byte_width else None
-    return _nested_type(found) if types.is_nested(found) else None
+    return _nested_type(found) if pt.is_nested(found) else None
 
 
 def _nested_type(found: pa.DataType) -> tuple[str, pa.DataType] | None:
-    types = pa.types
-    if types.is_map(found):
+    if pt.is_map(found):
         key, item = flink_type(found.key_type, True), flink_type(found.item_type, True)
         return (
             None
@@ -313,10 +304,10 @@ def _nested_type(found: pa.DataType) -> tuple[str, pa.DataType] | None:
             # Keys of Arrow's maps are not null, and Flink's Arrow expects the same of its own.
             else (f"MAP<{key[0]} NOT NULL, {item[0]}>", pa.map_(key[1], item[1]))
         )
-    if types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found):
+    if pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found):
         element = flink_type(found.value_type, True)
         return None if element is None else (f"ARRAY<{element[0]}>", pa.list_(element[1]))
-    if not types.is_struct(found) or not found.num_fields:
+    if not pt.is_struct(found) or not found.num_fields:
         return None
     fields = [found.field(place) for place in range(found.num_fields)]
     inner = [(field.name, flink_type(field.type, True)) for field in fields]

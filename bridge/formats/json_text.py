@@ -11,14 +11,16 @@ import base64
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
+import pyarrow.types as pt
 
 from akdl.storage.limits import TEXT, LimitError
+from bridge.codec.first_wrong import first_wrong
 from bridge.exceptions import RowError
 from bridge.formats.columnar import Batches, UngroupedReader, open_text, slices
 from bridge.formats.file_columns import REMEDY, FileColumn, inexact, is_inexact, not_utf8, with_room
@@ -33,6 +35,7 @@ _LONG = re.compile(rb"\d{16}")
 _TWICE = re.compile(r"Column\(/(.*)\) was specified twice")
 _ROW = re.compile(r"^JSON parse error: | in row \d+$")
 _MOST_SHOWN = 60
+_ERRORS = (pa.ArrowException, ValueError)
 
 
 class JsonReader(UngroupedReader):
@@ -45,10 +48,8 @@ class JsonReader(UngroupedReader):
         with open_text(path) as (text, self.size, self._size):
             line, block = next(blocks(text), (1, b""))
         self._first = (block.count(b"\n") + 1, max(1, len(block)))
-        self._columns, self.schema = (
-            columns,
-            pa.schema([(column.name, column.arrow) for column in columns]),
-        )
+        self._columns = columns
+        self.schema = pa.schema([(column.name, column.arrow) for column in columns])
         if others == "infer" and block:
             self.schema = schema_of(line, block, columns)
 
@@ -110,8 +111,8 @@ def rows_of(line: int, block: bytes, columns: Sequence[FileColumn], others: str)
     """
     try:
         return _read(block, columns, others)
-    except (pa.ArrowException, ValueError):
-        raise RowError(_fault(line, block.split(b"\n"), columns, others)) from None
+    except _ERRORS as error:
+        raise RowError(_fault(line, block.split(b"\n"), columns, others, error)) from None
 
 
 def _read(block: bytes, columns: Sequence[FileColumn], others: str) -> pa.Table:
@@ -168,22 +169,18 @@ def _in_json(kind: pa.DataType) -> pa.DataType:
     """Type that pyarrow reads; it reads no dates and bytes, drops the offsets of times, and reads
     some numbers as others.
     """
-    if pa.types.is_list(kind):
+    if pt.is_list(kind):
         return pa.list_(_in_json(kind.value_type))
-    if pa.types.is_struct(kind):
+    if pt.is_struct(kind):
         return pa.struct([field.with_type(_in_json(field.type)) for field in kind])
-    if (
-        pa.types.is_temporal(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    ):
+    if pt.is_temporal(kind) or pt.is_binary(kind) or pt.is_fixed_size_binary(kind):
         return pa.string()
     return pa.float64() if kind == pa.float32() else with_room(kind)
 
 
 def _time_or_text(cells: pa.ChunkedArray) -> pa.DataType:
     """Type of the least precision that all texts have as times, else the type of the cells."""
-    for unit in ("s", "ms", "us") if pa.types.is_string(cells.type) else ():
+    for unit in ("s", "ms", "us") if pt.is_string(cells.type) else ():
         for zone in (None, "UTC"):
             try:
                 return cells.cast(pa.timestamp(unit, zone)).type
@@ -203,11 +200,11 @@ def _check_depth(line: bytes) -> None:
 
 def _is_doubtful(cells: pa.Array) -> bool:
     """True where a DOUBLE may have lost digits of an integer."""
-    if pa.types.is_nested(cells.type):
+    if pt.is_nested(cells.type):
         return any(
             map(
                 _is_doubtful,
-                cells.flatten() if pa.types.is_struct(cells.type) else [cells.flatten()],
+                cells.flatten() if pt.is_struct(cells.type) else [cells.flatten()],
             )
         )
     return cells.type == pa.float64() and bool(
@@ -259,31 +256,35 @@ def _decoded(value: object) -> object:
     return None if value is None else base64.b64decode("".join(str(value).split()), validate=True)
 
 
+def _check(block: bytes, columns: Sequence[FileColumn], others: str) -> None:
+    """Raise the error of a block of lines that is not blank."""
+    if block.strip():
+        _read(block, columns, others)
+
+
 def _error(block: bytes, columns: Sequence[FileColumn], others: str) -> Exception | None:
-    """Return the error of a block of lines; None if it can be read, or is blank."""
     try:
-        if block.strip():
-            _read(block, columns, others)
-    except (pa.ArrowException, ValueError) as error:
+        _check(block, columns, others)
+    except _ERRORS as error:
         return error
     return None
 
 
-def _first(count: int, error: Callable[[int], Exception | None]) -> int:
-    """Return the place of the first item that makes an error together with all items before it.
-
-    All items together have to make one.
-    """
-    right, wrong = 0, count
-    while wrong - right > 1:
-        middle = (right + wrong) // 2
-        right, wrong = (middle, wrong) if error(middle) is None else (right, middle)
-    return right
-
-
-def _fault(first: int, lines: Sequence[bytes], columns: Sequence[FileColumn], others: str) -> str:
+def _fault(
+    first: int,
+    lines: Sequence[bytes],
+    columns: Sequence[FileColumn],
+    others: str,
+    failure: Exception,
+) -> str:
     """Describe the first line that cannot be read with those before it."""
-    place = _first(len(lines), lambda count: _error(b"\n".join(lines[:count]), columns, others))
+    # A line is read with all lines before it, which a part of a range counts.
+    place, failure = first_wrong(
+        lambda part: _check(b"\n".join(lines[: part.stop]), columns, others),
+        range(len(lines)),
+        failure,
+        _ERRORS,
+    )
     line, where = lines[place], f"line {first + place}"
     error, row = _error(line, [], "ignore"), _row(line)
     if isinstance(error, UnicodeDecodeError):
@@ -292,16 +293,20 @@ def _fault(first: int, lines: Sequence[bytes], columns: Sequence[FileColumn], ot
     if error is not None:
         return f"{where}: expected an object in one line: {_reason(error)}"
     # A line may be right alone, and differ in a type from the lines before it.
-    error = _error(line, columns, others) or _error(b"\n".join(lines[: place + 1]), columns, others)
+    error = _error(line, columns, others) or failure
     if isinstance(error, _InexactError):
         return f"{where}, {error}"
     if twice := _TWICE.search(str(error)):
         return f"{where}: expected the key {twice[1]!r} once, got it twice"
     if _error(line, columns, "ignore") is not None:
-        column = columns[
-            _first(len(columns), lambda count: _error(line, columns[:count], "ignore"))
-        ]
-        cell, coded = row.get(column.name), " in base64" if pa.types.is_binary(column.arrow) else ""
+        place, _ = first_wrong(
+            lambda part: _check(line, columns[: part.stop], "ignore"),
+            range(len(columns)),
+            error,
+            _ERRORS,
+        )
+        column = columns[place]
+        cell, coded = row.get(column.name), " in base64" if pt.is_binary(column.arrow) else ""
         shown = json.dumps(cell, ensure_ascii=False)[:_MOST_SHOWN].strip(
             '"' if isinstance(cell, _Digits) else ""
         )
@@ -331,9 +336,9 @@ def _is_utf8(value: object) -> bool:
 
 def _unknown_key(value: object, kind: pa.DataType) -> str | None:
     """Name of the first key that a type lacks."""
-    if isinstance(value, list) and pa.types.is_list(kind):
+    if isinstance(value, list) and pt.is_list(kind):
         return next(filter(None, (_unknown_key(each, kind.value_type) for each in value)), None)
-    for key, each in value.items() if isinstance(value, dict) and pa.types.is_struct(kind) else ():
+    for key, each in value.items() if isinstance(value, dict) and pt.is_struct(kind) else ():
         place = kind.get_field_index(key)
         inner = "" if place < 0 else _unknown_key(each, kind.field(place).type)
         if inner is not None:

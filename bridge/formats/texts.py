@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from bridge.codec.decimals import plain_text
@@ -36,57 +37,48 @@ class CsvWriter:
 
     def write_table(self, table: pa.Table) -> None:
         for batch in table.to_batches():
-            write_csv(self._file, batch, self._form)
+            self._file.write(_bytes_of(self._lines(batch)))
 
     def close(self) -> None:
         """Write nothing: the text has no end."""
 
+    def _lines(self, batch: pa.RecordBatch) -> pa.Array:
+        """Text of each row: null as an empty cell, an empty string as a quoted one."""
+        form = self._form
+        marks = form.field_delimiter + form.quote_char + form.row_delimiter
+        # Readers of UTF-8 drop a byte order mark at the beginning of a file, but not inside quotes.
+        special, quote = f"[\r\n\ufeff{re.escape(marks)}]", form.quote_char
+        columns = list[pa.Array]()
+        for column in batch.columns:
+            texts = plain_texts(column)
+            is_text = pt.is_string(column.type)
+            if is_text or _IN_NUMBERS & set(marks):
+                quoted = pc.match_substring_regex(texts, special)
+                if is_text:
+                    odd = pc.or_(
+                        pc.equal(texts, ""), pc.not_equal(pc.utf8_trim_whitespace(texts), texts)
+                    )
+                    quoted = pc.or_(quoted, odd)
+                if pc.any(quoted).as_py():
+                    whole = pc.binary_join_element_wise(
+                        quote, pc.replace_substring(texts, quote, quote * 2), quote, ""
+                    )
+                    texts = pc.if_else(quoted, whole, texts)
+            # A single null is quoted too: an empty line would be a blank line and not a row.
+            columns.append(pc.fill_null(texts, quote * 2 if batch.num_columns == 1 else ""))
+        last = pc.binary_join_element_wise(columns.pop(), form.row_delimiter, "")
+        return pc.binary_join_element_wise(*columns, last, form.field_delimiter)
+
 
 class JsonWriter(CsvWriter):
-    """Writer of rows as objects of JSON."""
-
-    def write_table(self, table: pa.Table) -> None:
-        for batch in table.to_batches():
-            self._file.write(json_lines(batch))
-
-
-def write_csv(file: pa.NativeFile, batch: pa.RecordBatch, form: CsvForm) -> None:
-    """Write rows as CSV: null as an empty cell, an empty string as a quoted one."""
-    marks = form.field_delimiter + form.quote_char + form.row_delimiter
-    # Readers of UTF-8 drop a byte order mark at the beginning of a file, but not inside quotes.
-    special, quote = f"[\r\n\ufeff{re.escape(marks)}]", form.quote_char
-    columns = list[pa.Array]()
-    for column in batch.columns:
-        texts = plain_texts(column)
-        is_text = pa.types.is_string(column.type)
-        if is_text or _IN_NUMBERS & set(marks):
-            quoted = pc.match_substring_regex(texts, special)
-            if is_text:
-                odd = pc.or_(
-                    pc.equal(texts, ""), pc.not_equal(pc.utf8_trim_whitespace(texts), texts)
-                )
-                quoted = pc.or_(quoted, odd)
-            if pc.any(quoted).as_py():
-                whole = pc.binary_join_element_wise(
-                    quote, pc.replace_substring(texts, quote, quote * 2), quote, ""
-                )
-                texts = pc.if_else(quoted, whole, texts)
-        columns.append(texts)
-    # A single null is quoted too: an empty line would be a blank line and not a row.
-    columns = [
-        pc.fill_null(texts, quote * 2 if batch.num_columns == 1 else "") for texts in columns
-    ]
-    last = pc.binary_join_element_wise(columns.pop(), form.row_delimiter, "")
-    file.write(_bytes_of(pc.binary_join_element_wise(*columns, last, form.field_delimiter)))
-
-
-def json_lines(batch: pa.RecordBatch) -> pa.Buffer:
-    """JSON text of rows, an object per line.
+    """Writer of rows as objects of JSON, one per line.
 
     Times are strings, of instants in UTC with a Z; bytes are strings in base64, and NaN and
     infinity strings too.
     """
-    return _bytes_of(_objects(batch.schema.names, batch.columns, "}\n"))
+
+    def _lines(self, batch: pa.RecordBatch) -> pa.Array:
+        return _objects(batch.schema.names, batch.columns, "}\n")
 
 
 def plain_texts(cells: pa.Array) -> pa.Array:
@@ -94,43 +86,43 @@ def plain_texts(cells: pa.Array) -> pa.Array:
     nulls stay.
     """
     kind = cells.type
-    if pa.types.is_string(kind):
+    if pt.is_string(kind):
         return cells
-    if pa.types.is_floating(kind):
+    if pt.is_floating(kind):
         return _float_texts(cells.cast(pa.float64()), as_python=True)
-    if pa.types.is_time(kind) and kind != pa.time32("s"):
+    if pt.is_time(kind) and kind != pa.time32("s"):
         return _without_zeros(cells.cast(pa.time64("us")).cast(pa.string()))
-    if pa.types.is_timestamp(kind) and kind.unit != "s":
+    if pt.is_timestamp(kind) and kind.unit != "s":
         texts = (cells if kind.unit == "ns" else cells.cast(pa.timestamp("us"))).cast(pa.string())
         return _without_zeros(
             pc.replace_substring_regex(texts, r"(\.\d{6})000$", r"\1")
             if kind.unit == "ns"
             else texts
         )
-    return plain_text(cells) if pa.types.is_decimal(kind) else cells.cast(pa.string())
+    return plain_text(cells) if pt.is_decimal(kind) else cells.cast(pa.string())
 
 
 def json_texts(cells: pa.Array) -> pa.Array:
     """JSON of cells, as an array without nulls: a null is the text null."""
     kind = cells.type
-    if pa.types.is_nested(kind):
+    if pt.is_nested(kind):
         texts = _nested(cells)
-    elif pa.types.is_string(kind):
+    elif pt.is_string(kind):
         texts = pc.binary_join_element_wise('"', cells, '"', "")
         odd = _places(pc.match_substring_regex(cells, _ESCAPED))
         texts = _rewritten(texts, odd, cells, lambda cell: json.dumps(cell, ensure_ascii=False))
-    elif pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    elif pt.is_binary(kind) or pt.is_fixed_size_binary(kind):
         coded = [
             None if cell is None else f'"{base64.b64encode(cell).decode()}"'
             for cell in cells.to_pylist()
         ]
         texts = pa.array(coded, pa.string())
-    elif pa.types.is_floating(kind):
+    elif pt.is_floating(kind):
         plain = _float_texts(cells, as_python=False)
         special = pc.invert(pc.is_finite(cells))
         texts = pc.if_else(special, pc.binary_join_element_wise('"', plain, '"', ""), plain)
-    elif pa.types.is_temporal(kind):
-        is_instant = pa.types.is_timestamp(kind) and kind.tz is not None
+    elif pt.is_temporal(kind):
+        is_instant = pt.is_timestamp(kind) and kind.tz is not None
         plain = plain_texts(cells.view(pa.timestamp(kind.unit)) if is_instant else cells)
         texts = pc.binary_join_element_wise('"', plain, 'Z"' if is_instant else '"', "")
     else:
@@ -140,11 +132,11 @@ def json_texts(cells: pa.Array) -> pa.Array:
 
 def _nested(cells: pa.Array) -> pa.Array:
     kind = cells.type
-    if pa.types.is_struct(kind):
+    if pt.is_struct(kind):
         return _objects([field.name for field in kind], cells.flatten(), "}")
-    if pa.types.is_map(kind):
+    if pt.is_map(kind):
         keys, opening, closing = cells.keys, "{", "}"
-        names = json_texts(keys) if pa.types.is_string(keys.type) else json_texts(plain_texts(keys))
+        names = json_texts(keys) if pt.is_string(keys.type) else json_texts(plain_texts(keys))
         inner = pc.binary_join_element_wise(names, json_texts(cells.items), ":")
     else:
         inner, opening, closing = json_texts(cells.values), "[", "]"

@@ -54,10 +54,12 @@ class ChunkLog:
         # `close` may have removed the file just now.
         with suppress(FileNotFoundError), open(self._path, "rb", buffering=0) as file:
             while self._wait_for_more(place, is_wanted):
-                (size,) = _HEAD.unpack(_read(file.fileno(), place, _HEAD.size))
+                file.seek(place)
+                (size,) = _HEAD.unpack(file.read(_HEAD.size))
                 # Messages before `start` are passed over by their lengths, and not read.
                 if number >= start:
-                    yield _read(file.fileno(), place + _HEAD.size, size)
+                    # A message of protobuf is below 2 GB, so the system reads it at once.
+                    yield file.read(size)
                 place, number = place + _HEAD.size + size, number + 1
 
     def close(self) -> None:
@@ -87,14 +89,3 @@ class ChunkLog:
             # A reader ends with the log, although its open file would still have the other
             # messages.
             return not self._is_closed
-
-
-def _read(fd: int, place: int, size: int) -> bytes:
-    data = b""
-    # The system reads at most 2 GB at once.
-    while len(data) < size:
-        more = os.pread(fd, size - len(data), place + len(data))
-        if not more:
-            raise EOFError(f"the chunk log ends before byte {place + size}")
-        data += more
-    return data

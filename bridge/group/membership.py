@@ -98,14 +98,15 @@ class Membership:
         if len(addresses) == 1:
             return
         if self._index == 0:
-            (host, _, port, _), token, certificate = (
-                addresses[0],
-                self._settings.token,
-                self._settings.certificate,
-            )
-            size, states = len(addresses), self._states
             self._server = GroupServer(
-                host, port, token, self._attempt, size, certificate, chunk_log, states
+                addresses[0].host,
+                addresses[0].group_port,
+                self._settings.token,
+                self._attempt,
+                len(addresses),
+                self._settings.certificate,
+                chunk_log,
+                self._states,
             )
         self.report_to(addresses[0].group)
 

@@ -75,30 +75,30 @@ class Lease:
     them.
     """
 
-    def __init__(self, devices: Sequence[str], fds: Sequence[int]) -> None:
-        self.devices = tuple(devices)
+    def __init__(self, devices: Sequence[str] | None = None, fds: Sequence[int] = ()) -> None:
+        self.devices = tuple(devices or ())
+        self.visible = ",".join(self.devices)
+        # Where the host's GPUs are unknown, the process sees all of them.
+        self.variables = {} if devices is None else {"CUDA_VISIBLE_DEVICES": self.visible}
         self.fds = tuple(fds)
         self._held = list(fds)
 
-    @property
-    def visible(self) -> str:
-        return ",".join(self.devices)
-
-    def release(self) -> None:
+    def close(self) -> None:
         while self._held:
             # LOCK_UN would end the lease of the child too, as both descriptors belong to one lock.
             os.close(self._held.pop())
 
 
-def lease_for(name: str, count: int | None, wait_s: float) -> Lease | None:
-    """Lease GPUs of this host for a process; None where the host's GPUs are unknown. See `lease`.
+def lease_for(name: str, count: int | None, wait_s: float) -> Lease:
+    """Lease GPUs of this host for a process; no devices where the host's GPUs are unknown. See
+    `lease`.
 
-    They are unknown without nvidia-smi and the variables, and the process then sees all of them.
+    They are unknown without nvidia-smi and the variables.
     """
     with refused_at(name, ConfigurationError):
         found = inventory(os.environ)
         if found is None:
-            return None
+            return Lease()
         leased = lease(count, found, wait_s, name=name)
     if found:
         logger.info(
@@ -133,7 +133,7 @@ def lease(
                 f"{_gpus(count)} wanted for one process, but this host has no GPU."
                 f" {_HOW_TO_NAME_THEM}"
             )
-        return Lease((), ())
+        return Lease(())
     if count is not None and count > len(inventory):
         raise ConfigurationError(
             f"{_gpus(count)} wanted for one process, but this host has only {len(inventory)}:"
@@ -149,7 +149,7 @@ def lease(
             if leased is not None:
                 return leased
             if count is None:
-                return Lease((), ())
+                return Lease(())
             if time.monotonic() >= deadline:
                 raise ConfigurationError(_too_few(count, inventory, place))
             if not warned:

@@ -53,7 +53,7 @@ class NoAnswerError(ConfigurationError):
 class Interpreter:
     """A Python interpreter on this host, held for a process that is about to start.
 
-    The process has to inherit `fds`, the lock of an unpacked environment. After `release` here it
+    The process has to inherit `fds`, the lock of an unpacked environment. After `close` here it
     is the only one that holds the environment.
     """
 
@@ -61,7 +61,7 @@ class Interpreter:
         self.path = path
         self.fds = fds
 
-    def release(self) -> None:
+    def close(self) -> None:
         for fd in self.fds:
             os.close(fd)
         self.fds = ()

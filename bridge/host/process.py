@@ -17,7 +17,6 @@ behind, however this process ends. Shutdown rules:
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -29,6 +28,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import psutil
 
@@ -112,6 +112,7 @@ class ChildProcess:
             raise
         finally:
             os.close(child_end)
+        self.pid = self._process.pid
         threading.Thread(target=self._read_lines, name="akdl-log", daemon=True).start()
         threading.Thread(target=self._reap, name="akdl-reap", daemon=True).start()
 
@@ -128,14 +129,10 @@ class ChildProcess:
         """End it by SIGABRT, at which Python prints its stacks, and return the sentence of
         `place_in`.
         """
-        with contextlib.suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGABRT)
         self.wait(STACKS_S)
         return place_in("\n".join(self._lines))
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     @property
     def exit_status(self) -> int | None:
@@ -153,7 +150,7 @@ class ChildProcess:
     def cpu_times(self) -> tuple[float, float]:
         """Seconds of the process itself, and of its children."""
         own_s = 0.0
-        with contextlib.suppress(psutil.Error):
+        with suppress(psutil.Error):
             own_s = sum(psutil.Process(self.pid).cpu_times()[:2])
         return own_s, max(self._sum(lambda process: sum(process.cpu_times()[:4])) - own_s, 0.0)
 
@@ -164,10 +161,10 @@ class ChildProcess:
     def _sum(self, number: Callable[[psutil.Process], float]) -> float:
         """Add up a number of the child and its descendants, which may end at any moment."""
         total = 0.0
-        with contextlib.suppress(psutil.Error):
+        with suppress(psutil.Error):
             leader = psutil.Process(self.pid)
             for process in [leader, *leader.children(recursive=True)]:
-                with contextlib.suppress(psutil.Error):
+                with suppress(psutil.Error):
                     total += number(process)
         return total
 
@@ -237,7 +234,7 @@ class ChildProcess:
     def _signal_group(self, number: int) -> None:
         if not self._exited.is_set():
             # macOS raises PermissionError if a group has only zombies.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
 
@@ -255,7 +252,7 @@ def _kill_escaped(mark: str) -> None:
         if not escaped:
             return
         for process in escaped:
-            with contextlib.suppress(psutil.Error):
+            with suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(escaped, timeout=_LOOK_S)
 
@@ -286,7 +283,7 @@ def stacks_of(pid: int, path: str) -> str:
     if not os.path.exists(path):
         return "(the process has not reached its script yet)"
     before = _size(path)
-    with contextlib.suppress(psutil.Error, OSError):
+    with suppress(psutil.Error, OSError):
         process = psutil.Process(pid)
         receiver = next(
             filter(_catches_sigusr2, [process, *process.children(recursive=True)]), None

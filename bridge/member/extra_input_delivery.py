@@ -92,7 +92,7 @@ class ExtraInputs:
             known = hashlib.sha256(
                 repr([tuple(address) for address in addresses]).encode()
             ).hexdigest()[:12]
-            place = shared_place(os.environ, self._settings.tmp_dirs)
+            place = shared_place(self._settings.tmp_dirs)
             self._folder = os.path.join(place, f"{self._name}-{first}-{known}")
             self._makes_for_others = first == self._index
             # Another thread may have stopped this member, and would not release a lock that is

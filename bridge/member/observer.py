@@ -138,11 +138,8 @@ class Observer:
     def look(self, is_over: bool = False) -> None:
         now = time.monotonic()
         with self._process.changed:
-            stage, use, place = (
-                self._session.stage_reached,
-                self._use(),
-                self._session.progress.place,
-            )
+            stage, use = self._session.stage_reached, self._use()
+            place = self._session.progress.place
         # A member whose script has returned may wait for others, so it ends only when it is over.
         self._clock.look(
             now, ENDED if is_over else min(stage, Stage.EXPORTING).name.lower(), use, place

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from akdl.wire import Report
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.workarounds.beam_workers import has_ended, worker_of_this_thread
 
@@ -134,14 +133,6 @@ def seen() -> set[str]:
     """Groups that have had a job or a member here; the others were linked and never run."""
     with _lock:
         return set(_seen)
-
-
-def reports(groups: Collection[str]) -> dict[str, Report]:
-    return {
-        member.label: member.report
-        for member in _snapshot()
-        if member.group in groups and member.report.number
-    }
 
 
 def _stop_abandoned() -> None:

@@ -12,6 +12,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 from akdl.process.parent import STOPPED_S
 from akdl.process.preflight import TF1_OPERATOR
@@ -227,13 +228,19 @@ def launch(
     on_line: Callable[[str], None],
     on_exit: Callable[[], None],
 ) -> ChildProcess:
-    python = open_interpreter(settings.operator, settings.python)
-    gpus = None
-    try:
+    # A parameter server computes nothing, so it leases no GPU.
+    wanted = settings.gpus_per_worker if index < settings.num_workers else 0
+    name = f"{settings.operator}, {label(index, settings.num_workers)}"
+    # The process inherits the locks, and holds them from its start on.
+    with (
+        closing(open_interpreter(settings.operator, settings.python)) as python,
+        # After a restart the previous process may still be ending.
+        closing(lease_for(name, wanted, settings.stop_timeout_s)) as gpus,
+    ):
         environment = variables(
             settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars
         )
-        environment.update(sent)
+        environment.update(sent, **gpus.variables)
         # `akdl replay` runs a failed script again, and needs the seed of its sets and hashes.
         if settings.keep_failed_rows:
             environment.setdefault("PYTHONHASHSEED", str(secrets.randbelow(2**32)))
@@ -244,27 +251,12 @@ def launch(
         # All processes have the same Python, so one of them says that it is not TensorFlow 1.
         if index == 0 and means_tensorflow_1(settings.operator):
             environment[TF1_OPERATOR] = settings.operator
-        # A parameter server computes nothing, so it leases no GPU.
-        wanted = settings.gpus_per_worker if index < settings.num_workers else 0
-        # After a restart the previous process may still be ending.
-        gpus = lease_for(
-            f"{settings.operator}, {label(index, settings.num_workers)}",
-            wanted,
-            settings.stop_timeout_s,
-        )
-        if gpus is not None:
-            environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
         command = [python.path, "-m", "akdl.process.preflight", "akdl.entry"]
-        fds = [*folder.fds, *python.fds, *(gpus.fds if gpus is not None else ())]
+        fds = [*folder.fds, *python.fds, *gpus.fds]
         with python.starting(settings.operator):
             return ChildProcess(
                 command, environment, folder.path, on_line, on_exit, settings.log_lines, fds
             )
-    # The process has inherited the locks, and holds them from its start on.
-    finally:
-        if gpus is not None:
-            gpus.release()
-        python.release()
 
 
 def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile | None:

@@ -54,7 +54,7 @@ class SpareProcess:
 
     def __init__(self, settings: GroupSettings) -> None:
         python = open_interpreter(settings.operator, settings.python).path
-        self._place = shared_place(os.environ, settings.tmp_dirs)
+        self._place = shared_place(settings.tmp_dirs)
         self.folder = WorkFolder((), place=self._place)
         self._environment = self._environment_of(settings, python)
         self.taken = threading.Event()
@@ -86,7 +86,7 @@ class SpareProcess:
         return (
             self.child.exit_status is None
             and self.child.program == python
-            and self._place == shared_place(os.environ, settings.tmp_dirs)
+            and self._place == shared_place(settings.tmp_dirs)
             and self._environment == self._environment_of(settings, python)
         )
 

@@ -18,7 +18,8 @@ from akdl.storage.whole_file import WholeFile
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.workarounds.beam_workers import is_worker_process
 
-STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = (
+# The phases are in the order of a member's life, in which it never goes back.
+STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = PHASES = (
     "starting",
     "joining",
     "feeding",
@@ -26,8 +27,6 @@ STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = (
     "exporting",
     "ended",
 )
-# The phases are in the order of a member's life, in which it never goes back.
-PHASES = (STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED)
 # These are the uses of time. Each second of a member has one of them.
 WORK, READ, DATA, PEERS, START, EXPORT, LOST = USES = (
     "work",

@@ -112,13 +112,11 @@ class _SpillFile:
     """
 
     def __init__(self, folder: str) -> None:
-        fd, path = tempfile.mkstemp(prefix="akdl-output-", dir=folder or None)
         # Without a buffer, `pread` finds what was written just before.
-        self._file = open(fd, "r+b", buffering=0)
-        os.unlink(path)
+        self._file = tempfile.TemporaryFile(buffering=0, dir=folder or None)
 
     def __del__(self) -> None:
-        # `mkstemp` may have failed before there was a file.
+        # The disk may have had no room for a file.
         if hasattr(self, "_file"):
             self._file.close()
 

@@ -28,9 +28,9 @@ from akdl.folders.file_lock import try_lock
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.flink.arrow_operators import keyed, rows_for_members, sent_at_once
-from bridge.flink.elements import KEY_AND_ELEMENT, KEYED_ELEMENT, Element
+from bridge.flink.elements import BYTES, KEY_AND_ELEMENT, KEYED_ELEMENT, Element, named_row
 from bridge.flink.exchange import check_parallelism
-from bridge.flink.keys import one_key_per_subtask
+from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.script_graph import placed, starts_of
 from bridge.folders.user_folders import model_place
 from bridge.group.addresses import folder_id, own_host
@@ -49,15 +49,11 @@ COUNT_COLUMN = "alinkmodelstreamcount"
 COLLECT_KEY = 0
 # A subtask of an earlier attempt holds its lock until it is closed, for which it gets this time.
 EARLIER_S = 60.0
-_MODEL_ROW = Types.ROW_NAMED(
-    ["number", "text", "model", "rows"],
-    [Types.LONG(), Types.STRING(), Types.STRING(), Types.LONG()],
+_MODEL_ROW = named_row(
+    number=Types.LONG(), text=Types.STRING(), model=Types.STRING(), rows=Types.LONG()
 )
-_PIECE = Types.ROW_NAMED(
-    ["name", "number", "last", "piece"],
-    [Types.STRING(), Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())],
-)
-_KEY_AND_PIECE = Types.ROW_NAMED(["key", "piece"], [Types.LONG(), _PIECE])
+_PIECE = named_row(name=Types.STRING(), number=Types.INT(), last=Types.INT(), piece=BYTES)
+_KEY_AND_PIECE = named_row(key=Types.LONG(), piece=_PIECE)
 
 
 @planning()
@@ -73,7 +69,8 @@ def deliver_models(
     view = f"akdl_model_rows_{group}"
     table_env.create_temporary_view(view, models)
     query = f"SELECT {', '.join(_model_columns(operator, models))} FROM {view}"
-    keys = one_key_per_subtask(parallelism)
+    # Collect and Deliver have no state under these keys, so no savepoint brings other keys.
+    keys = list(map(min, keys_of_subtasks(parallelism)))
     collect = Collect(settings, has_checkpoints(table_env), keys)
     uid = uids(table_env, operator, "models")
     models = table_env.sql_query(query)
@@ -99,7 +96,7 @@ def deliver_models(
         .set_parallelism(1)
     )
     collected.name(f"{operator}, models").uid(uid("collected"))
-    done = Types.ROW_NAMED(["delivered"], [Types.LONG()])
+    done = named_row(delivered=Types.LONG())
     delivered = keyed(collected, _PIECE).process(Deliver(settings, parallelism), output_type=done)
     placed(
         delivered, f"{operator}, models to hosts", f"{group}_models", parallelism, uid("delivered")
@@ -167,8 +164,6 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         self._kept: KeptRows | None = None
         self._is_restored = False
         if self._keeps_rows:
-            # With names, as PyFlink asks the JVM for missing names, and Python workers cannot reach
-            # one.
             descriptor = MapStateDescriptor("akdl_model_rows", Types.LONG(), _MODEL_ROW)
             self._kept = KeptRows(runtime_context.get_map_state(descriptor))
 

@@ -4,7 +4,6 @@ last.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -16,6 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,6 +152,8 @@ class ModelProcess:
         self.batch_size = self._serving.infer_batch_size or BATCH_ROWS
         sweep()
         self._folder = ProcessFolder(settings.group)
+        self.folder = self._folder.path
+        self._metadata = [(TOKEN, settings.token)]
         self._process: subprocess.Popen[bytes] | None = None  # if this task has started it
         self._channel: grpc.Channel | None = None
         self._model = model
@@ -179,7 +181,7 @@ class ModelProcess:
         request = Request(columns)
         while True:
             self.send(request)
-            with contextlib.suppress(StalledModel):
+            with suppress(StalledModel):
                 return self.answer(request)
             self.restart()
 
@@ -206,10 +208,6 @@ class ModelProcess:
             )
         self._log(prediction.notices)
         return prediction
-
-    @property
-    def folder(self) -> str:
-        return self._folder.path
 
     def replace(self, model: str, name: str) -> None:
         """Replace the model by the one at a path, which is free again on return. Where that fails,
@@ -294,7 +292,7 @@ class ModelProcess:
         # Python's faulthandler is on in the process, so at this signal it prints its stack before
         # it ends.
         process.send_signal(signal.SIGABRT)
-        with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+        with suppress(subprocess.TimeoutExpired, OSError):
             process.wait(STACKS_S)
             late += place_in(self._folder.last_lines())
         return late + first_lines(self._python)
@@ -302,71 +300,68 @@ class ModelProcess:
     def _start(self, pipe: int) -> None:
         """Start the process, with the lock of its folder held. It listens before it loads."""
         settings, serving = self._settings, self._serving
-        place = self._folder.path
+        place = self.folder
         work = os.path.join(place, "work")
         # A process that was killed has left its work folder, and an address where nothing listens.
         shutil.rmtree(work, ignore_errors=True)
         self._folder.forget_address()
         folder = WorkFolder(settings.user_files, work)
-        python = gpus = None
+        operator = settings.operator
         try:
-            python = open_interpreter(settings.operator, settings.python)
-            self._python = python.path
-            threads = serving.intra_op_parallelism or None
-            environment = variables(threads, os.environ, python.path, folder, settings.env_vars)
-            gpus = lease_for(settings.operator, settings.gpus, settings.start_timeout_s)
-            if gpus is not None:
-                environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
-            model = (
-                self._brought(self._model) if isinstance(self._model, PlacedModel) else self._model
-            )
-            serving.model = model or work
-            if serving.function:
-                serving.function_folder = work
-            # The settings are in a file, because with thousands of columns they are too long for a
-            # variable.
-            serving_file = os.path.join(place, "serving.json")
-            with open(serving_file, "w", encoding="utf-8", opener=private) as file:
-                file.write(json_format.MessageToJson(serving))
-            environment.update(
-                # If the path of the folder is too long for a unix socket, the process takes any
-                # free port, and writes its address into the folder.
-                AKDL_ADDRESS=self._folder.socket or "127.0.0.1:0",
-                AKDL_TOKEN=settings.token,
-                AKDL_PARENT_FD=str(pipe),
-                AKDL_SERVING=serving_file,
-                AKDL_WORK_DIR=place,
-            )
+            # The process inherits the locks, and holds them from its start on.
             with (
-                open(self._folder.log, "wb", opener=private) as log,
-                python.starting(settings.operator),
+                closing(open_interpreter(operator, settings.python)) as python,
+                closing(lease_for(operator, settings.gpus, settings.start_timeout_s)) as gpus,
             ):
-                self._process = subprocess.Popen(
-                    [python.path, "-m", "akdl.process.preflight", "akdl.serving.model_server"],
-                    env=environment,
-                    cwd=work,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=[pipe, *python.fds, *(gpus.fds if gpus else ())],
-                    # The process leads a group of its own number, by which `kill` ends all that it
-                    # has started.
-                    start_new_session=True,
+                self._python = python.path
+                threads = serving.intra_op_parallelism or None
+                environment = variables(threads, os.environ, python.path, folder, settings.env_vars)
+                model = self._model
+                if isinstance(model, PlacedModel):
+                    model = self._brought(model)
+                serving.model = model or work
+                if serving.function:
+                    serving.function_folder = work
+                # The settings are in a file, because with thousands of columns they are too long
+                # for a variable.
+                serving_file = os.path.join(place, "serving.json")
+                with open(serving_file, "w", encoding="utf-8", opener=private) as file:
+                    file.write(json_format.MessageToJson(serving))
+                environment.update(
+                    # If the path of the folder is too long for a unix socket, the process takes any
+                    # free port, and writes its address into the folder.
+                    AKDL_ADDRESS=self._folder.socket or "127.0.0.1:0",
+                    AKDL_TOKEN=settings.token,
+                    AKDL_PARENT_FD=str(pipe),
+                    AKDL_SERVING=serving_file,
+                    AKDL_WORK_DIR=place,
+                    **gpus.variables,
                 )
-            note_process(place, self._process.pid)
+                with (
+                    open(self._folder.log, "wb", opener=private) as log,
+                    python.starting(operator),
+                ):
+                    self._process = subprocess.Popen(
+                        [python.path, "-m", "akdl.process.preflight", "akdl.serving.model_server"],
+                        env=environment,
+                        cwd=work,
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        pass_fds=[pipe, *python.fds, *gpus.fds],
+                        # The process leads a group of its own number, by which `kill` ends all that
+                        # it has started.
+                        start_new_session=True,
+                    )
+                note_process(place, self._process.pid)
         except BaseException:
             # The process would empty its folder at its end.
             self._folder.empty()
             raise
-        finally:
-            # The process has inherited the locks.
-            for held in (python, gpus):
-                if held is not None:
-                    held.release()
         # The process may outlive this task, which does not wait for it. Without a thread that does,
         # it would stay a zombie after its end.
         threading.Thread(target=self._process.wait, name="akdl-reap", daemon=True).start()
-        logger.info("%s: process %d serves the model", settings.operator, self._process.pid)
+        logger.info("%s: process %d serves the model", operator, self._process.pid)
 
     def _brought(self, model: PlacedModel) -> str:
         """Return the path of a model of `modelDir`, which is copied to this host or read in place.
@@ -427,10 +422,6 @@ class ModelProcess:
                 " something? stallTimeout sets the limit"
             ) from None
 
-    @property
-    def _metadata(self) -> list[tuple[str, str]]:
-        return [(TOKEN, self._settings.token)]
-
     def _method(self, name: str, request: Any, answer: Any) -> Any:
         serialize = None if request is None else request.SerializeToString
         assert self._channel is not None
@@ -455,19 +446,16 @@ class ModelProcess:
 
     def _lost(self, error: grpc.RpcError, where: str = "") -> str:
         operator = self._settings.operator
-        with contextlib.suppress(OSError):
-            if self._process is not None and self._process.poll() == UNUSABLE:
-                with open(self._folder.log, encoding="utf-8", errors="replace") as file:
-                    return f"{operator}: {file.read().strip()}"
-            return (
-                f"{operator}: the process that serves the model has ended ({error.code().name}:"
-                f" {error.details()}){where}\n--- last lines of the process"
-                f" ---\n{self._folder.last_lines()}"
-            )
-        return (
-            f"{operator}: the process that serves the model has ended: {error.code().name}:"
-            f" {error.details()}"
+        what = (
+            f"{operator}: the process that serves the model has ended ({error.code().name}:"
+            f" {error.details()}){where}"
         )
+        with suppress(OSError):
+            printed = self._folder.last_lines()
+            if self._process is not None and self._process.poll() == UNUSABLE:
+                return f"{operator}: {printed.strip()}"
+            what += f"\n--- last lines of the process ---\n{printed}"
+        return what
 
 
 def _text(failure: Failure) -> str:
@@ -482,10 +470,10 @@ def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
     while True:
         # gRPC does not notice a process that is stopped or hangs, so its processor time is compared
         # at each turn.
-        with contextlib.suppress(grpc.FutureTimeoutError):
+        with suppress(grpc.FutureTimeoutError):
             return call.result(timeout=LOOK_S)
         cpu_s = 0.0
-        with contextlib.suppress(psutil.Error):
+        with suppress(psutil.Error):
             if process is not None:
                 times = process.cpu_times()
                 cpu_s = times.user + times.system

@@ -152,12 +152,8 @@ class ModelRows:
     @property
     def places(self) -> set[int]:
         """Places of the rows of unfinished models, which a checkpoint still has to have."""
-        models = (
-            [*self._named.values()]
-            if self._current is None
-            else [self._current, *self._named.values()]
-        )
-        return {place for model in models for place in model.places}
+        models = [self._current, *self._named.values()]
+        return {place for model in models if model is not None for place in model.places}
 
     def _add_to_named(self, name: str, row: ModelRow) -> Model | None:
         # A later model is complete already, or the row has arrived twice.

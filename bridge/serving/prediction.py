@@ -30,11 +30,12 @@ from bridge.codec.ipc import read_batch, selected
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.files.parts import parts_from
-from bridge.files.reading import FileParts, FileTable, SourceFiles
+from bridge.files.reading import FileParts, FileTable
 from bridge.flink.arrow_operators import (
     chunks_of,
     column_types,
     logical_type,
+    logical_types,
     table_of,
     upsert_keys,
 )
@@ -72,7 +73,7 @@ def predict_table(
     table_env: StreamTableEnvironment,
     table: Table,
     settings: PredictionSettings,
-    files: SourceFiles | None = None,
+    files: FileTable | None = None,
 ) -> Table:
     """Table with the model's outputs.
 
@@ -113,12 +114,10 @@ def predict_table(
             table_env, kept, settings.gathering, uid("rows"), sends_all_out=True
         )
     else:
-        read = files.table.selected(
-            [column.name for column in files.table.columns if column.name in needed]
-        )
-        chunks, updates = parts_of_files(table_env, read, files.addresses, uid), False
+        read = files.selected([column.name for column in files.columns if column.name in needed])
+        chunks, updates = parts_of_files(table_env, read, uid), False
     types = dict(column_types(kept))
-    types.update((column.name, logical_type(column.type.sql)) for column in settings.output_schema)
+    types.update(logical_types(settings.output_schema))
     types.update(
         {name: logical_type("STRING") for name, _ in settings.columns[len(settings.result) :]}
     )
@@ -274,12 +273,11 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
 
     def _sent_bytes(self, process: ModelProcess | None = None) -> int:
         """Bytes of requests under way, or of the requests that a process has not answered yet."""
-        sent = [
-            each
+        return sum(
+            len(each.columns)
             for _, _, each, to in self._sent
             if process is None or (to is process and not each.is_done)
-        ]
-        return sum(len(each.columns) for each in sent)
+        )
 
     def _next(self) -> tuple[pa.RecordBatch, bytes | None]:
         """Wait for the oldest request, and return its rows with the outputs, and their kinds."""

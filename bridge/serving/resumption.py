@@ -104,8 +104,10 @@ class Resumption:
         )
         rows, known = f"akdl_rows_to_resume_{group}", f"akdl_known_{group}"
         table_env.create_temporary_view(rows, table)
-        kept = FileTable(f"{self.operator}, resumeDir", "feather", self.columns)
-        table_env.create_temporary_view(known, table_of_files(table_env, kept, sorted(parts)))
+        kept = FileTable(
+            f"{self.operator}, resumeDir", "feather", self.columns, addresses=tuple(sorted(parts))
+        )
+        table_env.create_temporary_view(known, table_of_files(table_env, kept))
         cells = ", ".join(
             f"{'k' if is_output else 'r'}.{quoted(name)}" for name, is_output in result
         )

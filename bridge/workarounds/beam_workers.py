@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from itertools import chain
 from queue import Full
 from traceback import extract_stack, walk_stack
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -154,17 +154,9 @@ def _bypass_proxies() -> None:
     from pyflink.fn_execution.beam import beam_worker_pool_service
 
     GRPCChannelFactory.DEFAULT_OPTIONS.append(_NO_PROXY)
-    beam_worker_pool_service.grpc = _Grpc()
-
-
-class _Grpc:
-    """The module grpc for PyFlink's pool of workers, which passes no options to its channels."""
-
-    def insecure_channel(self, address: str) -> grpc.Channel:
-        return grpc.insecure_channel(address, options=[_NO_PROXY])
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(grpc, name)
+    # PyFlink's pool of workers passes no options to its channels, so it gets another module grpc.
+    connect = functools.partial(grpc.insecure_channel, options=[_NO_PROXY])
+    beam_worker_pool_service.grpc = SimpleNamespace(**{**vars(grpc), "insecure_channel": connect})
 
 
 def _end_flushers() -> None:

@@ -176,10 +176,8 @@ def _ask_for_token() -> None:
             )
             return continuation(sent, request)
 
-    connect, stub = (
-        GRPCChannelFactory.insecure_channel,
-        beam_worker_pool_service.ProvisionServiceStub,
-    )
+    connect = GRPCChannelFactory.insecure_channel
+    stub = beam_worker_pool_service.ProvisionServiceStub
     GRPCChannelFactory.insecure_channel = staticmethod(  # type: ignore[method-assign]
         lambda target, options=None: grpc.intercept_channel(connect(target, options), SendsToken())  # type: ignore[no-untyped-call]
     )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from bridge.folders.program_folder import program_folder
@@ -124,10 +125,8 @@ def give_savepoints_a_format() -> None:
             self._j_job_client.triggerSavepoint(savepoint_directory, canonical()), str
         )
 
-    JobClient.stop_with_savepoint, JobClient.trigger_savepoint = (
-        stop_with_savepoint,
-        trigger_savepoint,
-    )
+    JobClient.stop_with_savepoint = stop_with_savepoint
+    JobClient.trigger_savepoint = trigger_savepoint
 
 
 def translate_java_errors(translate: Callable[[str], Exception | None]) -> None:
@@ -294,26 +293,18 @@ def _free_objects_elsewhere() -> None:
     from py4j import java_gateway
 
     freed: SimpleQueue[Callable[[Any], None]] = SimpleQueue()
-    java_gateway.weakref = _WeakReferences(freed)
+
+    def ref(target: Any, callback: Callable[[Any], None]) -> weakref.ref[Any]:
+        return weakref.ref(target, partial(freed.put, callback))
+
+    # py4j gets another module weakref, whose callbacks only put a call into the queue.
+    java_gateway.weakref = SimpleNamespace(**{**vars(weakref), "ref": ref})
 
     def tell() -> None:
         while True:
             freed.get()(None)
 
     threading.Thread(target=tell, name="akdl-frees", daemon=True).start()
-
-
-class _WeakReferences:
-    """The module weakref for py4j, whose callbacks only put a call into a queue."""
-
-    def __init__(self, freed: SimpleQueue[Any]) -> None:
-        self._freed = freed
-
-    def ref(self, target: Any, callback: Callable[[Any], None]) -> weakref.ref[Any]:
-        return weakref.ref(target, partial(self._freed.put, callback))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(weakref, name)
 
 
 class _ClosedInTheEnd(list[Any]):

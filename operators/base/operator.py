@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyflink.table import StreamTableEnvironment, Table, TableResult
 
-    from bridge.files.reading import SourceFiles
+    from bridge.files.reading import FileTable
 
 # Views need names that no other view of the environment has, also in programs that make tables in
 # several threads.
@@ -122,7 +122,7 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         if rest is not None or not runs_elsewhere(table_env):
             note_linked(operators, rest)
 
-    def _readable_files(self) -> SourceFiles | None:
+    def _readable_files(self) -> FileTable | None:
         """Files behind this table, for a reader in its place; None if rows have to travel.
 
         An exchange reads its share of files inside one timer, and no checkpoint passes during that.

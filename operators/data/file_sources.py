@@ -57,9 +57,7 @@ class _Files(OfFormat, WithParams, SourceOperator):
         files = describe(
             type(self).__name__, addresses, format_, selected, filter_, schema, scan_s is not None
         )
-        return table_of_files(
-            table_env, files, addresses, scan_s, watermark, isinstance(self, BatchOperator)
-        )
+        return table_of_files(table_env, files, scan_s, watermark, isinstance(self, BatchOperator))
 
 
 class _CsvFiles(WithParams, SourceOperator):
@@ -88,13 +86,12 @@ class _CsvFiles(WithParams, SourceOperator):
                 files = describe(name, [path], "csv", schema=local, csv=form)
                 table = memory_table(table_env, local, _all_rows(files, path), name)
         else:
-            addresses = [place_of(address)]
-            files = describe(name, addresses, "csv", schema=local, csv=form)
+            files = describe(name, [place_of(address)], "csv", schema=local, csv=form)
             # Without instants no cast is needed. The table then keeps its reference to the files,
             # so that a script or predictor behind it can read them itself.
             if local == schema:
-                return table_of_files(table_env, files, addresses, watermark=watermark)
-            table = table_of_files(table_env, files, addresses)
+                return table_of_files(table_env, files, watermark=watermark)
+            table = table_of_files(table_env, files)
         cells = ", ".join(
             f"CAST({quoted(c.name)} AS {c.type.cast_sql}) AS {quoted(c.name)}" for c in schema
         )

@@ -412,11 +412,8 @@ def _look_into(named: str) -> tuple[bool, str]:
             # pythonEnv.
             wanted = wanted_in(content) or os.environ.get("TF231_PYTHON_ENV_PATH") or sys.executable
         python = find_python("doctor", wanted)
-        interpreter = open_interpreter("doctor", python)
-        try:
+        with contextlib.closing(open_interpreter("doctor", python)) as interpreter:
             found = versions_of(interpreter.path)
-            return True, f"{found}, {python if isinstance(python, str) else shown(named)}"
-        finally:
-            interpreter.release()
+        return True, f"{found}, {python if isinstance(python, str) else shown(named)}"
     except (BridgeError, OSError) as error:
         return False, str(error)

@@ -69,7 +69,7 @@ def test_earlier_files_go_when_an_attempt_died_before_it_removed_them(
     publish(first, written(PartFiles(first, 0, 1), ids(1)))
     files = written(PartFiles(second, 0, 1), ids(2))
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(pyarrow.fs, "LocalFileSystem", Dying)
+        patch.setattr("bridge.files.publishing.LocalFileSystem", Dying)
         publish(second, files)
     (left,) = set(os.listdir(tmp_path)) - {"out"}
     if is_killed:

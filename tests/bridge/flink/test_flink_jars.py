@@ -32,10 +32,11 @@ ROOT = pathlib.Path(__file__).parents[3]
 TEXTS = sorted(ROOT.glob("bridge/*/*.java"))
 PYTHON_FILES = [*ROOT.glob("bridge/**/*.py"), *ROOT.glob("operators/**/*.py")]
 NAMES = {
-    name
+    f"org.apache.{name or 'flink.' + inside}"
     for path in PYTHON_FILES
-    for name in re.findall(
-        r"\bjvm\.(org\.apache(?:\.[a-z]\w*)*\.[A-Z]\w+)", path.read_text(encoding="utf-8")
+    for name, inside in re.findall(
+        r"\bjvm\.org\.apache\.((?:[a-z]\w*\.)*[A-Z]\w+)|(?<![.\w])_?flink(?:\(\))?\.((?:[a-z]\w*\.)*[A-Z]\w+)",
+        path.read_text(encoding="utf-8"),
     )
 }
 

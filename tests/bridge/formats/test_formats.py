@@ -13,11 +13,10 @@ import pytest
 
 from bridge.exceptions import BridgeError
 from bridge.files.description import describe
-from bridge.formats.csv_text import CsvForm
 from bridge.formats.formats import format_of
-from bridge.formats.texts import write_csv
 from bridge.schema import Schema
 from tests.bridge.files.test_reading import read
+from tests.bridge.formats.test_texts import csv_lines
 
 
 @pytest.mark.parametrize(
@@ -128,9 +127,7 @@ def test_cells_written_by_a_csv_sink_are_read_unchanged(tmp_path: pathlib.Path) 
     }
     names = [sql.split()[0] for sql in columns]
     batch = pa.record_batch(list(columns.values()), names)
-    with pa.OSFile(str(tmp_path / "rows"), "wb") as file:
-        write_csv(file, batch, CsvForm())
-    text = ",".join(names) + "\n" + (tmp_path / "rows").read_text()
+    text = ",".join(names) + "\n" + csv_lines(batch).decode()
     assert read_csv(tmp_path, text, ", ".join(columns)).to_pylist() == batch.to_pylist()
 
 

@@ -22,9 +22,9 @@ from bridge.exceptions import BridgeError, RowError
 from bridge.files.description import describe
 from bridge.formats import json_text
 from bridge.formats.file_columns import declared_column
-from bridge.formats.texts import json_lines
 from bridge.schema import Schema
 from tests.bridge.files.test_reading import read
+from tests.bridge.formats.test_texts import json_lines
 from tests.support.deadline import DEADLINE_S
 
 UTC = datetime.timezone.utc
@@ -189,7 +189,7 @@ def test_lines_written_by_a_json_sink_are_read_unchanged(tmp_path: pathlib.Path)
         "n BIGINT": pa.array([2**63 - 1, None]),
     }
     names = [sql.split()[0] for sql in columns]
-    text = json_lines(pa.record_batch(list(columns.values()), names)).to_pybytes()
+    text = json_lines(pa.record_batch(list(columns.values()), names))
     found = read_text(tmp_path, text, ", ".join(columns))
     given = pa.table(list(columns.values()), names)
     for name in names[1:]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bridge.formats.texts import CsvForm, json_lines, write_csv
+from bridge.formats.texts import CsvForm, CsvWriter, JsonWriter
 from tests.bridge.files.random_rows import KINDS, NESTED, random_batch
 
 SEPARATORS = [
@@ -32,8 +32,17 @@ def text_of(cell: Any) -> str:
 
 
 def csv_lines(batch: pa.RecordBatch, *separators: str) -> bytes:
+    return lines_of(CsvWriter, batch, *separators)
+
+
+def json_lines(batch: pa.RecordBatch) -> bytes:
+    return lines_of(JsonWriter, batch)
+
+
+def lines_of(writer: type[CsvWriter], batch: pa.RecordBatch, *separators: str) -> bytes:
     with pa.BufferOutputStream() as file:
-        write_csv(file, batch, CsvForm(*separators))
+        table = pa.Table.from_batches([batch])
+        writer(file, batch.schema, CsvForm(*separators)).write_table(table)
         return bytes(file.getvalue())
 
 
@@ -74,7 +83,7 @@ def test_json_holds_each_cell() -> None:
     draw = random.Random(2)
     for _ in range(400):
         batch = random_batch(draw, {**KINDS, **NESTED})
-        lines = json_lines(batch).to_pybytes().decode().split("\n")
+        lines = json_lines(batch).decode().split("\n")
         assert lines.pop() == "" and len(lines) == batch.num_rows
         for line, row in zip(lines, batch.to_pylist()):
             found = json.loads(line, parse_float=decimal.Decimal)
@@ -107,4 +116,4 @@ def is_same(found: Any, expected: Any, kind: pa.DataType) -> bool:
 
 @pytest.mark.parametrize("lines", [csv_lines, json_lines])
 def test_batch_without_rows_is_written_as_no_lines(lines: Any) -> None:
-    assert bytes(lines(pa.record_batch([pa.array([], pa.string())], ["a"]))) == b""
+    assert lines(pa.record_batch([pa.array([], pa.string())], ["a"])) == b""

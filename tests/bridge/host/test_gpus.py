@@ -32,7 +32,7 @@ else:
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
     child = subprocess.Popen(command, pass_fds=leased.fds, start_new_session=True)
 if sys.argv[2] == "leaves it to the child":
-    leased.release()
+    leased.close()
 print(leased.visible or "none", child.pid if child else 0, flush=True)
 sys.stdin.read()
 """
@@ -50,7 +50,7 @@ def leased(*given: Any, **options: Any) -> Iterator[gpus.Lease]:
     try:
         yield lease
     finally:
-        lease.release()
+        lease.close()
 
 
 class Holder:
@@ -85,7 +85,7 @@ class Holder:
 
 def is_free(folder: str, *inventory: str) -> bool:
     try:
-        gpus.lease(len(inventory), inventory, folder=folder).release()
+        gpus.lease(len(inventory), inventory, folder=folder).close()
     except ConfigurationError:
         return False
     return True
@@ -132,7 +132,7 @@ def test_unrelated_child_processes_do_not_hold_a_lease(folder: str) -> None:
         stdin=subprocess.PIPE,
         close_fds=False,
     )
-    leased.release()
+    leased.close()
     wait_until(
         lambda: is_free(folder, "0"),
         "its copies are closed, which the start of a program does one by one",
@@ -156,12 +156,12 @@ def test_threads_of_one_process_never_lease_the_same_gpu(folder: str) -> None:
         for thread in threads:
             thread.join()
         (winner,) = got
-        winner.release()
+        winner.close()
 
 
 def test_lease_waits_for_a_gpu_that_becomes_free(folder: str) -> None:
     first = gpus.lease(1, ["0"], folder=folder)
-    timer = threading.Timer(0.2, first.release)
+    timer = threading.Timer(0.2, first.close)
     timer.start()
     with leased(1, ["0"], wait_s=20, folder=folder) as second:
         assert second.devices == ("0",)
@@ -174,7 +174,7 @@ def test_lease_gives_as_many_gpus_as_asked_for(folder: str) -> None:
         assert len(two.fds) == 2
         with leased(None, UUIDS, folder=folder) as none, leased(0, UUIDS, folder=folder) as zero:
             assert none.visible == zero.visible == "" and none.fds == zero.fds == ()
-    two.release()  # a second time
+    two.close()  # a second time
     assert is_free(folder, *UUIDS)
 
 

@@ -64,18 +64,18 @@ def test_environment_is_unpacked_once_and_removed_with_its_last_user(
     child = subprocess.Popen(
         [first.path, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=first.fds
     )
-    first.release()
-    first.release()
+    first.close()
+    first.close()
     second = open_interpreter("Op", archive)
     assert second.path == first.path and caplog.text.count("unpacked /") == 1
-    second.release()
+    second.close()
     assert os.path.exists(first.path), "the child still uses it"
     child.kill()
     child.communicate()
     wait_until(lambda: not any(place.iterdir()), "the environment is removed")
     again = open_interpreter("Op", archive)
     assert os.path.exists(again.path) and caplog.text.count("unpacked /") == 2
-    again.release()
+    again.close()
 
 
 def test_many_users_at_once_unpack_an_environment_once(
@@ -93,7 +93,7 @@ def test_many_users_at_once_unpack_an_environment_once(
         thread.join()
     assert len(opened) == 8 and len({each.path for each in opened}) == 1
     for each in opened:
-        each.release()
+        each.close()
 
 
 def test_late_worker_starts_before_the_faster_one_ends(
@@ -112,7 +112,7 @@ def test_late_worker_starts_before_the_faster_one_ends(
         (folder / ".akdl-complete").touch()
     try:
         wait_until(lambda: bool(opened), "it takes what is there")
-        opened[0].release()
+        opened[0].close()
     finally:
         os.close(faster)
         late.join()
@@ -133,7 +133,7 @@ def test_leftovers_of_killed_users_and_removers_are_swept(
     (remover,) = removers(place)
     remover.send_signal(signal.SIGKILL)
     wait_until(lambda: not remover.is_running(), "the remover is gone")
-    left.release()
+    left.close()
     assert os.path.exists(left.path)
     sweep()
     wait_until(lambda: not os.path.exists(left.path), "what was left is gone")
@@ -155,7 +155,7 @@ def test_conda_unpack_runs_in_its_place(tmp_path: pathlib.Path, place: pathlib.P
         "Op", archive_of(make_environment(tmp_path / "made", conda_unpack=text))
     )
     assert pathlib.Path(opened.path).with_name("unpacked").exists()
-    opened.release()
+    opened.close()
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,6 @@ def test_model_process_leases_a_gpu_or_names_its_holder(
     assert gpus_of("free", None) == f"it has {device}."
     assert gpus_of("unwanted", 0) == "it has ."
     holder = lease_for("Holder", 1, 0.0)
-    assert holder is not None
     assert gpus_of("taken", None) == "it has ."
     with pytest.raises(
         ConfigurationError,
@@ -252,7 +251,7 @@ def test_model_process_leases_a_gpu_or_names_its_holder(
         ),
         "it says so",
     )
-    holder.release()
+    holder.close()
     waiting.join(2 * DEADLINE_S)
     assert said == [f"it has {device}."]
 

@@ -285,11 +285,8 @@ def test_gpus_and_a_failing_nvidia_smi_are_found(
     device = f"fake{os.getpid()}"
     monkeypatch.setenv("AKDL_GPUS", device)
     holder = lease_for("PredictOp", 1, 0.0)
-    assert (
-        holder is not None
-        and next(doctor.gpus()).found == f"{device} (leased by process {os.getpid()}, PredictOp)"
-    )
-    holder.release()
+    assert next(doctor.gpus()).found == f"{device} (leased by process {os.getpid()}, PredictOp)"
+    holder.close()
     monkeypatch.setenv("AKDL_GPUS", "one two")
     assert states(doctor.gpus()) == [WRONG]
 
