@@ -13,6 +13,8 @@ Exit statuses:
 - `CHANNEL_CLOSED`: the script has closed the channel.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import faulthandler
@@ -29,7 +31,7 @@ import threading
 import traceback
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Callable, Dict, List, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, Union
 
 from akdl.errors.failure import failure_of
 from akdl.errors.remedies import missing_column, missing_export, no_group
@@ -99,12 +101,12 @@ class Surroundings:
     cluster: Cluster
     rows: AnyRows
     writer: OutputWriter
-    cuts: Optional[Cuts]
+    cuts: Cuts | None
     channel: Channel
     reports: Reports
     warnings: ScriptWarnings
     attempt: int
-    log_dir: Optional[str]
+    log_dir: str | None
 
 
 def main() -> int:
@@ -188,7 +190,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
     return 0
 
 
-def surround(channel: Channel, task: Task, attempt: int, log_dir: Optional[str]) -> Surroundings:
+def surround(channel: Channel, task: Task, attempt: int, log_dir: str | None) -> Surroundings:
     """Start to receive the rows, and wait for the group."""
     # The rows are received from here on, while the other members of the group still start.
     rows = _rows_of(task, os.path.join(task.work_dir, PRIVATE_FOLDER), channel)
@@ -211,7 +213,7 @@ def surround(channel: Channel, task: Task, attempt: int, log_dir: Optional[str])
     )
 
 
-def cuts_of(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter) -> Optional[Cuts]:
+def cuts_of(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter) -> Cuts | None:
     """Return the cuts of a script whose rows come from a stream; a bounded table starts again from
     its first row.
     """
@@ -236,7 +238,7 @@ def cuts_of(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter) -
     )
 
 
-def _is_alone(cluster: Mapping[str, List[str]]) -> bool:
+def _is_alone(cluster: Mapping[str, list[str]]) -> bool:
     return sum(map(len, cluster.values())) == 1
 
 
@@ -357,7 +359,7 @@ def _send_model(task_config: TrainTaskConfig, surroundings: Surroundings) -> Non
     )
 
 
-def find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
+def find_main(path: str, work_dir: str, runner: str | None) -> Callable[[TaskConfig], Any]:
     """Import the main script; one with functions of several kinds is run by its `main`, unless
     `runner` names another kind.
     """
@@ -372,7 +374,7 @@ def find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[Task
             gc.set_threshold(*usual)
 
 
-def _main_of(module: ModuleType, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
+def _main_of(module: ModuleType, runner: str | None) -> Callable[[TaskConfig], Any]:
     try:
         kind = kind_of(module, runner)
     except UserModuleError as error:
@@ -415,7 +417,7 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
         if is_alone or not isinstance(rows, FileRows)
         else functools.partial(_shares, surroundings.channel)
     )
-    common: Dict[str, Any] = {
+    common: dict[str, Any] = {
         "extra_inputs": extra_inputs,
         "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, shares, is_alone),
         "num_workers": task.num_workers,
@@ -447,11 +449,11 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
     return BatchTaskConfig(output_writer=surroundings.writer, **common)
 
 
-def _shares(channel: Channel) -> List[Share]:
+def _shares(channel: Channel) -> list[Share]:
     return [Share(share.path, share.rows) for share in channel.wait_for_shares().shares]
 
 
-def _extra_inputs(surroundings: Surroundings) -> List[ExtraInput]:
+def _extra_inputs(surroundings: Surroundings) -> list[ExtraInput]:
     """Wait for all rows of the extra inputs: scripts find their paths in the parameters and read
     the files at once.
     """
@@ -485,7 +487,7 @@ def _make_checkpoint_dir(address: str) -> None:
         )
 
 
-def _failure_of(surroundings: Surroundings) -> Optional[Failure]:
+def _failure_of(surroundings: Surroundings) -> Failure | None:
     try:
         run_script(surroundings)
     # SystemExit and KeyboardInterrupt are reported too: a process that ends without an outcome

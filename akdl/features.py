@@ -9,8 +9,10 @@ and batching afterwards, so `dataset.batch(n)` comes first:
 `task_config.tf_context.batches(1024)` gives the same batches in a fraction of the time.
 """
 
+from __future__ import annotations
+
 import struct
-from typing import Any, Dict, Mapping, Optional, Sequence
+from typing import Any, Mapping, Sequence
 
 from akdl.near_names import listed
 from akdl.wire import TableColumn
@@ -31,8 +33,8 @@ STRING = STRING_FEATURE
 def feature_spec(
     columns: Sequence[TableColumn],
     exact_doubles: bool = False,
-    defaults: Optional[Mapping[str, object]] = None,
-) -> Dict[str, Any]:
+    defaults: Mapping[str, object] | None = None,
+) -> dict[str, Any]:
     """Return the `features` argument of `tf.io.parse_example` for these columns.
 
     BOOLEAN, the integers, DATE (days), TIME (milliseconds of the day) and TIMESTAMP (microseconds
@@ -54,7 +56,7 @@ def feature_spec(
     import tensorflow as tf
 
     defaults = checked_defaults(columns, defaults)
-    spec: Dict[str, Any] = {}
+    spec: dict[str, Any] = {}
     for column in columns:
         column_type = type_of(column)
         exact = exact_doubles and column_type.kind is Kind.DOUBLE
@@ -75,7 +77,7 @@ def feature_spec(
 
 
 def checked_defaults(
-    columns: Sequence[TableColumn], defaults: Optional[Mapping[str, object]]
+    columns: Sequence[TableColumn], defaults: Mapping[str, object] | None
 ) -> Mapping[str, object]:
     """Return the defaults of columns; a ValueError for one that does not exist, is an ARRAY, or
     cannot have the value.
@@ -107,8 +109,8 @@ def parse_examples(
     serialized: Any,
     columns: Sequence[TableColumn],
     exact_doubles: bool = False,
-    defaults: Optional[Mapping[str, object]] = None,
-) -> Dict[str, Any]:
+    defaults: Mapping[str, object] | None = None,
+) -> dict[str, Any]:
     """Return the tensors of a batch of rows.
 
     Args:
@@ -126,7 +128,7 @@ def parse_examples(
     """
     import tensorflow as tf
 
-    parsed: Dict[str, Any] = tf.io.parse_example(
+    parsed: dict[str, Any] = tf.io.parse_example(
         serialized, feature_spec(columns, exact_doubles, defaults)
     )
     if exact_doubles:
@@ -144,7 +146,7 @@ def batches(
     batch_size: int,
     columns: Sequence[TableColumn],
     exact_doubles: bool = False,
-    defaults: Optional[Mapping[str, object]] = None,
+    defaults: Mapping[str, object] | None = None,
     drop_remainder: bool = False,
 ) -> Any:
     """Return a `tf.data.Dataset` of parsed batches, see `parse_examples`.

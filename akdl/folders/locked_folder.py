@@ -12,6 +12,8 @@ A lock counts only on the host whose name is in it, because file systems that ho
 propagate locks.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import fcntl
@@ -20,7 +22,7 @@ import shutil
 import socket
 import tempfile
 import uuid
-from typing import Callable, Iterator, Optional, Tuple, Union
+from typing import Callable, Iterator
 
 from akdl.folders.file_lock import try_lock
 from akdl.folders.private_file import is_private_folder, not_private
@@ -37,7 +39,7 @@ class OwnedFolder:
     the lock too, so the folder outlives this process if they still use it.
     """
 
-    def __init__(self, prefix: str, place: Optional[str] = None) -> None:
+    def __init__(self, prefix: str, place: str | None = None) -> None:
         self.path = os.path.join(place or tempfile.gettempdir(), f"{prefix}{uuid.uuid4().hex[:12]}")
         try:
             self.fd = hold(self.path, shared=False)
@@ -105,7 +107,7 @@ def locked(folder: str) -> Iterator[None]:
         os.close(lock)
 
 
-def sweep(place: str, prefix: Union[str, Tuple[str, ...]] = PREFIXES) -> None:
+def sweep(place: str, prefix: str | tuple[str, ...] = PREFIXES) -> None:
     """Remove this user's folders on this host whose owners ended without removing them.
 
     Called when a process starts. Owners that were killed, with the small process that waits for

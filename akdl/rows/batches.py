@@ -12,21 +12,18 @@ the table travels in a list from which the receiver takes it, and names of loops
 the next table is requested.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
-    Dict,
     Iterable,
     Iterator,
-    List,
     Mapping,
-    Optional,
     Sequence,
-    Tuple,
-    Union,
 )
 
 import numpy as np
@@ -64,7 +61,7 @@ class RowBatches:
         self,
         columns: Sequence[TableColumn],
         exact_doubles: bool = False,
-        defaults: Optional[Mapping[str, object]] = None,
+        defaults: Mapping[str, object] | None = None,
         masked: bool = False,
     ) -> None:
         self._masked = masked
@@ -73,11 +70,11 @@ class RowBatches:
 
     def dataset(
         self,
-        rows: "Union[FileRows, StreamRows]",
+        rows: FileRows | StreamRows,
         batch_size: int,
         shuffle_rows: int = 0,
-        num_epochs: Optional[int] = 1,
-        seed: Optional[int] = None,
+        num_epochs: int | None = 1,
+        seed: int | None = None,
         parallel: int = 1,
     ) -> Any:
         """Return a `tf.data.Dataset` of batches: a dict from column to tensor.
@@ -140,12 +137,12 @@ class RowBatches:
 
     def arrays(
         self,
-        rows: "Union[FileRows, StreamRows]",
+        rows: FileRows | StreamRows,
         batch_size: int,
         shuffle_rows: int = 0,
-        num_epochs: Optional[int] = 1,
-        seed: Optional[int] = None,
-    ) -> Iterator[Dict[str, Array]]:
+        num_epochs: int | None = 1,
+        seed: int | None = None,
+    ) -> Iterator[dict[str, Array]]:
         """Yield batches as dicts from column to numpy array, in the thread that asks for them; see
         `dataset`.
 
@@ -178,12 +175,12 @@ class RowBatches:
 
     def _groups(
         self,
-        rows: "Union[FileRows, StreamRows]",
+        rows: FileRows | StreamRows,
         batch_size: int,
         shuffle_rows: int,
-        num_epochs: Optional[int],
+        num_epochs: int | None,
         random: np.random.RandomState,
-    ) -> Iterator[Tuple[int, List[Table]]]:
+    ) -> Iterator[tuple[int, list[Table]]]:
         """Yield some batches at a time: their number, and a list with one table, whose only
         reference is there.
 
@@ -241,7 +238,7 @@ class RowBatches:
             message.rows, [column.ready(each) for column, each in zip(self._columns, cells)]
         )
 
-    def _content(self, held: List[Table], batches: int) -> object:
+    def _content(self, held: list[Table], batches: int) -> object:
         """Tensors of so many batches of equal size, from a table whose only reference is in
         a list.
         """
@@ -331,7 +328,7 @@ def following(dataset: Any, rows: StreamRows) -> Any:
     return dataset
 
 
-def with_length(dataset: Any, length: Optional[int]) -> Any:
+def with_length(dataset: Any, length: int | None) -> Any:
     """Set the number of elements of a dataset, if it is known and this TensorFlow can store it.
 
     Keras otherwise meets the end inside a step that still counts for the optimizer, so Adam's
@@ -399,7 +396,7 @@ class _TensorColumn:
         # Null rows choose one more row at the end, which holds the default.
         return chosen(concatenated([ready, self.default]), np.where(valid, np.arange(rows), rows))
 
-    def serialized(self, cells: Cells, size: int, batches: int) -> List[List[bytes]]:
+    def serialized(self, cells: Cells, size: int, batches: int) -> list[list[bytes]]:
         """TensorProtos of each batch: the values and, for an ARRAY, the start of each row."""
         values, splits, offsets = (
             np.ascontiguousarray(cells.values),

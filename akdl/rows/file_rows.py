@@ -7,10 +7,12 @@ one that grows. Examples are made on request, and stored when a script asks for 
 second time.
 """
 
+from __future__ import annotations
+
 import os
 import threading
 import time
-from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, Sequence
 
 from akdl.rows.arriving_rows import LAST_BYTES, ArrivingRows, segment_file
 from akdl.rows.chunk_file import ChunkFile
@@ -85,19 +87,19 @@ class FileRows(ArrivingRows):
 
     def extra_files(
         self, write_text: WriteText, shared: str = "", waits: bool = False
-    ) -> List[ExtraFile]:
+    ) -> list[ExtraFile]:
         self._wait_complete()
         with self._counted_as_waiting():
             return self._extra.complete(write_text, shared, waits)
 
-    def first_columns(self) -> Optional[Rows]:
+    def first_columns(self) -> Rows | None:
         return None if self.is_empty() else self._input.columns(0)
 
     def length(self) -> int:
         self._wait_complete()
         return self.count
 
-    def length_beforehand(self) -> Optional[int]:
+    def length_beforehand(self) -> int | None:
         """Number of rows, if all have arrived or the share is small enough to wait for; else None.
 
         A dataset of known length lets Keras end an epoch at its last step. Waiting for all rows of
@@ -136,7 +138,7 @@ class FileRows(ArrivingRows):
             for chunk in range(start, end):
                 yield self._input.columns(chunk)
 
-    def last(self) -> List[Tuple[int, bytes]]:
+    def last(self) -> list[tuple[int, bytes]]:
         # Nothing is counted as taken where the script reads the file by the path that `shares`
         # returned.
         return self._input.last(self.taken or self.count, LAST_BYTES)
@@ -171,7 +173,7 @@ class FileRows(ArrivingRows):
             self._check_unbroken()
             self.taken = self.count
 
-    def _ranges(self, for_script: bool = True) -> Iterator[Tuple[int, int]]:
+    def _ranges(self, for_script: bool = True) -> Iterator[tuple[int, int]]:
         """Yield (first, last + 1) of newly arrived chunks until the last.
 
         `for_script` counts them as read by the script. The lock is free while the caller works on

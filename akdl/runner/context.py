@@ -5,19 +5,17 @@ iterated while rows still arrive, so a training begins with the first chunk. All
 unsharded, since Flink has distributed the rows already.
 """
 
+from __future__ import annotations
+
 import os
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
-    Dict,
     Iterator,
-    List,
     Mapping,
     NamedTuple,
-    Optional,
     Sequence,
-    Union,
 )
 
 from akdl.features import checked_defaults, unsharded
@@ -55,10 +53,10 @@ class TFContext:
 
     def __init__(
         self,
-        rows: "Union[FileRows, StreamRows]",
+        rows: FileRows | StreamRows,
         columns: Sequence[TableColumn],
         exact_doubles: bool = False,
-        shares: Optional[Callable[[], List[Share]]] = None,
+        shares: Callable[[], list[Share]] | None = None,
         is_alone: bool = False,
     ) -> None:
         self.rows = rows
@@ -67,7 +65,7 @@ class TFContext:
         self._shares = shares
         self._is_alone = is_alone
 
-    def shares(self) -> List[Share]:
+    def shares(self) -> list[Share]:
         """Return the files of all workers that receive rows, in the order of the workers.
 
         Waits until all are complete.
@@ -85,9 +83,9 @@ class TFContext:
 
     def flink_stream_dataset(
         self,
-        compression_type: Optional[str] = None,
-        buffer_size: Optional[int] = None,
-        num_parallel_reads: Optional[int] = None,
+        compression_type: str | None = None,
+        buffer_size: int | None = None,
+        num_parallel_reads: int | None = None,
     ) -> Any:
         """Return a `tf.data.Dataset` of serialized rows, usable while rows still arrive.
 
@@ -115,12 +113,12 @@ class TFContext:
     def batches(
         self,
         batch_size: int,
-        defaults: Optional[Mapping[str, object]] = None,
-        columns: Optional[Sequence[str]] = None,
+        defaults: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
         shuffle_rows: int = 0,
-        num_epochs: Optional[int] = 1,
-        seed: Optional[int] = None,
-        parallel: Optional[int] = None,
+        num_epochs: int | None = 1,
+        seed: int | None = None,
+        parallel: int | None = None,
     ) -> Any:
         """Return a `tf.data.Dataset` of batches of rows, usable while rows still arrive.
 
@@ -175,13 +173,13 @@ class TFContext:
     def arrays(
         self,
         batch_size: int,
-        defaults: Optional[Mapping[str, object]] = None,
-        columns: Optional[Sequence[str]] = None,
+        defaults: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
         shuffle_rows: int = 0,
-        num_epochs: Optional[int] = 1,
-        seed: Optional[int] = None,
+        num_epochs: int | None = 1,
+        seed: int | None = None,
         masked: bool = False,
-    ) -> Iterator[Dict[str, Array]]:
+    ) -> Iterator[dict[str, Array]]:
         """Return an iterator over batches of rows as numpy arrays, for PyTorch, JAX or numpy alone.
 
         It needs no TensorFlow. It has the rows, the order and the guarantees of `batches` in a loop
@@ -210,9 +208,9 @@ class TFContext:
 
     def _batches_of(
         self,
-        columns: Optional[Sequence[str]],
-        defaults: Optional[Mapping[str, object]],
-        num_epochs: Optional[int],
+        columns: Sequence[str] | None,
+        defaults: Mapping[str, object] | None,
+        num_epochs: int | None,
         masked: bool = False,
     ) -> RowBatches:
         """Check the arguments of `batches` and `arrays`, before a row has to arrive."""
@@ -226,7 +224,7 @@ class TFContext:
         wanted = [column for column in self.columns if column.name in names]
         return RowBatches(wanted, self.exact_doubles, checked_defaults(wanted, defaults), masked)
 
-    def _length(self, passes: Optional[int]) -> Optional[int]:
+    def _length(self, passes: int | None) -> int | None:
         """Number of rows in so many passes; None if it is unknown or must not be shown.
 
         In a group the length stays hidden: Keras would take the length of one share for the number

@@ -14,8 +14,10 @@ Most columns are converted as a whole. If that fails, cells are converted one at
 bad ones, so that an error names its row and the other rows are predicted.
 """
 
+from __future__ import annotations
+
 import contextlib
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
@@ -43,10 +45,10 @@ class Converted(NamedTuple):
     None for bad rows.
     """
 
-    values: Union[Array, List[Optional[Array]]]
-    errors: Dict[int, str]
+    values: Array | list[Array | None]
+    errors: dict[int, str]
 
-    def shape(self, row: int) -> Tuple[int, ...]:
+    def shape(self, row: int) -> tuple[int, ...]:
         if not isinstance(self.values, list):
             return tuple(self.values.shape[1:])
         value = self.values[row]
@@ -104,7 +106,7 @@ class InputConverter:
         _check(tensor, cells_hold_batches)
         self.key = tensor.key
         self.column = column.name
-        self.fixed_batch: Optional[int] = None
+        self.fixed_batch: int | None = None
         self._default: Any = None
         # The first size is that of the batch, which a cell does not have unless it is a whole
         # tensor.
@@ -117,7 +119,7 @@ class InputConverter:
         # real bytes would be raw numbers.
         self._decodes = bool(column.type) and is_utf8(column) and not is_string
         self._shape = _CellShape(sizes)
-        self._cells: Union[_StringCells, NumberCells] = (
+        self._cells: _StringCells | NumberCells = (
             _StringCells() if is_string else NumberCells(tensor.dtype, sizes is None)
         )
         self._where = (
@@ -159,7 +161,7 @@ class InputConverter:
         # faster than one cell at a time.
         return self._without_nulls(cells) or self._one_by_one(cells)
 
-    def _whole(self, cells: Any) -> Optional[Array]:
+    def _whole(self, cells: Any) -> Array | None:
         """All cells in one array; None if they have to be converted one at a time."""
         if isinstance(cells, np.ma.MaskedArray):
             return None
@@ -174,7 +176,7 @@ class InputConverter:
         except CellError:
             return None
 
-    def _without_nulls(self, cells: Any) -> Optional[Converted]:
+    def _without_nulls(self, cells: Any) -> Converted | None:
         """Convert a list with nulls, which are errors, as a whole; None if cells have to be
         converted one at a time.
         """
@@ -194,8 +196,8 @@ class InputConverter:
         return Converted(values, dict.fromkeys(nulls, f"{self._where}: {_NULL}"))
 
     def _one_by_one(self, cells: Any) -> Converted:
-        values: List[Optional[Array]] = []
-        errors: Dict[int, str] = {}
+        values: list[Array | None] = []
+        errors: dict[int, str] = {}
         for row, cell in enumerate(_unmasked(cells)):
             try:
                 values.append(self._single(cell))
@@ -222,7 +224,7 @@ class InputConverter:
 class _StringCells:
     dtype = np.dtype(object)
 
-    def whole(self, cells: Union[Array, Sequence[object]]) -> Optional[Array]:
+    def whole(self, cells: Array | Sequence[object]) -> Array | None:
         if isinstance(cells, np.ndarray):
             return encoded(cells) if cells.dtype.kind in "USO" else None
         return (
@@ -248,7 +250,7 @@ class _StringCells:
 class _CellShape:
     """Shape of a value: the sizes of its dimensions, -1 for a variable one; None for any shape."""
 
-    def __init__(self, sizes: Optional[Tuple[int, ...]]) -> None:
+    def __init__(self, sizes: tuple[int, ...] | None) -> None:
         self.sizes = sizes
 
     def no_rows(self, dtype: Any) -> Array:

@@ -11,6 +11,8 @@ A file then names the rows of each such batch, for the client that sent it; it a
 with smaller batches, or without a row.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import json
@@ -21,15 +23,11 @@ import time
 from typing import (
     Any,
     Callable,
-    Dict,
     Iterable,
     Iterator,
-    List,
     Mapping,
     NamedTuple,
-    Optional,
     Sequence,
-    Tuple,
 )
 
 import numpy as np
@@ -88,9 +86,9 @@ class WatchedCall(NamedTuple):
     name: str = ""
     most_rows: int = 0
     left_out: Sequence[int] = ()
-    places: Optional[Array] = None
+    places: Array | None = None
 
-    def within(self, places: Array) -> "WatchedCall":
+    def within(self, places: Array) -> WatchedCall:
         """The part of this call with the rows at some places, which ascend."""
         left_out = np.flatnonzero(np.isin(places, self.left_out)).tolist() if self.left_out else ()
         return self._replace(left_out=left_out, places=places)
@@ -119,7 +117,7 @@ class BatchWatch:
         self._folder = folder
         # Thread to the begin of its batch, the name of the call, and the rows. A thread computes
         # one batch at a time.
-        self._running: Dict[int, Tuple[float, str, Sequence[int]]] = {}
+        self._running: dict[int, tuple[float, str, Sequence[int]]] = {}
         if limit_s:
             threading.Thread(target=self._look, name="akdl-stalls", daemon=True).start()
 
@@ -170,7 +168,7 @@ class ServedModel:
         model: LoadedModel,
         serving: Serving,
         report: Report = logger.log,
-        watch: Optional[BatchWatch] = None,
+        watch: BatchWatch | None = None,
     ) -> None:
         self.signature = model.signature
         self._model, self._report, self._watch = model, report, watch or BatchWatch()
@@ -194,9 +192,9 @@ class ServedModel:
     def predict_collecting(
         self,
         columns: Mapping[str, object],
-        rows: Optional[int] = None,
+        rows: int | None = None,
         call: WatchedCall = UNWATCHED,
-    ) -> Tuple[Dict[str, Values], List[BadRow]]:
+    ) -> tuple[dict[str, Values], list[BadRow]]:
         """Predict rows; return the result columns, and the bad rows with their errors.
 
         A column is an array with rows on the first axis, or a sequence of cells. Cells of bad rows
@@ -213,8 +211,8 @@ class ServedModel:
             f"the model does not finish with it within {self._watch.limit_s:g} s (inferTimeout)"
         )
         # Rows that an earlier process could not finish with are bad from the start.
-        errors: Dict[int, str] = dict.fromkeys(call.left_out, stalls)
-        parts_of: Dict[str, List[Converted]] = {}
+        errors: dict[int, str] = dict.fromkeys(call.left_out, stalls)
+        parts_of: dict[str, list[Converted]] = {}
         for converter in self._inputs:
             converted = converter.convert(columns[converter.column])
             # Several columns of numbers may feed the only input of a model, each with one value of
@@ -229,7 +227,7 @@ class ServedModel:
         # A range stays a range where all rows are good, because its slices are cheap and its cells
         # are views.
         good = [row for row in range(count) if row not in errors] if errors else range(count)
-        parts: List[_Predicted] = []
+        parts: list[_Predicted] = []
         for batch in self._batches(values, good, call.most_rows or self._batch_size):
             parts.extend(self._predict_batch(values, batch, errors, call))
         results = {
@@ -247,7 +245,7 @@ class ServedModel:
         """Release the model's memory; it cannot predict afterwards."""
         self._model.close()
 
-    def _input_converters(self, serving: Serving) -> List[InputConverter]:
+    def _input_converters(self, serving: Serving) -> list[InputConverter]:
         known, are_whole = self.signature.inputs, serving.cells_hold_batches
         columns = [
             column for column in serving.input_columns if column.name != serving.model_key_col
@@ -288,7 +286,7 @@ class ServedModel:
         # To each of these columns, the input looks like one with a single number in each row.
         return dataclasses.replace(tensor, shape=sizes[:1])
 
-    def _output_converters(self, serving: Serving) -> List[OutputConverter]:
+    def _output_converters(self, serving: Serving) -> list[OutputConverter]:
         known = self.signature.outputs
         columns = list(serving.output_columns) or [TableColumn(name=tensor.key) for tensor in known]
         names = [column.name for column in columns]
@@ -306,7 +304,7 @@ class ServedModel:
             for column, key in zip(columns, keys)
         ]
 
-    def _one_fixed_batch(self) -> Optional[int]:
+    def _one_fixed_batch(self) -> int | None:
         sizes = {
             converter.fixed_batch for converter in self._inputs if converter.fixed_batch is not None
         }
@@ -318,7 +316,7 @@ class ServedModel:
             )
         return sizes.pop() if sizes else None
 
-    def _count(self, columns: Mapping[str, Any], rows: Optional[int]) -> int:
+    def _count(self, columns: Mapping[str, Any], rows: int | None) -> int:
         counts = {}
         for converter in self._inputs:
             if converter.column not in columns:
@@ -335,7 +333,7 @@ class ServedModel:
         return next(iter(counts.values()))
 
     def _batches(
-        self, values: Dict[str, Converted], good: Sequence[int], most: int
+        self, values: dict[str, Converted], good: Sequence[int], most: int
     ) -> Iterator[Sequence[int]]:
         """Divide good rows into batches of equal shape, bounded in rows and bytes.
 
@@ -345,7 +343,7 @@ class ServedModel:
         groups: Iterable[Sequence[int]] = [good]
         # Only a list can have values of different shapes. An array needs no grouping.
         if any(isinstance(converted.values, list) for converted in values.values()):
-            by_shape: Dict[Any, List[int]] = {}
+            by_shape: dict[Any, list[int]] = {}
             for row in good:
                 by_shape.setdefault(
                     tuple(converted.shape(row) for converted in values.values()), []
@@ -369,11 +367,11 @@ class ServedModel:
 
     def _predict_batch(
         self,
-        values: Dict[str, Converted],
+        values: dict[str, Converted],
         rows: Sequence[int],
-        errors: Dict[int, str],
+        errors: dict[int, str],
         call: WatchedCall,
-    ) -> "List[_Predicted]":
+    ) -> list[_Predicted]:
         """Predict a batch; if the model refuses it, predict its halves, down to the bad rows.
 
         A bad row among n costs about 2 log2(n) further calls, where single rows would cost n.
@@ -417,8 +415,8 @@ class ServedModel:
             self._batch_size = rows
 
     def _converted(
-        self, fetched: Dict[str, Array], rows: Sequence[int], errors: Dict[int, str]
-    ) -> "_Predicted":
+        self, fetched: dict[str, Array], rows: Sequence[int], errors: dict[int, str]
+    ) -> _Predicted:
         cells = []
         for converter in self._outputs:
             column, bad = converter.convert(fetched[converter.key])
@@ -427,7 +425,7 @@ class ServedModel:
             cells.append(column)
         return _Predicted(rows, cells)
 
-    def _call(self, feeds: Dict[str, Array], rows: int) -> Dict[str, Array]:
+    def _call(self, feeds: dict[str, Array], rows: int) -> dict[str, Array]:
         # A cell is the whole tensor with its batch dimension, so the axis of rows is removed, and
         # put in front of the outputs again.
         if self._cells_hold_batches:
@@ -460,4 +458,4 @@ class ServedModel:
 
 class _Predicted(NamedTuple):
     rows: Sequence[int]
-    cells: List[Values]
+    cells: list[Values]

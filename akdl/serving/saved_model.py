@@ -6,13 +6,15 @@ has no state of the training, such as variables in memory, classes of the script
 cluster, so a model that it can load loads elsewhere.
 """
 
+from __future__ import annotations
+
 import gc
 import json
 import logging
 import os
 import subprocess
 import sys
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Sequence
 
 import numpy as np
 
@@ -63,7 +65,7 @@ class SavedModel(LoadedModel):
             serving.signature_def_key or "serving_default",
         )
         self.model: Any = None
-        self._call: Optional[Call] = None
+        self._call: Call | None = None
 
     def load(self, outputs: Sequence[str]) -> None:
         """Load the graph. Safe to call twice."""
@@ -88,7 +90,7 @@ class SavedModel(LoadedModel):
             tensor.key: np.float32 if tensor.dtype == "bfloat16" else None for tensor in used
         }
 
-    def predict(self, columns: Dict[str, Array]) -> Dict[str, Array]:
+    def predict(self, columns: dict[str, Array]) -> dict[str, Array]:
         """Call the signature."""
         import tensorflow as tf
 
@@ -125,7 +127,7 @@ class SavedModel(LoadedModel):
         self.model = self._call = None
 
 
-def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
+def read_signatures(folder: str) -> dict[tuple[str, ...], dict[str, Signature]]:
     """Signatures of the SavedModel in `folder`: sorted tags of a graph to its signatures by key."""
     saved = _parse(find_saved_model(folder))
     return {
@@ -146,8 +148,8 @@ def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
 def write_checked_model(
     folder: str,
     output_writer: Any,
-    checkpoint: Optional[str] = None,
-    model_dir: Optional[str] = None,
+    checkpoint: str | None = None,
+    model_dir: str | None = None,
 ) -> None:
     """Load the SavedModel in `folder` in a clean process, and send it as rows.
 
@@ -253,7 +255,7 @@ def import_tensorflow() -> None:
     gc.freeze()
 
 
-def _resolve(folder: str, tag: str, key: str) -> Tuple[Tuple[str, ...], Signature]:
+def _resolve(folder: str, tag: str, key: str) -> tuple[tuple[str, ...], Signature]:
     graphs = read_signatures(folder)
     tags = tuple(sorted(part.strip() for part in tag.split(",")))
     if tags not in graphs:
@@ -300,10 +302,10 @@ def _has_compiled(graph: Any) -> bool:
     )
 
 
-def _tensors(infos: Any) -> Tuple[TensorDescription, ...]:
+def _tensors(infos: Any) -> tuple[TensorDescription, ...]:
     import tensorflow as tf
 
-    found: List[TensorDescription] = []
+    found: list[TensorDescription] = []
     for key, info in sorted(infos.items()):
         shape = (
             None
@@ -316,11 +318,11 @@ def _tensors(infos: Any) -> Tuple[TensorDescription, ...]:
 
 def _load_function(
     path: str,
-    tags: List[str],
+    tags: list[str],
     signature: Signature,
     outputs: Sequence[TensorDescription],
-    threads: Optional[int],
-) -> Tuple[Any, Call]:
+    threads: int | None,
+) -> tuple[Any, Call]:
     """Load a model with TensorFlow 2; the function alone would not keep the model's variables
     alive.
     """
@@ -343,14 +345,14 @@ def _load_function(
         [tensor.key for tensor in outputs],
     )
 
-    def call(feeds: Dict[str, Array]) -> Dict[str, Array]:
+    def call(feeds: dict[str, Array]) -> dict[str, Array]:
         results = function(**{key: constant(array) for key, array in feeds.items()})
         return {key: results[key].numpy() for key in keys}
 
     return model, _direct_call(function, keys, call) or call
 
 
-def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Call]:
+def _direct_call(function: Any, keys: list[str], indirect: Call) -> Call | None:
     """Make a call without TensorFlow's checks of arguments; None where the usual call has to stay.
 
     Binding names and checking types takes 0.3 ms, three quarters of a call for one row. The usual
@@ -386,7 +388,7 @@ def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Cal
         tf.raw_ops,
     )
 
-    def call(feeds: Dict[str, Array]) -> Dict[str, Array]:
+    def call(feeds: dict[str, Array]) -> dict[str, Array]:
         try:
             results = execute.StatefulPartitionedCall(
                 args=[*map(feeds.__getitem__, order), *captured], Tout=types, f=function
@@ -402,11 +404,11 @@ def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Cal
 
 def _load_session(
     path: str,
-    tags: List[str],
+    tags: list[str],
     signature: Signature,
     outputs: Sequence[TensorDescription],
-    threads: Optional[int],
-) -> Tuple[Any, Call]:
+    threads: int | None,
+) -> tuple[Any, Call]:
     """Load a model with TensorFlow 1, or where a script has turned eager execution off."""
     import tensorflow as tf
 

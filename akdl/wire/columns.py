@@ -6,11 +6,13 @@ tensors and lists. A conversion that would change a value is refused instead, si
 a table shows no error.
 """
 
+from __future__ import annotations
+
 import datetime
 import decimal
 import itertools
 from operator import attrgetter
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, List, Mapping, Sequence, Union
 
 import numpy as np
 
@@ -74,7 +76,7 @@ def fill_rows(message: Rows, values: Mapping[str, Any], columns: Sequence[TableC
         raise ValueError(f"the columns have different numbers of rows: {lengths}")
 
 
-def decode_columns(message: Rows, columns: Sequence[TableColumn]) -> Dict[str, Any]:
+def decode_columns(message: Rows, columns: Sequence[TableColumn]) -> dict[str, Any]:
     """Inverse of `encode_columns`: the cells of a message by column.
 
     Numbers and booleans are read-only arrays of shape [rows]; strings, in UTF-8, and bytes are
@@ -152,7 +154,7 @@ def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
     return rows
 
 
-def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
+def _present(cells: Any, where: str) -> tuple[Values, Array | None]:
     """Valid cells, rows on the first axis, and the mask of valid rows (None for all).
 
     Nulls leave here, before any conversion, because a None among numbers would make numpy fall back
@@ -198,7 +200,7 @@ def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
     return _array([cell for cell in cells if cell is not None]), valid
 
 
-def _arrays(cells: object, where: str) -> Tuple[Array, Values, Optional[Array]]:
+def _arrays(cells: object, where: str) -> tuple[Array, Values, Array | None]:
     """Length of each valid cell, all elements, and the mask of valid rows (None for all)."""
     if hasattr(cells, "dense_shape"):
         return (*flat_sparse(cells, where), None)
@@ -206,7 +208,7 @@ def _arrays(cells: object, where: str) -> Tuple[Array, Values, Optional[Array]]:
     return (*_flat(values, where), valid)
 
 
-def flat_sparse(tensor: Any, where: str) -> Tuple[Array, Values]:
+def flat_sparse(tensor: Any, where: str) -> tuple[Array, Values]:
     """Length of each row of a `tf.SparseTensor`, the form in which scripts read ARRAY columns, and
     all elements.
     """
@@ -222,7 +224,7 @@ def flat_sparse(tensor: Any, where: str) -> Tuple[Array, Values]:
     return lengths, _array(values.tolist()) if values.dtype == object else values
 
 
-def _array(cells: List[Any]) -> Values:
+def _array(cells: list[Any]) -> Values:
     """Array of booleans, numbers or points in time; other and mixed objects stay a list.
 
     Booleans among numbers stay a list too, which the column's type then refuses: numpy would make
@@ -239,7 +241,7 @@ def _array(cells: List[Any]) -> Values:
     return cells
 
 
-def _flat(values: Values, where: str) -> Tuple[Array, Values]:
+def _flat(values: Values, where: str) -> tuple[Array, Values]:
     """Length of each cell, and all elements in one array or list."""
     if isinstance(values, np.ndarray):
         if values.ndim == 2:
@@ -258,7 +260,7 @@ def _flat(values: Values, where: str) -> Tuple[Array, Values]:
     raise ValueError(f"{where}: expected an array of shape [rows, n] or a list of lists")
 
 
-def _concatenated(cells: List[Any], types: Set[type]) -> Values:
+def _concatenated(cells: list[Any], types: set[type]) -> Values:
     """Elements of all lists; numpy would convert lists of different types to one common type."""
     if (
         types == {np.ndarray}
@@ -270,7 +272,7 @@ def _concatenated(cells: List[Any], types: Set[type]) -> Values:
     return _array(list(itertools.chain.from_iterable(cells)))
 
 
-def _encoded(values: Values, kind: Kind, where: str) -> Tuple[Array, Optional[Array]]:
+def _encoded(values: Values, kind: Kind, where: str) -> tuple[Array, Array | None]:
     """Values in the form of the column's type in the message; for bytes also the length of each."""
     dtype = values.dtype if isinstance(values, np.ndarray) else np.dtype(object)
     if kind is Kind.BOOLEAN:
@@ -331,7 +333,7 @@ def _points_in_time(array: Array, kind: Kind, where: str) -> Array:
     return points.astype("<i8")
 
 
-def _bytes(values: List[Any], kind: Kind, where: str) -> Tuple[Array, Array]:
+def _bytes(values: list[Any], kind: Kind, where: str) -> tuple[Array, Array]:
     types = set(map(type, values))
     # The types of all values are found first: a column of one type is encoded without Python code
     # for each value.
@@ -352,7 +354,7 @@ def _bytes(values: List[Any], kind: Kind, where: str) -> Tuple[Array, Array]:
 
 
 def _as_bytes(
-    value: Any, to_bytes: Callable[[Any, Kind], Optional[bytes]], kind: Kind, where: str
+    value: Any, to_bytes: Callable[[Any, Kind], bytes | None], kind: Kind, where: str
 ) -> bytes:
     encoded = to_bytes(value, kind)
     if encoded is None:
@@ -363,16 +365,16 @@ def _as_bytes(
     return encoded
 
 
-def _string(value: Any, kind: Kind) -> Optional[bytes]:
+def _string(value: Any, kind: Kind) -> bytes | None:
     return value.encode("utf-8") if isinstance(value, str) else None
 
 
-def _decimal_string(value: Any, kind: Kind) -> Optional[bytes]:
+def _decimal_string(value: Any, kind: Kind) -> bytes | None:
     exact = isinstance(value, (str, int, decimal.Decimal)) and not isinstance(value, bool)
     return str(value).encode("utf-8") if exact else None
 
 
-def _temporal_string(value: Any, kind: Kind) -> Optional[bytes]:
+def _temporal_string(value: Any, kind: Kind) -> bytes | None:
     if isinstance(value, str):
         return value.encode("utf-8")
     if kind is Kind.TIMESTAMP_LTZ and getattr(value, "tzinfo", None) is not None:
@@ -387,7 +389,7 @@ def _temporal_string(value: Any, kind: Kind) -> Optional[bytes]:
 
 _BOOLEANS = (bool, np.bool_)
 _NUMBERS = (int, float, np.number, np.datetime64)
-_CLASSES: Dict[Kind, Any] = {
+_CLASSES: dict[Kind, Any] = {
     Kind.DATE: datetime.date,
     Kind.TIME: datetime.time,
     Kind.TIMESTAMP: datetime.datetime,
