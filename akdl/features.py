@@ -12,10 +12,10 @@ and batching afterwards, so `dataset.batch(n)` comes first:
 from __future__ import annotations
 
 import struct
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Optional
 
 from akdl.near_names import listed
-from akdl.wire import TableColumn
+from akdl.wire import TableColumns
 from akdl.wire.column_type import (
     FLOAT32_FEATURE,
     INT64_FEATURE,
@@ -30,10 +30,14 @@ FLOAT32 = FLOAT32_FEATURE
 STRING = STRING_FEATURE
 
 
+Defaults = Optional[Mapping[str, object]]
+"""Values in place of nulls, by column."""
+
+
 def feature_spec(
-    columns: Sequence[TableColumn],
+    columns: TableColumns,
     exact_doubles: bool = False,
-    defaults: Mapping[str, object] | None = None,
+    defaults: Defaults = None,
 ) -> dict[str, Any]:
     """Return the `features` argument of `tf.io.parse_example` for these columns.
 
@@ -76,9 +80,7 @@ def feature_spec(
     return spec
 
 
-def checked_defaults(
-    columns: Sequence[TableColumn], defaults: Mapping[str, object] | None
-) -> Mapping[str, object]:
+def checked_defaults(columns: TableColumns, defaults: Defaults) -> Mapping[str, object]:
     """Return the defaults of columns; a ValueError for one that does not exist, is an ARRAY, or
     cannot have the value.
     """
@@ -107,9 +109,9 @@ def checked_defaults(
 
 def parse_examples(
     serialized: Any,
-    columns: Sequence[TableColumn],
+    columns: TableColumns,
     exact_doubles: bool = False,
-    defaults: Mapping[str, object] | None = None,
+    defaults: Defaults = None,
 ) -> dict[str, Any]:
     """Return the tensors of a batch of rows.
 
@@ -144,9 +146,9 @@ def parse_examples(
 def batches(
     dataset: Any,
     batch_size: int,
-    columns: Sequence[TableColumn],
+    columns: TableColumns,
     exact_doubles: bool = False,
-    defaults: Mapping[str, object] | None = None,
+    defaults: Defaults = None,
     drop_remainder: bool = False,
 ) -> Any:
     """Return a `tf.data.Dataset` of parsed batches, see `parse_examples`.

@@ -34,7 +34,7 @@ from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfi
 from akdl.runner.context import Share, TFContext
 from akdl.runner.output_writer import check_example
 from akdl.runner.user_params import with_text
-from akdl.wire import Chunk, Example, Rows, TableColumn
+from akdl.wire import Chunk, Example, Rows, TableColumn, TableColumns
 from akdl.wire.cells import as_array
 from akdl.wire.column_type import ColumnType, Kind, type_of
 from akdl.wire.columns import encode_columns, flat_sparse
@@ -242,7 +242,7 @@ def task_config(
 
 def arrived_rows(
     serialized: Iterable[bytes],
-    columns: Sequence[TableColumn],
+    columns: TableColumns,
     folder: str,
     exact_doubles: bool = False,
 ) -> FileRows:

@@ -19,8 +19,8 @@ from typing import Any, Callable, Mapping, Sequence
 
 import tensorflow as tf
 
+from akdl.process.ranks import read_cluster, read_task
 from akdl.tf_version import require_estimator
-from akdl.training.clusters import read_cluster, read_task
 from akdl.user_code.module import TrainingFailed
 
 

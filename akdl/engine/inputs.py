@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from akdl.features import feature_spec, unsharded
 from akdl.user_code.config_file import Config
-from akdl.wire import TableColumn
+from akdl.wire import TableColumns
 from akdl.wire.column_type import Kind, type_of
 
 dtype_str_map = {
@@ -99,7 +99,7 @@ def get_columns_parser(
     feature_specs: Mapping[str, Any],
     label_col: str,
     weight_col: str | None,
-    columns: Sequence[TableColumn],
+    columns: TableColumns,
     exact_doubles: bool = False,
 ) -> ColumnsParser | None:
     """Return a function from batches of columns to features and label.

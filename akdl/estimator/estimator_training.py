@@ -100,10 +100,8 @@ def train(
             **_saving(settings),
         ),
     )
-    distributed, chief = (
-        estimator_group.is_group(estimator.config),
-        estimator_group.is_chief(estimator.config),
-    )
+    distributed = estimator_group.is_group(estimator.config)
+    chief = estimator_group.is_chief(estimator.config)
     inputs = [
         functions.input_fn(name, distributed, own_rows)
         for name in ("train_input_fn", "eval_input_fn")

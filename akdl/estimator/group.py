@@ -37,10 +37,8 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> dict[
         The last evaluation; None in other roles than the chief. In a parameter server, this call
         does not return.
     """
-    distributed, chief = (
-        estimator_group.is_group(estimator.config),
-        estimator_group.is_chief(estimator.config),
-    )
+    distributed = estimator_group.is_group(estimator.config)
+    chief = estimator_group.is_chief(estimator.config)
     folders = ExportFolders(estimator)
     eval_spec = eval_spec._replace(
         hooks=(*eval_spec.hooks, estimator_group.RequireBatches()),

@@ -282,14 +282,14 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._every_steps = plan.train_config.get("save_checkpoints_steps") if is_alone else None
         self._every_secs, self._saved_at = plan.every_secs if is_alone else None, time.monotonic()
         # These are the values of an epoch that a request to stop has ended. No checkpoint has them.
-        self._unfinished: dict[str, Any] | None = None
+        self._unfinished: list[dict[str, Any]] = []
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         progress, values = self._progress, _values(logs)
         if self._watch.stop:
             # The request came inside this epoch. Its values are shown, but it does not count as an
             # epoch.
-            self._unfinished = values
+            self._unfinished = [values]
             return
         self._count_steps()
         progress.next_epoch()
@@ -300,10 +300,7 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def history(self) -> dict[str, list[Any]]:
         found: dict[str, list[Any]] = {}
-        for logs in [
-            *self._progress.logs,
-            *([] if self._unfinished is None else [self._unfinished]),
-        ]:
+        for logs in [*self._progress.logs, *self._unfinished]:
             for name, value in logs.items():
                 found.setdefault(name, []).append(value)
         return found

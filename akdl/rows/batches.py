@@ -28,12 +28,12 @@ from typing import (
 
 import numpy as np
 
-from akdl.features import FLOAT32, INT64, STRING, unsharded
+from akdl.features import FLOAT32, INT64, STRING, Defaults, unsharded
 from akdl.rows.cell_rows import Ragged, Table, batched, chosen, concatenated, repeated, shuffled
 from akdl.rows.stream_rows import StreamRows
 from akdl.tf_version import tf_version
-from akdl.wire import Rows, TableColumn
-from akdl.wire.cells import Array, Cells, byte_strings, read_cells
+from akdl.wire import Rows, TableColumn, TableColumns
+from akdl.wire.cells import Array, Arrays, Cells, byte_strings, read_cells
 from akdl.wire.column_type import MEANINGS, Kind, type_of
 from akdl.wire.columns import is_utf8
 from akdl.wire.varints import padded, varint, width_of
@@ -59,9 +59,9 @@ class RowBatches:
 
     def __init__(
         self,
-        columns: Sequence[TableColumn],
+        columns: TableColumns,
         exact_doubles: bool = False,
-        defaults: Mapping[str, object] | None = None,
+        defaults: Defaults = None,
         masked: bool = False,
     ) -> None:
         self._masked = masked
@@ -142,7 +142,7 @@ class RowBatches:
         shuffle_rows: int = 0,
         num_epochs: int | None = 1,
         seed: int | None = None,
-    ) -> Iterator[dict[str, Array]]:
+    ) -> Iterator[Arrays]:
         """Yield batches as dicts from column to numpy array, in the thread that asks for them; see
         `dataset`.
 
@@ -398,11 +398,9 @@ class _TensorColumn:
 
     def serialized(self, cells: Cells, size: int, batches: int) -> list[list[bytes]]:
         """TensorProtos of each batch: the values and, for an ARRAY, the start of each row."""
-        values, splits, offsets = (
-            np.ascontiguousarray(cells.values),
-            cells.cell_offsets,
-            cells.value_offsets,
-        )
+        values = np.ascontiguousarray(cells.values)
+        splits = cells.cell_offsets
+        offsets = cells.value_offsets
         lengths = None if offsets is None else np.diff(offsets)
         heads = None if lengths is None else padded(lengths, width_of(lengths))
         made = []

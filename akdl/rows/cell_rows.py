@@ -150,16 +150,8 @@ def chosen(cells: Cells, rows: Array) -> Cells:
 
 def concatenated(pieces: Sequence[Cells]) -> Cells:
     values = np.concatenate([piece.values for piece in pieces])
-    cell_offsets = (
-        None
-        if pieces[0].cell_offsets is None
-        else _joined_offsets([piece.cell_offsets for piece in pieces])
-    )
-    value_offsets = (
-        None
-        if pieces[0].value_offsets is None
-        else _joined_offsets([piece.value_offsets for piece in pieces])
-    )
+    cell_offsets = _joined_offsets([piece.cell_offsets for piece in pieces])
+    value_offsets = _joined_offsets([piece.value_offsets for piece in pieces])
     valid = None
     # Null ARRAYs are empty by now, so only columns of single values have a mask.
     if any(piece.valid is not None for piece in pieces):  # columns of single values only
@@ -206,6 +198,9 @@ def _chosen_ranges(values: Array, offsets: Array, rows: Array) -> Any:
     return data.view(values.dtype), packed_offsets(lengths)
 
 
-def _joined_offsets(pieces: Sequence[Array]) -> Array:
+def _joined_offsets(pieces: Sequence[Any]) -> Array:
+    """Offsets of ranges whose pieces are joined; None for columns without offsets."""
+    if pieces[0] is None:
+        return None
     ends = np.cumsum([0, *(int(piece[-1]) for piece in pieces)])
     return np.concatenate([ends[:1], *(piece[1:] + end for piece, end in zip(pieces, ends))])

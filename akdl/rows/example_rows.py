@@ -17,7 +17,7 @@ import numpy as np
 
 from akdl.features import FLOAT32, INT64
 from akdl.near_names import listed
-from akdl.wire import Column, Rows, TableColumn
+from akdl.wire import Column, Rows, TableColumn, TableColumns
 from akdl.wire.cells import Array, Cells, fill_column, joined, lengths_of, offsets_of, spread
 from akdl.wire.column_type import POINTS_IN_TIME, Kind, type_of
 from akdl.wire.columns import Values
@@ -32,7 +32,7 @@ class ExampleRows:
     they are large enough.
     """
 
-    def __init__(self, columns: Sequence[TableColumn]) -> None:
+    def __init__(self, columns: TableColumns) -> None:
         self._columns = [_ExampleColumn(column) for column in columns]
         self._readers = [
             (column, column.name, column.usual_values, column.is_array) for column in self._columns

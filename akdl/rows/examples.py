@@ -38,7 +38,7 @@ import numpy as np
 
 from akdl.features import FLOAT32, INT64
 from akdl.rows.checksums import BLOCK, add_to_crc, crc_of_each, masked
-from akdl.wire import Rows, TableColumn
+from akdl.wire import Rows, TableColumn, TableColumns
 from akdl.wire.byte_ranges import SPILL, copy_ranges, items, packed_offsets, windows
 from akdl.wire.cells import Array, Cells, read_cells
 from akdl.wire.column_type import MEANINGS, Kind, type_of
@@ -66,7 +66,7 @@ class ExampleEncoder:
     That is because a float_list has 32 bits: TensorFlow has no feature for 64-bit floats.
     """
 
-    def __init__(self, columns: Sequence[TableColumn], exact_doubles: bool = False) -> None:
+    def __init__(self, columns: TableColumns, exact_doubles: bool = False) -> None:
         self._fields = [_Field(column, exact_doubles) for column in columns]
 
     def frames(self, rows: Rows) -> memoryview:

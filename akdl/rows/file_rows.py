@@ -18,7 +18,7 @@ from akdl.rows.arriving_rows import LAST_BYTES, ArrivingRows, segment_file
 from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder
 from akdl.rows.extra_files import ExtraFile, ExtraFiles, WriteText
-from akdl.wire import Chunk, Progress, Rows, TableColumn
+from akdl.wire import Chunk, Progress, Rows, TableColumns
 
 # Bytes of columns: the largest share that is waited for when its length is needed beforehand.
 AWAITED_BYTES = 16 << 20
@@ -40,9 +40,9 @@ class FileRows(ArrivingRows):
         self,
         folder: str,
         chunks: Iterable[Chunk],
-        columns: Sequence[TableColumn],
+        columns: TableColumns,
         exact_doubles: bool = False,
-        extra_columns: Sequence[Sequence[TableColumn]] = (),
+        extra_columns: Sequence[TableColumns] = (),
     ) -> None:
         self._folder = folder
         self._input = ChunkFile(folder, "dataset", ExampleEncoder(columns, exact_doubles))

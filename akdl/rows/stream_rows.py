@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
+from typing import Callable, Iterable, Iterator, NamedTuple
 
 import numpy as np
 
 from akdl.rows.arriving_rows import LAST_BYTES, ArrivingRows, segment_file
 from akdl.rows.examples import ExampleEncoder
-from akdl.wire import Chunk, Progress, Rows, TableColumn
+from akdl.wire import Chunk, Progress, Rows, TableColumns
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class StreamRows(ArrivingRows):
         self,
         folder: str,
         chunks: Iterable[Chunk],
-        columns: Sequence[TableColumn],
+        columns: TableColumns,
         exact_doubles: bool = False,
         time_column: str = "",
     ) -> None:
@@ -132,7 +132,7 @@ class StreamRows(ArrivingRows):
 
     def last(self) -> list[tuple[int, bytes]]:
         """Return the chunks that `_take` kept, which exist with `keeps_last` only."""
-        return [(chunk.rows, chunk.columns) for chunk in self._last]
+        return list(self._last)
 
     @property
     def received(self) -> int:

@@ -13,19 +13,18 @@ from typing import (
     Any,
     Callable,
     Iterator,
-    Mapping,
     NamedTuple,
     Sequence,
 )
 
-from akdl.features import checked_defaults, unsharded
+from akdl.features import Defaults, checked_defaults, unsharded
 from akdl.near_names import listed
 from akdl.process.ranks import share_of_cores
 from akdl.rows.batches import RowBatches, dataset_of, following, with_length
 from akdl.rows.once_rows import second_pass
 from akdl.rows.stream_rows import StreamRows
-from akdl.wire import TableColumn
-from akdl.wire.cells import Array
+from akdl.wire import TableColumns
+from akdl.wire.cells import Arrays
 
 if TYPE_CHECKING:
     from akdl.rows.file_rows import FileRows
@@ -54,7 +53,7 @@ class TFContext:
     def __init__(
         self,
         rows: FileRows | StreamRows,
-        columns: Sequence[TableColumn],
+        columns: TableColumns,
         exact_doubles: bool = False,
         shares: Callable[[], list[Share]] | None = None,
         is_alone: bool = False,
@@ -113,7 +112,7 @@ class TFContext:
     def batches(
         self,
         batch_size: int,
-        defaults: Mapping[str, object] | None = None,
+        defaults: Defaults = None,
         columns: Sequence[str] | None = None,
         shuffle_rows: int = 0,
         num_epochs: int | None = 1,
@@ -173,13 +172,13 @@ class TFContext:
     def arrays(
         self,
         batch_size: int,
-        defaults: Mapping[str, object] | None = None,
+        defaults: Defaults = None,
         columns: Sequence[str] | None = None,
         shuffle_rows: int = 0,
         num_epochs: int | None = 1,
         seed: int | None = None,
         masked: bool = False,
-    ) -> Iterator[dict[str, Array]]:
+    ) -> Iterator[Arrays]:
         """Return an iterator over batches of rows as numpy arrays, for PyTorch, JAX or numpy alone.
 
         It needs no TensorFlow. It has the rows, the order and the guarantees of `batches` in a loop
@@ -209,7 +208,7 @@ class TFContext:
     def _batches_of(
         self,
         columns: Sequence[str] | None,
-        defaults: Mapping[str, object] | None,
+        defaults: Defaults,
         num_epochs: int | None,
         masked: bool = False,
     ) -> RowBatches:

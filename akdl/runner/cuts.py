@@ -21,13 +21,13 @@ import io
 import logging
 import os
 import shutil
-import sys
 import tarfile
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Iterator
+from typing import Callable, Iterator
 
+from akdl.process.work_clock import main_calls
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.output_writer import OutputWriter
 from akdl.runner.reports import Reports
@@ -468,9 +468,6 @@ def _restore(state: bytes, restore: Action, work_dir: str) -> Learnt:
 
 def _main_thread_is_in_tensorflow() -> bool:
     """Test if the script's thread is inside TensorFlow, where it may wait for a dataset."""
-    frame: Any = sys._current_frames().get(threading.main_thread().ident or 0)
-    while frame is not None:
-        if f"{os.sep}tensorflow{os.sep}" in frame.f_code.co_filename:
-            return True
-        frame = frame.f_back
-    return False
+    return any(
+        f"{os.sep}tensorflow{os.sep}" in frame.f_code.co_filename for frame, _ in main_calls()
+    )

@@ -13,13 +13,13 @@ import datetime
 import io
 import os
 import struct
-from typing import Any, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from akdl.features import STRING, batches
+from akdl.features import STRING, Defaults, batches
 from akdl.rows.examples import ExampleEncoder, records
-from akdl.wire import Example, Rows, TableColumn
+from akdl.wire import Example, Rows, TableColumns
 from akdl.wire.column_type import ColumnType, Kind, type_of
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -34,9 +34,7 @@ class ExtraInput:
         exact_doubles: DOUBLE columns hold 8 bytes in a bytes feature instead of a float32.
     """
 
-    def __init__(
-        self, path: str, columns: Sequence[TableColumn], exact_doubles: bool = False
-    ) -> None:
+    def __init__(self, path: str, columns: TableColumns, exact_doubles: bool = False) -> None:
         self.path = path
         self.columns = list(columns)
         self._exact_doubles = exact_doubles
@@ -52,7 +50,7 @@ class ExtraInput:
             for record in records(file):
                 yield _cells(record, self.columns, types, self._exact_doubles)
 
-    def batches(self, batch_size: int, defaults: Mapping[str, object] | None = None) -> Any:
+    def batches(self, batch_size: int, defaults: Defaults = None) -> Any:
         """Return a `tf.data.Dataset` of batches, see `akdl.features.batches`."""
         # This import is late, because some scripts do not use TensorFlow, or configure it first.
         import tensorflow as tf
@@ -66,7 +64,7 @@ class ExtraInput:
         )
 
 
-def write_text(path: str, rows: Iterable[Rows], columns: Sequence[TableColumn]) -> None:
+def write_text(path: str, rows: Iterable[Rows], columns: TableColumns) -> None:
     """Write rows in Alink's plain text format, with exact doubles."""
     types = [type_of(column) for column in columns]
     # The rows become Examples first, so that one function reads cells for the text and for
@@ -90,7 +88,7 @@ def text_path(work_dir: str, number: int) -> str:
 
 
 def _cells(
-    record: bytes, columns: Sequence[TableColumn], types: Sequence[ColumnType], exact_doubles: bool
+    record: bytes, columns: TableColumns, types: Sequence[ColumnType], exact_doubles: bool
 ) -> dict[str, Any]:
     """Return the cells of an Example by column; a missing feature is null."""
     features = Example.FromString(record).features.feature

@@ -13,13 +13,13 @@ import itertools
 import queue
 import threading
 from collections import deque
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping
 
 import numpy as np
 
 from akdl.process.channel import Channel, ChannelError
 from akdl.rows.example_rows import ExampleRows
-from akdl.wire import Output, TableColumn
+from akdl.wire import Output, TableColumns
 from akdl.wire.columns import fill_rows
 
 MESSAGE_BYTES = 1 << 20
@@ -43,7 +43,7 @@ def check_example(example: object) -> None:
         )
 
 
-def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Iterator[Output]:
+def _outputs(values: Mapping[str, Any], columns: TableColumns) -> Iterator[Output]:
     """Messages of a few MB with the rows of a batch.
 
     A smaller unit takes less memory at each step on the way.
@@ -70,7 +70,7 @@ def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Itera
 
 
 def _parts(
-    values: Mapping[str, Any], columns: Sequence[TableColumn], start: int
+    values: Mapping[str, Any], columns: TableColumns, start: int
 ) -> Iterator[tuple[int, Output]]:
     can_be_cut = all(
         isinstance(cells, (list, tuple)) or getattr(cells, "ndim", 0) for cells in values.values()
@@ -113,7 +113,7 @@ def _sliceable(cells: object) -> Any:
     return cells.numpy() if hasattr(cells, "numpy") else np.asarray(cells)
 
 
-def _output(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Output:
+def _output(values: Mapping[str, Any], columns: TableColumns) -> Output:
     output = Output()
     fill_rows(output.rows, values, columns)
     return output
@@ -134,7 +134,7 @@ class OutputWriter:
     """
 
     def __init__(
-        self, channel: Channel, columns: Sequence[TableColumn], wait_s: float | None = None
+        self, channel: Channel, columns: TableColumns, wait_s: float | None = None
     ) -> None:
         self._wait_s = wait_s
         self._channel = channel

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Sequence
+from typing import Any
 
-from akdl.wire import Rows, TableColumn
+from akdl.wire import Rows, TableColumns
 from akdl.wire.cells import read_cells
 from akdl.wire.column_type import Kind, type_of
 
@@ -28,7 +28,7 @@ _NAMES = {
 """Names of types that `akdl.engine.inputs.dtype_str_map` knows."""
 
 
-def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str) -> None:
+def write_tensor_shapes(rows: Any, columns: TableColumns, work_dir: str) -> None:
     # Alink's scripts read the shape of a tensor column from a file, before any row. A column has no
     # declared shape, so this waits for the first rows and takes the shape of the first valid cell.
     types = {

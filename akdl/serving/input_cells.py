@@ -234,10 +234,6 @@ class _StringCells:
         )
 
     def single(self, cell: Any) -> Array:
-        if isinstance(cell, (str, bytes)):
-            array = np.empty((), object)
-            array[()] = cell
-            return encoded(array)
         try:
             array = np.array(cell, object)
         except ValueError:

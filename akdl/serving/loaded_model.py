@@ -18,7 +18,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any, ContextManager, Iterable, Sequence, Tuple
 
-from akdl.wire.cells import Array
+from akdl.wire.cells import Arrays
 
 _SHOWN = 5
 
@@ -121,7 +121,7 @@ class LoadedModel:
         """
         raise NotImplementedError
 
-    def predict(self, columns: dict[str, Array]) -> dict[str, Array]:
+    def predict(self, columns: Arrays) -> Arrays:
         """Predict a batch, given and returned by the keys of inputs and outputs. Refused if another
         batch may succeed.
         """

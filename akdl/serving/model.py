@@ -48,7 +48,7 @@ from akdl.serving.number_cells import NUMBERS
 from akdl.serving.output_cells import OutputConverter
 from akdl.storage.whole_file import WholeFile
 from akdl.wire import Serving, TableColumn
-from akdl.wire.cells import Array
+from akdl.wire.cells import Array, Arrays
 from akdl.wire.columns import Values
 from akdl.wire.row_parts import gathered
 
@@ -415,7 +415,7 @@ class ServedModel:
             self._batch_size = rows
 
     def _converted(
-        self, fetched: dict[str, Array], rows: Sequence[int], errors: dict[int, str]
+        self, fetched: Arrays, rows: Sequence[int], errors: dict[int, str]
     ) -> _Predicted:
         cells = []
         for converter in self._outputs:
@@ -425,7 +425,7 @@ class ServedModel:
             cells.append(column)
         return _Predicted(rows, cells)
 
-    def _call(self, feeds: dict[str, Array], rows: int) -> dict[str, Array]:
+    def _call(self, feeds: Arrays, rows: int) -> Arrays:
         # A cell is the whole tensor with its batch dimension, so the axis of rows is removed, and
         # put in front of the outputs again.
         if self._cells_hold_batches:

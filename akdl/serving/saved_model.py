@@ -14,7 +14,7 @@ import logging
 import os
 import subprocess
 import sys
-from typing import Any, Callable, Dict, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -33,11 +33,11 @@ from akdl.storage.model_forms import ModelError, find_saved_model
 from akdl.storage.model_place import put_model
 from akdl.tf_version import is_tensorflow_2
 from akdl.wire import Serving
-from akdl.wire.cells import Array
+from akdl.wire.cells import Arrays
 
 logger = logging.getLogger(__name__)
 
-Call = Callable[[Dict[str, Array]], Dict[str, Array]]
+Call = Callable[[Arrays], Arrays]
 
 # Seconds for TensorFlow's start, and for several gigabytes from a slow disk.
 CHECK_TIMEOUT_S = 600.0
@@ -90,7 +90,7 @@ class SavedModel(LoadedModel):
             tensor.key: np.float32 if tensor.dtype == "bfloat16" else None for tensor in used
         }
 
-    def predict(self, columns: dict[str, Array]) -> dict[str, Array]:
+    def predict(self, columns: Arrays) -> Arrays:
         """Call the signature."""
         import tensorflow as tf
 
@@ -339,13 +339,11 @@ def _load_function(
                 threads,
             )
     model = tf.saved_model.load(path, tags=tags)
-    function, constant, keys = (
-        model.signatures[signature.key],
-        tf.constant,
-        [tensor.key for tensor in outputs],
-    )
+    function = model.signatures[signature.key]
+    constant = tf.constant
+    keys = [tensor.key for tensor in outputs]
 
-    def call(feeds: dict[str, Array]) -> dict[str, Array]:
+    def call(feeds: Arrays) -> Arrays:
         results = function(**{key: constant(array) for key, array in feeds.items()})
         return {key: results[key].numpy() for key in keys}
 
@@ -382,13 +380,11 @@ def _direct_call(function: Any, keys: list[str], indirect: Call) -> Call | None:
         or len(found) != len(function.outputs)
     ):
         return None
-    types, places, execute = (
-        [each.dtype for each in function.outputs],
-        list(map(found.index, keys)),
-        tf.raw_ops,
-    )
+    types = [each.dtype for each in function.outputs]
+    places = list(map(found.index, keys))
+    execute = tf.raw_ops
 
-    def call(feeds: dict[str, Array]) -> dict[str, Array]:
+    def call(feeds: Arrays) -> Arrays:
         try:
             results = execute.StatefulPartitionedCall(
                 args=[*map(feeds.__getitem__, order), *captured], Tout=types, f=function

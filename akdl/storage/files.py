@@ -21,7 +21,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import IO, Any, Iterator
+from typing import IO, Any, Dict, Iterator, Tuple
 
 from akdl.masking import masked, shown
 from akdl.storage.limits import DOWNLOAD, LimitError
@@ -50,6 +50,10 @@ _REASONS = {
     410: "the file no longer exists",
 }
 _cut = (http.client.HTTPException, urllib.error.URLError, OSError)
+
+
+FileStates = Dict[str, Tuple[int, int]]
+"""Size and time of the last change of each file, by which a changed file is noticed."""
 
 
 class FileError(ValueError):
@@ -418,7 +422,7 @@ def put_whole(system: Any, path: str, target: str) -> None:
     system.mv(target + UNFINISHED, target)
 
 
-def file_states(folder: str) -> dict[str, tuple[int, int]]:
+def file_states(folder: str) -> FileStates:
     """Return the size and the time in ns of each file below a folder, to notice changes."""
     states = {}
     for parent, _, names in os.walk(folder):

@@ -294,39 +294,30 @@ def _bytes_of_model(head: Any) -> int | None:
     """Return the size of the model's zip from row 0; None where there is one zip alone."""
     if isinstance(head, str) and head.endswith(".zip"):
         return None
-    try:
-        return int(json.loads(head)[0]["size"])
-    except (ValueError, TypeError, KeyError, IndexError):
-        if isinstance(head, str) and "akdl-model-" in head:
-            raise ModelError(
-                "the table names a model in the modelDir of the operator that trained it,"
-                f" {short(head)}: predict with that operator as the model, or with the zip file"
-                " there as modelPath"
-            ) from None
-        _refuse_other_models(head)
+    facts = None
+    with contextlib.suppress(ValueError, TypeError, KeyError, IndexError):
+        facts = json.loads(head)
+        return int(facts[0]["size"])
+    if isinstance(head, str) and "akdl-model-" in head:
+        raise ModelError(
+            "the table names a model in the modelDir of the operator that trained it,"
+            f" {short(head)}: predict with that operator as the model, or with the zip file"
+            " there as modelPath"
+        )
+    # The first row of Alink's models that are not SavedModels is a JSON object.
+    if not isinstance(facts, dict):
         raise ModelError(
             f"the row with model_id 0 should hold the name of a zip file, got {short(head)}"
-        ) from None
-
-
-def _refuse_other_models(head: Any) -> None:
-    """Raise an error for Alink's models that are not SavedModels: their first row is a JSON
-    object.
-    """
-    try:
-        facts = json.loads(head)
-    except (ValueError, TypeError):
-        return
-    if isinstance(facts, dict) and "tfModelPartitionStart" in facts:
+        )
+    if "tfModelPartitionStart" in facts:
         raise ModelError(
             "the rows are a model of Alink's KerasSequential or of another of its trainers, whose"
             " SavedModel gives logits: train it here with the operator of the same name"
         )
-    if isinstance(facts, dict):
-        raise ModelError(
-            "the rows are a model of Alink without TensorFlow:"
-            f" {short(facts.get('modelName', sorted(facts)))}"
-        )
+    raise ModelError(
+        "the rows are a model of Alink without TensorFlow:"
+        f" {short(facts.get('modelName', sorted(facts)))}"
+    )
 
 
 def _number(row_id: Any, text: object) -> int:

@@ -7,7 +7,7 @@ numpy here, since the environments of scripts need no pyarrow, and with pyarrow 
 from __future__ import annotations
 
 import itertools
-from typing import Any, Iterable, NamedTuple, Sequence
+from typing import Any, Dict, Iterable, NamedTuple, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, 
 from akdl.wire.byte_ranges import packed_offsets
 
 Array = Any  # the oldest supported numpy has no generic array type
+Arrays = Dict[str, Array]  # by name: of columns, or of the inputs or outputs of a model
 
 DTYPES = {INT8: "<i1", INT16: "<i2", INT32: "<i4", INT64: "<i8", FLOAT32: "<f4", FLOAT64: "<f8"}
 # Integers are accepted as booleans: 0 and 1.

@@ -12,12 +12,12 @@ import datetime
 import decimal
 import itertools
 from operator import attrgetter
-from typing import Any, Callable, List, Mapping, Sequence, Union
+from typing import Any, Callable, Iterable, List, Mapping, Union
 
 import numpy as np
 
 from akdl.near_names import listed, short
-from akdl.wire import Column, Rows, TableColumn
+from akdl.wire import Column, Rows, TableColumn, TableColumns
 from akdl.wire.cells import (
     UNCUT,
     Array,
@@ -41,7 +41,7 @@ Values = Union[Array, List[Any]]
 """An array of numbers, booleans or points in time; a list of other objects."""
 
 
-def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Rows:
+def encode_columns(values: Mapping[str, Any], columns: TableColumns) -> Rows:
     """Message with the rows of a batch.
 
     Args:
@@ -60,12 +60,9 @@ def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) ->
     return message
 
 
-def fill_rows(message: Rows, values: Mapping[str, Any], columns: Sequence[TableColumn]) -> None:
+def fill_rows(message: Rows, values: Mapping[str, Any], columns: TableColumns) -> None:
     """Like `encode_columns`, in place: assigning a message to a field would copy it."""
-    types = {column.name: column for column in columns}
-    unknown = sorted(set(values) - set(types))
-    if unknown:
-        raise ValueError(f"unknown column {listed(unknown)}; outputSchemaStr has {listed(types)}")
+    types = _types_of(values, columns, "outputSchemaStr has")
     if not values:
         raise ValueError(f"no column was given; outputSchemaStr has {listed(types)}")
     lengths = {
@@ -76,7 +73,7 @@ def fill_rows(message: Rows, values: Mapping[str, Any], columns: Sequence[TableC
         raise ValueError(f"the columns have different numbers of rows: {lengths}")
 
 
-def decode_columns(message: Rows, columns: Sequence[TableColumn]) -> dict[str, Any]:
+def decode_columns(message: Rows, columns: TableColumns) -> dict[str, Any]:
     """Inverse of `encode_columns`: the cells of a message by column.
 
     Numbers and booleans are read-only arrays of shape [rows]; strings, in UTF-8, and bytes are
@@ -84,13 +81,19 @@ def decode_columns(message: Rows, columns: Sequence[TableColumn]) -> dict[str, A
     shape [rows, n] if all cells have n elements, else a list of arrays or lists. DATE, TIME and
     TIMESTAMP are integers.
     """
-    types = {column.name: column for column in columns}
-    unknown = sorted({column.name for column in message.columns} - set(types))
-    if unknown:
-        raise ValueError(f"unknown column {listed(unknown)}; expected {listed(types)}")
+    types = _types_of((column.name for column in message.columns), columns, "expected")
     return {
         column.name: _decode(column, types[column.name], message.rows) for column in message.columns
     }
+
+
+def _types_of(names: Iterable[str], columns: TableColumns, expected: str) -> dict[str, TableColumn]:
+    """Return the columns by name; ValueError for a name that is not among them."""
+    types = {column.name: column for column in columns}
+    unknown = sorted(set(names) - set(types))
+    if unknown:
+        raise ValueError(f"unknown column {listed(unknown)}; {expected} {listed(types)}")
+    return types
 
 
 def is_utf8(column: TableColumn) -> bool:

@@ -159,12 +159,10 @@ class TrainStep:
         metrics: Metrics,
         spare: Part,
     ) -> None:
-        self._group, self._model, self._variables, self._objective = (
-            group,
-            model,
-            variables,
-            objective,
-        )
+        self._group = group
+        self._model = model
+        self._variables = variables
+        self._objective = objective
         self._metrics = metrics
         self.losses = tf.Variable(0.0, trainable=False, dtype=tf.float64)
         self.bad_steps = tf.Variable(0, trainable=False, dtype=tf.int64)

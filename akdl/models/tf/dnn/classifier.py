@@ -21,7 +21,7 @@ from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig
 from akdl.storage.model_archive import write_model
 from akdl.tf_version import LAST_WITH_ESTIMATOR, is_tensorflow_2, require_estimator, tf_version
 from akdl.user_code.config_file import Config
-from akdl.wire import TableColumn
+from akdl.wire import TableColumns
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind, type_of
 
 HIDDEN_UNITS = [30, 10]
@@ -223,5 +223,5 @@ def _number(cell: Any) -> Any:
     return tf.strings.to_number(cell, tf.float64) if cell.dtype == tf.string else cell
 
 
-def _columns(columns: Sequence[TableColumn]) -> str:
+def _columns(columns: TableColumns) -> str:
     return ", ".join(f"{column.name!r} ({column.type})" for column in columns) or "none"
