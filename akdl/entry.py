@@ -40,8 +40,8 @@ from akdl.folders.private_file import private
 from akdl.process.abandoned import abort_collectives
 from akdl.process.activity import ActivityWatch
 from akdl.process.channel import Channel, ChannelError
-from akdl.process.exit import exit_with_refused_rows, leave_threads_behind
-from akdl.process.parent import exit_with_parent, kill_stopped_parent, take_settings
+from akdl.process.exit import flush_streams, leave_threads_behind
+from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.preflight import SPARE_FD, installed
 from akdl.process.proxies import bypass_proxies
 from akdl.process.ranks import worker_variables
@@ -524,8 +524,10 @@ def _kill_group() -> None:
 
 
 def _exit_if_refused(writer: OutputWriter) -> None:
+    """End the process at once if rows were written too late, with a status that says so."""
     if writer.has_refused:
-        exit_with_refused_rows()
+        flush_streams()
+        os._exit(REFUSED_ROWS)
 
 
 if __name__ == "__main__":

@@ -138,8 +138,12 @@ def parse_examples(
             column_type = type_of(column)
             if column_type.kind is Kind.DOUBLE:
                 # `parse_example` cannot do this, since an Example has no feature of 64-bit floats.
-                decode = _decode_arrays if column_type.is_array else _decode_scalars
-                parsed[column.name] = decode(tf, parsed[column.name])
+                cells = parsed[column.name]
+                parsed[column.name] = (
+                    _decode_arrays(tf, cells)
+                    if column_type.is_array
+                    else tf.reshape(tf.io.decode_raw(cells, tf.float64), tf.shape(cells))
+                )
     return parsed
 
 
@@ -194,10 +198,6 @@ def _default(value: Any, column_type: ColumnType, exact: bool) -> Any:
     if column_type.feature == FLOAT32:
         return float(value)
     return value if isinstance(value, bytes) else str(value)
-
-
-def _decode_scalars(tf: Any, cells: Any) -> Any:
-    return tf.reshape(tf.io.decode_raw(cells, tf.float64), tf.shape(cells))
 
 
 def _decode_arrays(tf: Any, cells: Any) -> Any:

@@ -5,6 +5,7 @@ reads while it is imported. Versions are compared as tuples, since "2.9" is grea
 text.
 """
 
+import gc
 import re
 import sys
 from typing import Any, Mapping, Optional, Tuple
@@ -34,6 +35,23 @@ def parse_version(text: str) -> Tuple[int, ...]:
     if found is None:
         raise ValueError(f"expected a version number, got {text!r}")
     return tuple(int(number) for number in found.group().split("."))
+
+
+def import_tensorflow() -> None:
+    """Import TensorFlow, and exclude the objects that exist then from garbage collection.
+
+    Scanning these permanent objects takes a second of processor time at the start and at the end of
+    the process. A user's process cannot do this, because a file that a script leaves open would not
+    be flushed.
+    """
+    if "tensorflow" in sys.modules:
+        return
+    gc.disable()
+    try:
+        import tensorflow  # noqa: F401
+    finally:
+        gc.enable()
+    gc.freeze()
 
 
 def tf_version() -> Tuple[int, ...]:

@@ -169,26 +169,20 @@ def get_feature_placeholders(
         ValueError: A key is missing, or a dtype is unknown.
     """
     _warn_of(ignored, "get_feature_placeholders")
-    shapes = {
-        _required(entry, "name"): (
-            ([None] if export_batch_dim else []) + list(_required(entry, "shape"))
-        )
-        for entry in placeholders_config
-    }
-    dtypes = {entry["name"]: _dtype(entry) for entry in placeholders_config}
     # Eager execution has no placeholders. With a graph of their own, a script of TensorFlow 2 can
     # stay eager.
     graph = tf.Graph() if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     with graph.as_default():
-        # Names of columns may have characters that TensorFlow does not allow in names of
-        # operations. The keys keep the columns' names, and an export uses the keys.
-        operations = {
-            name: re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name))
-            for name in shapes
-        }
         return {
-            name: tf.compat.v1.placeholder(dtypes[name], shapes[name], name=operations[name])
-            for name in shapes
+            name: tf.compat.v1.placeholder(
+                _dtype(entry),
+                ([None] if export_batch_dim else []) + list(_required(entry, "shape")),
+                # Names of columns may have characters that TensorFlow does not allow in names of
+                # operations. The keys keep the columns' names, and an export uses the keys.
+                re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name)),
+            )
+            for entry in placeholders_config
+            for name in [_required(entry, "name")]
         }
 
 

@@ -145,7 +145,7 @@ def train_estimator_one_worker(
     kind = export_config.get("exporter_type") or "latest"
     if kind not in ("latest", "best"):
         raise ValueError(f"export_config has exporter_type {kind!r}, expected 'latest' or 'best'")
-    best = bool(kind == "best")
+    best = kind == "best"
     metric = export_config.get("best_exporter_metric") or "loss"
     bigger = bool(export_config.get("metric_bigger", False))
     patience = train_config.get("early_stopping_patience_steps")
@@ -484,7 +484,7 @@ def _eval_spec(module: Any, valid_fn: InputFn | None) -> Any:
     )
 
 
-def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
+def _serving_fn(module: Any, export_config: Config) -> Any:
     if "placeholders_config" not in export_config:
         raise ValueError(
             "export_config needs the key 'placeholders_config', got"
@@ -492,8 +492,7 @@ def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
         )
     batch_dim = bool(export_config.get("export_batch_dim", False))
     placeholders = inputs.get_feature_placeholders(export_config["placeholders_config"], batch_dim)
-    serving_fn: Callable[[], Any] = module.export.build_raw_serving_input_receiver_fn(placeholders)
-    return serving_fn
+    return module.export.build_raw_serving_input_receiver_fn(placeholders)
 
 
 def _save_keras(model: Any, path: str) -> None:

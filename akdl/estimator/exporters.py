@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Mapping
+from typing import Any, Mapping
 
 import tensorflow as tf
 
@@ -105,9 +105,6 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
         return exported
 
 
-def _receiver(feature_spec: Mapping[str, object]) -> Callable[[], Any]:
+def _receiver(feature_spec: Mapping[str, object]) -> Any:
     """Return the receiver of serialized Examples, in the form that exporters call."""
-    make: Callable[[], Any] = _estimator.export.build_parsing_serving_input_receiver_fn(
-        dict(feature_spec)
-    )
-    return make
+    return _estimator.export.build_parsing_serving_input_receiver_fn(dict(feature_spec))

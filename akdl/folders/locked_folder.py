@@ -35,20 +35,20 @@ LOCK = ".akdl-lock"
 class OwnedFolder:
     """A new folder below the temporary folder, accessible to this user only.
 
-    It stays while a process holds the lock `fd`. Child processes that inherit the descriptor hold
-    the lock too, so the folder outlives this process if they still use it.
+    It is removed at the exit of this process. With `at_exit` False, another process has to remove
+    it. It stays while a process holds the lock `fd`. Child processes that inherit the descriptor
+    hold the lock too, so the folder outlives this process if they still use it.
     """
 
-    def __init__(self, prefix: str, place: str | None = None) -> None:
+    def __init__(self, prefix: str, place: str | None = None, at_exit: bool = True) -> None:
         self.path = os.path.join(place or tempfile.gettempdir(), f"{prefix}{uuid.uuid4().hex[:12]}")
         try:
             self.fd = hold(self.path, shared=False)
         except BaseException:
             shutil.rmtree(self.path, ignore_errors=True)
             raise
-
-    def remove_at_exit(self) -> None:
-        atexit.register(self._remove_in, os.getpid())
+        if at_exit:
+            atexit.register(self._remove_in, os.getpid())
 
     def _remove_in(self, pid: int) -> None:
         # A forked process has the same exit handlers, and may end earlier.

@@ -45,7 +45,7 @@ def prepare(
     """
     # The mistakes of all checks become one error, so that a user does not meet them one by one.
     mistakes: list[str] = []
-    filled = fill_in(
+    filled: dict[str, Any] = fill_in(
         read_config(config) if isinstance(config, str) else config, placeholders or {}, mistakes
     )
     wrong = check(task, filled)
@@ -57,8 +57,7 @@ def prepare(
         mistakes += _callback_mistakes(task, filled, user)
     if mistakes:
         raise ConfigError(task, mistakes)
-    result: dict[str, Any] = filled
-    return result
+    return filled
 
 
 def fill_in(value: object, placeholders: Mapping[str, str], mistakes: list[str]) -> Any:

@@ -17,10 +17,7 @@ def read_cluster(environment: Mapping[str, str]) -> dict[str, list[str]]:
 
     Empty without TF_CONFIG.
     """
-    cluster: dict[str, list[str]] = json.loads(environment.get("TF_CONFIG") or "{}").get(
-        "cluster", {}
-    )
-    return cluster
+    return dict(json.loads(environment.get("TF_CONFIG") or "{}").get("cluster", {}))
 
 
 def read_task(environment: Mapping[str, str]) -> tuple[str | None, int]:

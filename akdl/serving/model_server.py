@@ -34,9 +34,9 @@ from akdl.serving.model import CALL, BatchWatch, WatchedCall
 from akdl.serving.model_store import ModelStore
 from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.output_cells import result_columns
-from akdl.serving.saved_model import import_tensorflow
 from akdl.storage.model_forms import ModelError, kind_at
 from akdl.storage.whole_file import WholeFile
+from akdl.tf_version import import_tensorflow
 from akdl.wire import (
     BadRow,
     Description,

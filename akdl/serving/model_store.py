@@ -419,7 +419,6 @@ class ModelStore:
         if not os.path.isfile(place):
             return place
         self._unpacked = OwnedFolder("akdl-models-")
-        self._unpacked.remove_at_exit()
         folder = os.path.join(self._unpacked.path, "models")
         os.mkdir(folder)
         with open(place, "rb") as file:

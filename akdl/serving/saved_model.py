@@ -8,7 +8,6 @@ cluster, so a model that it can load loads elsewhere.
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import os
@@ -31,7 +30,7 @@ from akdl.storage.checkpoint_folder import without_pattern
 from akdl.storage.model_archive import write_model
 from akdl.storage.model_forms import ModelError, find_saved_model
 from akdl.storage.model_place import put_model
-from akdl.tf_version import is_tensorflow_2
+from akdl.tf_version import import_tensorflow, is_tensorflow_2
 from akdl.wire import Serving
 from akdl.wire.cells import Arrays
 
@@ -236,23 +235,6 @@ def load_every_graph(folder: str) -> None:
         model = SavedModel(folder, Serving(graph_def_tag=",".join(tags), signature_def_key=key))
         model.load([tensor.key for tensor in model.signature.outputs])
         model.close()
-
-
-def import_tensorflow() -> None:
-    """Import TensorFlow, and exclude the objects that exist then from garbage collection.
-
-    Scanning these permanent objects takes a second of processor time at the start and at the end of
-    the process. A user's process cannot do this, because a file that a script leaves open would not
-    be flushed.
-    """
-    if "tensorflow" in sys.modules:
-        return
-    gc.disable()
-    try:
-        import tensorflow  # noqa: F401
-    finally:
-        gc.enable()
-    gc.freeze()
 
 
 def _resolve(folder: str, tag: str, key: str) -> tuple[tuple[str, ...], Signature]:

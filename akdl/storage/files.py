@@ -387,18 +387,14 @@ def opened_with_fsspec(address: str) -> Iterator[tuple[Any, str]]:
 
 def _fetch_with_fsspec(address: str, path: str) -> None:
     with opened_with_fsspec(address) as (system, inside):
-        if system.isdir(inside):
-            _fetch_folder(system, inside, path)
-        else:
+        if not system.isdir(inside):
             _fetch_one(system, inside, path)
-
-
-def _fetch_folder(system: Any, folder: str, path: str) -> None:
-    fetched, root = 0, system._strip_protocol(folder).rstrip("/")
-    for inside in names_in(system, root):
-        target = os.path.join(path, *inside.split("/"))
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        fetched += _fetch_one(system, f"{root}/{inside}", target, fetched)
+            return
+        fetched, root = 0, system._strip_protocol(inside).rstrip("/")
+        for name in names_in(system, root):
+            target = os.path.join(path, *name.split("/"))
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            fetched += _fetch_one(system, f"{root}/{name}", target, fetched)
 
 
 def names_in(system: Any, root: str) -> Iterator[str]:

@@ -68,7 +68,6 @@ class ModelFolder:
             self.path = address
             return
         self._temporary = OwnedFolder("akdl-model-")
-        self._temporary.remove_at_exit()
         try:
             self.path = self._fetched(address, self._temporary.path, of_function)
         except BaseException:

@@ -359,10 +359,8 @@ def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Seq
     function = traced_once(run)
 
     def predict(parts: Sequence[Part]) -> Sequence[Any]:
-        outputs: Sequence[Any] = group.strategy.experimental_local_results(
-            function(group.local_values([part.features for part in parts]))
-        )
-        return outputs
+        outputs = function(group.local_values([part.features for part in parts]))
+        return list(group.strategy.experimental_local_results(outputs))
 
     return predict
 
