@@ -16,6 +16,8 @@ import tensorflow as tf
 
 from akdl.tf_version import require_estimator
 
+gfile = tf.io.gfile
+
 _estimator = require_estimator("akdl.estimator.exporters")
 
 
@@ -87,8 +89,8 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
                 f" {', '.join(sorted(eval_result))}: choose one of these metrics"
             )
         kept, value = os.path.join(export_path, "best.json"), float(eval_result[self._metric])
-        if tf.io.gfile.exists(kept):
-            with tf.io.gfile.GFile(kept) as file:
+        if gfile.exists(kept):
+            with gfile.GFile(kept) as file:
                 best = json.loads(file.read()).get(self._metric)
             # A NaN is never better, and compares as false.
             if best is not None and not self._sign * value < self._sign * best:
@@ -99,9 +101,9 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
         # The model is exported before its evaluation is recorded, and the record appears by a
         # rename. A process killed in between exports one model too many, but never misses a better
         # one.
-        with tf.io.gfile.GFile(kept + ".new", "w") as file:
+        with gfile.GFile(kept + ".new", "w") as file:
             file.write(json.dumps({self._metric: value}))
-        tf.io.gfile.rename(kept + ".new", kept, overwrite=True)
+        gfile.rename(kept + ".new", kept, overwrite=True)
         return exported
 
 

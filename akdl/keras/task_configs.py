@@ -213,8 +213,7 @@ def _branches(schema: Config) -> list[Config]:
 @functools.lru_cache(maxsize=None)
 def _definitions() -> dict[str, Any]:
     with open(SCHEMA_FILE, encoding="utf-8") as file:
-        definitions: dict[str, Any] = json.load(file)["definitions"]
-    return definitions
+        return dict(json.load(file)["definitions"])
 
 
 def _is(value: object, kind: str | None) -> bool:

@@ -402,17 +402,15 @@ class ServedModel:
         # The smaller size is kept if all rows succeeded with it. Otherwise a row was too large and
         # not the batch, and later batches without such a row can have the old size.
         if lacks_memory and sum(len(part.rows) for part in parts) == len(rows):
-            self._keep_size(max(len(part.rows) for part in parts))
+            most = max(len(part.rows) for part in parts)
+            if most < self._batch_size:
+                self._report(
+                    logging.WARNING,
+                    f"{self._model.name} ran out of memory: from now on a batch has at most {most}"
+                    " rows",
+                )
+                self._batch_size = most
         return parts
-
-    def _keep_size(self, rows: int) -> None:
-        if rows < self._batch_size:
-            self._report(
-                logging.WARNING,
-                f"{self._model.name} ran out of memory: from now on a batch has at most {rows}"
-                " rows",
-            )
-            self._batch_size = rows
 
     def _converted(
         self, fetched: Arrays, rows: Sequence[int], errors: dict[int, str]

@@ -59,6 +59,9 @@ _BROKEN_ARCHIVE = (
     NotADirectoryError,
 )
 
+# Copies a file of the archive to its place.
+Copy = Callable[[IO[bytes], IO[bytes]], object]
+
 
 class ArchiveError(ValueError):
     """The archive is damaged, of another format, or has entries that are not allowed."""
@@ -100,16 +103,14 @@ def unpack_archive(
     file: IO[bytes],
     folder: str,
     links: bool = False,  # as Python environments have them; they must stay inside the folder
-    copy: Callable[[IO[bytes], IO[bytes]], object] | None = None,
+    copy: Copy = shutil.copyfileobj,
     limits: Limits | None = None,
 ) -> dict[str, Any]:
     """Unpack a zip or tar file into an empty folder; return its files without links, each with the
     result of `copy`.
     """
     size = file.seek(0, os.SEEK_END)
-    writing = _Unpacking(
-        folder, links, copy or shutil.copyfileobj, Counter(limits or Limits.of(os.environ), size)
-    )
+    writing = _Unpacking(folder, links, copy, Counter(limits or Limits.of(os.environ), size))
     file.seek(0)
     with damage_is_named():
         # The content decides and not the ending of the name, which may be wrong or missing. It is
@@ -205,7 +206,7 @@ class _Unpacking:
         self,
         folder: str,
         links: bool,
-        copy: Callable[[IO[bytes], IO[bytes]], object],
+        copy: Copy,
         counter: Counter,
     ) -> None:
         self.files: dict[str, Any] = {}

@@ -59,24 +59,26 @@ def pack(
     Raises:
         ModelError: There is no SavedModel, or it holds a symbolic link to a folder.
     """
-    model = folder if as_is else find_saved_model(folder)
+    folders = [folder if as_is else find_saved_model(folder)]
+    folders += [] if checkpoint is None else [checkpoint]
+    names = [os.path.abspath(each) + ".zip" for each in folders]
     with contextlib.ExitStack() as stack:
-        spools = [stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-"))]
-        write_zip(model, spools[0])
-        names = [os.path.abspath(model) + ".zip"]
+        spools = [
+            stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-")) for _ in folders
+        ]
+        for each, spool in zip(folders, spools):
+            write_zip(each, spool, has_manifest=spool is spools[0])
         head = os.path.basename(names[0])
         if checkpoint is not None:
-            spools.append(stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-")))
-            write_zip(checkpoint, spools[1], has_manifest=False)
-            names.append(os.path.abspath(checkpoint) + ".zip")
-            sizes = [
-                (name, spool.tell(), -(-spool.tell() // CHUNK_BYTES))
-                for name, spool in zip(names, spools)
-            ]
             head = json.dumps(
                 [
-                    {"name": n, "size": s, "chunk_size": CHUNK_BYTES, "chunks": c}
-                    for n, s, c in sizes
+                    {
+                        "name": name,
+                        "size": spool.tell(),
+                        "chunk_size": CHUNK_BYTES,
+                        "chunks": -(-spool.tell() // CHUNK_BYTES),
+                    }
+                    for name, spool in zip(names, spools)
                 ]
             )
         yield 0, head

@@ -241,8 +241,7 @@ class BestCheckpoints:
         if not os.path.exists(path):
             return {}
         with open(path, encoding="utf-8") as file:
-            known: dict[str, float] = json.load(file)
-        return known
+            return dict(json.load(file))
 
 
 def best_checkpoints(

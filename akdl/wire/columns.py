@@ -224,7 +224,7 @@ def flat_sparse(tensor: Any, where: str) -> tuple[Array, Values]:
     ).any():
         raise ValueError(f"{where}: expected a SparseTensor without gaps in its rows")
     values = tensor.values.numpy()
-    return lengths, _array(values.tolist()) if values.dtype == object else values
+    return lengths, _listed(values)
 
 
 def _array(cells: list[Any]) -> Values:
@@ -244,16 +244,17 @@ def _array(cells: list[Any]) -> Values:
     return cells
 
 
+def _listed(values: Array) -> Values:
+    """Give the objects of an array the type that their values have in common."""
+    return _array(values.tolist()) if values.dtype == object else values
+
+
 def _flat(values: Values, where: str) -> tuple[Array, Values]:
     """Length of each cell, and all elements in one array or list."""
     if isinstance(values, np.ndarray):
         if values.ndim == 2:
             lengths = np.full(len(values), values.shape[1])
-            return lengths, (
-                _array(values.reshape(-1).tolist())
-                if values.dtype == object
-                else values.reshape(-1)
-            )
+            return lengths, _listed(values.reshape(-1))
     else:
         types = set(map(type, values))
         if all(
@@ -271,7 +272,7 @@ def _concatenated(cells: list[Any], types: set[type]) -> Values:
         and len(set(map(attrgetter("dtype"), cells))) == 1
     ):
         array = np.concatenate(cells)
-        return _array(array.tolist()) if array.dtype == object else array
+        return _listed(array)
     return _array(list(itertools.chain.from_iterable(cells)))
 
 
@@ -384,7 +385,7 @@ def _temporal_string(value: Any, kind: Kind) -> bytes | None:
         value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
     # A datetime is a date in Python, and would lose its time in a DATE column.
     if (type(value) is datetime.datetime and kind is Kind.DATE) or not isinstance(
-        value, _CLASSES[kind]
+        value, CLASSES[kind]
     ):
         return None
     return value.isoformat().encode("ascii") if getattr(value, "tzinfo", None) is None else None
@@ -392,13 +393,13 @@ def _temporal_string(value: Any, kind: Kind) -> bytes | None:
 
 _BOOLEANS = (bool, np.bool_)
 _NUMBERS = (int, float, np.number, np.datetime64)
-_CLASSES: dict[Kind, Any] = {
+CLASSES: dict[Kind, Any] = {
     Kind.DATE: datetime.date,
     Kind.TIME: datetime.time,
     Kind.TIMESTAMP: datetime.datetime,
     Kind.TIMESTAMP_LTZ: datetime.datetime,
 }
-_TO_BYTES = {Kind.DECIMAL: _decimal_string, **dict.fromkeys(_CLASSES, _temporal_string)}
+_TO_BYTES = {Kind.DECIMAL: _decimal_string, **dict.fromkeys(CLASSES, _temporal_string)}
 _EXPECTED = {
     Kind.DECIMAL: "decimal.Decimal, int or a string",
     Kind.DATE: "datetime64, datetime.date, days or a string",
