@@ -105,7 +105,7 @@ def require_steps(estimator: Any, before: int, max_steps: int | None) -> None:
         )
 
 
-class RequireBatches(v1.train.SessionRunHook):  # type: ignore[misc]
+class RequireBatches(v1.train.SessionRunHook):  # type: ignore[misc, name-defined]
     """Hook that fails an evaluation without a batch, for which TensorFlow returns a loss of 0."""
 
     def begin(self) -> None:
@@ -166,7 +166,7 @@ def served_by_default(estimator: Any) -> Any:
     return module.Estimator(model_fn, model_dir=estimator.model_dir, config=estimator.config)
 
 
-class _WaitForChief(v1.train.SessionRunHook):  # type: ignore[misc]
+class _WaitForChief(v1.train.SessionRunHook):  # type: ignore[misc, name-defined]
     """Hook of a worker that waits until the chief has initialized the variables.
 
     TensorFlow looks only once in 30 seconds, so without this hook each worker next to parameter
@@ -197,7 +197,7 @@ logger = logging.getLogger(__name__)
 _KEY = 0x616B646C
 
 
-class CommonSteps(v1.train.SessionRunHook):  # type: ignore[misc]
+class CommonSteps(v1.train.SessionRunHook):  # type: ignore[misc, name-defined]
     """Hook that ends the training of all workers after the steps of the largest share.
 
     The input has to last for them, so the caller repeats the rows of smaller shares without end.

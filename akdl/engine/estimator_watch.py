@@ -142,7 +142,7 @@ class EstimatorWatch:
         return None if self._evaluations is None else self._evaluations.of_last_checkpoint()
 
 
-class StepHook(v1.train.SessionRunHook):  # type: ignore[misc]
+class StepHook(v1.train.SessionRunHook):  # type: ignore[misc, name-defined]
     """Passes the steps on to a watch, and writes a line with loss and speed every `every_steps`
     steps.
 
@@ -214,7 +214,7 @@ class StepHook(v1.train.SessionRunHook):  # type: ignore[misc]
             )
 
 
-class _Evaluations(v1.train.CheckpointSaverListener):  # type: ignore[misc]
+class _Evaluations(v1.train.CheckpointSaverListener):  # type: ignore[misc, name-defined]
     """Evaluates new checkpoints as often as the spec allows, and the last one.
 
     `tf.estimator.train_and_evaluate` ignores `start_delay_secs` in one process, and it neither
@@ -255,7 +255,7 @@ class _Evaluations(v1.train.CheckpointSaverListener):  # type: ignore[misc]
         return self._metrics
 
 
-class _Publisher(v1.train.CheckpointSaverListener):  # type: ignore[misc]
+class _Publisher(v1.train.CheckpointSaverListener):  # type: ignore[misc, name-defined]
     """Publishes the folder after each new checkpoint; on the chief alone."""
 
     def __init__(self, folder: CheckpointFolder) -> None:

@@ -170,7 +170,7 @@ _READS = (
 )
 
 
-class GraphChecks(v1.train.SessionRunHook):  # type: ignore[misc]
+class GraphChecks(v1.train.SessionRunHook):  # type: ignore[misc, name-defined]
     """Refuses a graph that would train without end or lacks variables of the export.
 
     The check is made before the first step.

@@ -211,7 +211,7 @@ def load_in_clean_process(folder: str, timeout_s: float = CHECK_TIMEOUT_S) -> No
         ) from None
     # The last line, since libraries may print to the same output while they are imported.
     if ended.returncode == _NOT_LOADED:
-        raise ModelError(json.loads(ended.stdout.splitlines()[-1].decode("utf-8")))
+        raise ModelError(json.loads(ended.stdout.splitlines()[-1]))
     if ended.returncode:
         errors = ended.stderr.decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
         raise ModelError(

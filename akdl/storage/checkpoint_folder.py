@@ -83,7 +83,7 @@ class CheckpointFolder:
             for name in filter(
                 _is_checkpoint, names_in(system, root) if system.exists(root) else ()
             ):
-                path = os.path.join(self.path, *name.split("/"))
+                path = os.path.join(self.path, name)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 system.get_file(f"{root}/{name}", path)
         # The fetched files are at the address already, so they are not sent again.
@@ -98,7 +98,7 @@ class CheckpointFolder:
             # The file `checkpoint` is sent last. A chief that is killed before it leaves the name
             # of the former checkpoint there, whose files are removed only afterwards.
             for name in sorted(changed, key=lambda name: (os.path.basename(name) == LAST, name)):
-                put_whole(system, os.path.join(self.path, *name.split("/")), f"{root}/{name}")
+                put_whole(system, os.path.join(self.path, name), f"{root}/{name}")
             for name in set(self._published) - set(found):
                 if system.exists(f"{root}/{name}"):
                     system.rm_file(f"{root}/{name}")

@@ -392,7 +392,7 @@ def _fetch_with_fsspec(address: str, path: str) -> None:
             return
         fetched, root = 0, system._strip_protocol(inside).rstrip("/")
         for name in names_in(system, root):
-            target = os.path.join(path, *name.split("/"))
+            target = os.path.join(path, name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             fetched += _fetch_one(system, f"{root}/{name}", target, fetched)
 
@@ -426,7 +426,7 @@ def file_states(folder: str) -> FileStates:
             path = os.path.join(parent, name)
             with contextlib.suppress(OSError):  # renamed or removed by its writer meanwhile
                 state = os.stat(path)
-                states[os.path.relpath(path, folder).replace(os.sep, "/")] = (
+                states[os.path.relpath(path, folder)] = (
                     state.st_size,
                     state.st_mtime_ns,
                 )

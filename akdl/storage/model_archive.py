@@ -184,7 +184,7 @@ def write_zip(
             if name.endswith("/"):
                 archive.writestr(_entry(name, 0, stat.S_IFDIR | 0o755), b"")
                 continue
-            path = os.path.join(folder, *name.split("/"))
+            path = os.path.join(folder, name)
             entry = _entry(name, os.path.getsize(path), stat.S_IFREG | 0o644)
             if not compress:
                 entry.compress_type = zipfile.ZIP_STORED
@@ -202,7 +202,7 @@ def _contents(folder: str) -> Iterator[str]:
         # `os.walk` visits folders in the order of this list, which the disk leaves open. Equal
         # models have to give equal archives.
         folders.sort()
-        inside = os.path.relpath(parent, folder).replace(os.sep, "/")
+        inside = os.path.relpath(parent, folder)
         prefix = "" if inside == "." else inside + "/"
         for name in folders:
             if os.path.islink(os.path.join(parent, name)):
@@ -368,7 +368,7 @@ def _extract(
         path = os.path.join(folder, MANIFEST)
         with open(path, "rb") as file:
             try:
-                manifest = json.loads(TEXT.read(file).decode("utf-8"))
+                manifest = json.loads(TEXT.read(file))
             except (ValueError, RecursionError) as error:
                 raise ModelError(
                     f"{name}: its manifest {MANIFEST} cannot be read: {error}"
