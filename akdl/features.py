@@ -35,9 +35,7 @@ Defaults = Optional[Mapping[str, object]]
 
 
 def feature_spec(
-    columns: TableColumns,
-    exact_doubles: bool = False,
-    defaults: Defaults = None,
+    columns: TableColumns, exact_doubles: bool = False, defaults: Defaults = None
 ) -> dict[str, Any]:
     """Return the `features` argument of `tf.io.parse_example` for these columns.
 
@@ -108,10 +106,7 @@ def checked_defaults(columns: TableColumns, defaults: Defaults) -> Mapping[str, 
 
 
 def parse_examples(
-    serialized: Any,
-    columns: TableColumns,
-    exact_doubles: bool = False,
-    defaults: Defaults = None,
+    serialized: Any, columns: TableColumns, exact_doubles: bool = False, defaults: Defaults = None
 ) -> dict[str, Any]:
     """Return the tensors of a batch of rows.
 

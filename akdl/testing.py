@@ -15,15 +15,7 @@ from __future__ import annotations
 
 import io
 import os
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Iterable,
-    Mapping,
-    Sequence,
-    Union,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence, Union, cast
 
 import numpy as np
 
@@ -241,10 +233,7 @@ def task_config(
 
 
 def arrived_rows(
-    serialized: Iterable[bytes],
-    columns: TableColumns,
-    folder: str,
-    exact_doubles: bool = False,
+    serialized: Iterable[bytes], columns: TableColumns, folder: str, exact_doubles: bool = False
 ) -> FileRows:
     """Return the rows of a job that have arrived, with their files in a folder.
 

@@ -24,15 +24,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import (
-    IO,
-    Any,
-    Callable,
-    Iterator,
-    NamedTuple,
-    Sequence,
-    Union,
-)
+from typing import IO, Any, Callable, Iterator, NamedTuple, Sequence, Union
 
 import numpy as np
 

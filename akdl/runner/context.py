@@ -8,14 +8,7 @@ unsharded, since Flink has distributed the rows already.
 from __future__ import annotations
 
 import os
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Iterator,
-    NamedTuple,
-    Sequence,
-)
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Sequence
 
 from akdl.features import Defaults, checked_defaults, unsharded
 from akdl.near_names import listed

@@ -20,15 +20,7 @@ import logging
 import os
 import threading
 import time
-from typing import (
-    Any,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    NamedTuple,
-    Sequence,
-)
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -190,10 +182,7 @@ class ServedModel:
         model.load([converter.key for converter in self._outputs])
 
     def predict_collecting(
-        self,
-        columns: Mapping[str, object],
-        rows: int | None = None,
-        call: WatchedCall = UNWATCHED,
+        self, columns: Mapping[str, object], rows: int | None = None, call: WatchedCall = UNWATCHED
     ) -> tuple[dict[str, Values], list[BadRow]]:
         """Predict rows; return the result columns, and the bad rows with their errors.
 

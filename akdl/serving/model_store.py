@@ -19,13 +19,7 @@ import re
 import threading
 import time
 from dataclasses import dataclass
-from typing import (
-    Any,
-    Iterable,
-    Mapping,
-    NamedTuple,
-    Sequence,
-)
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 

@@ -145,10 +145,7 @@ def read_signatures(folder: str) -> dict[tuple[str, ...], dict[str, Signature]]:
 
 
 def write_checked_model(
-    folder: str,
-    output_writer: Any,
-    checkpoint: str | None = None,
-    model_dir: str | None = None,
+    folder: str, output_writer: Any, checkpoint: str | None = None, model_dir: str | None = None
 ) -> None:
     """Load the SavedModel in `folder` in a clean process, and send it as rows.
 

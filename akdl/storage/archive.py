@@ -202,13 +202,7 @@ class _Unpacking:
     the archive, and links are collected until `make_links`.
     """
 
-    def __init__(
-        self,
-        folder: str,
-        links: bool,
-        copy: Copy,
-        counter: Counter,
-    ) -> None:
+    def __init__(self, folder: str, links: bool, copy: Copy, counter: Counter) -> None:
         self.files: dict[str, Any] = {}
         self._folder = folder
         self._may_link = links

@@ -426,10 +426,7 @@ def file_states(folder: str) -> FileStates:
             path = os.path.join(parent, name)
             with contextlib.suppress(OSError):  # renamed or removed by its writer meanwhile
                 state = os.stat(path)
-                states[os.path.relpath(path, folder)] = (
-                    state.st_size,
-                    state.st_mtime_ns,
-                )
+                states[os.path.relpath(path, folder)] = (state.st_size, state.st_mtime_ns)
     return states
 
 
