@@ -243,14 +243,12 @@ def _is_alone(cluster: Mapping[str, list[str]]) -> bool:
 
 
 def _rows_of(task: Task, folder: str, channel: Channel) -> AnyRows:
+    common = folder, channel.read(), task.input_columns, task.exact_doubles
     if task.read_once:
-        return OnceRows(folder, channel.read(), task.input_columns, task.exact_doubles)
+        return OnceRows(*common)
     if task.kind == "stream":
-        return StreamRows(
-            folder, channel.read(), task.input_columns, task.exact_doubles, task.time_column
-        )
-    extra_columns = [each.columns for each in task.extra_inputs]
-    return FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
+        return StreamRows(*common, task.time_column)
+    return FileRows(*common, [each.columns for each in task.extra_inputs])
 
 
 def _report_progress(

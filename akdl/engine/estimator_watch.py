@@ -17,14 +17,13 @@ from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder, refuse_pattern
 from akdl.tf_version import require_estimator
 from akdl.training.checkpoints import best_checkpoints
-from akdl.training.training_watch import TrainingWatch
+from akdl.training.training_watch import Report, TrainingWatch
 from akdl.user_code.config_file import Config
 
 v1 = tf.compat.v1
 
 logger = logging.getLogger(__name__)
 
-Report = Callable[[str], None]
 InputFn = Callable[[], Any]
 # A function of the path of a checkpoint and its metrics.
 Evaluated = Callable[[str, Mapping[str, Any]], object]

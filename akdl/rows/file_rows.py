@@ -53,11 +53,10 @@ class FileRows(ArrivingRows):
 
     def progress(self) -> Progress:
         with self._changed:
-            waiting, path = self.is_waiting, self._input.path
             return Progress(
                 rows_read=self.taken,
-                waiting=waiting,
-                dataset_file=path,
+                waiting=self.is_waiting,
+                dataset_file=self._input.path,
                 dataset_complete=self._has_file(),
             )
 
@@ -65,11 +64,11 @@ class FileRows(ArrivingRows):
         """Wait between two reports; only streams have to report earlier, see `StreamRows`."""
         time.sleep(timeout_s)
 
-    def file(self) -> str:
+    def file(self, for_script: bool = True) -> str:
         """Wait for the last row and return the path of the TFRecord file, which is written while
         the rows arrive.
         """
-        for _, end in self._ranges():
+        for _, end in self._ranges(for_script):
             self._input.make_frames(end)
         # Without rows the loop makes nothing, but scripts open the file all the same.
         self._input.make_frames(0)
@@ -156,9 +155,7 @@ class FileRows(ArrivingRows):
 
     def _make_file(self) -> None:
         try:
-            for _, end in self._ranges(for_script=False):
-                self._input.make_frames(end)
-            self._input.make_frames(0)
+            self.file(for_script=False)
         # The error may come from `_receive` or from the disk. Other processes wait for this file,
         # so every reader has to fail.
         except Exception as error:

@@ -222,8 +222,10 @@ class TFContext:
         In a group the length stays hidden: Keras would take the length of one share for the number
         of steps of all workers.
         """
-        rows = self.rows.length_beforehand() if self._is_alone and passes is not None else None
-        return None if rows is None or passes is None else rows * passes
+        if passes is None or not self._is_alone:
+            return None
+        rows = self.rows.length_beforehand()
+        return None if rows is None else rows * passes
 
     def _in_step(self, dataset: Any) -> Any:
         """Disable automatic read-ahead for a stream's dataset and for all datasets derived from it.

@@ -29,6 +29,9 @@ _MOST_STEPS = 10_000
 
 logger = logging.getLogger(__name__)
 
+Report = Callable[[str], None]
+"""Takes a line about the progress of a training, for the user."""
+
 
 class TrainingWatch:
     """Reports and requests to stop of one training; workers in step set `stop` at the same step.
