@@ -35,6 +35,9 @@ from akdl.wire.serialized import Tally
 if TYPE_CHECKING:
     from akdl.runner.output_writer import OutputWriter
 
+ColumnTypes = Mapping[str, str]
+"""SQL types of columns, by name."""
+
 InputRows = Union[Mapping[str, Sequence[Any]], Sequence[bytes]]
 
 
@@ -51,7 +54,7 @@ class CollectingWriter:
             these, or None.
     """
 
-    def __init__(self, types: Mapping[str, str] | None = None) -> None:
+    def __init__(self, types: ColumnTypes | None = None) -> None:
         self.rows: list[dict[str, Any]] = []
         self._columns = None if types is None else table_columns(types)
 
@@ -100,12 +103,12 @@ class CollectingWriter:
         """Do nothing."""
 
 
-def table_columns(types: Mapping[str, str]) -> list[TableColumn]:
+def table_columns(types: ColumnTypes) -> list[TableColumn]:
     return [TableColumn(name=name, type=sql_type) for name, sql_type in types.items()]
 
 
 def encode_rows(
-    cells: Mapping[str, Sequence[Any]], types: Mapping[str, str], exact_doubles: bool = False
+    cells: Mapping[str, Sequence[Any]], types: ColumnTypes, exact_doubles: bool = False
 ) -> list[bytes]:
     """Return rows as serialized tf.train.Examples, in the form that a script receives.
 
@@ -137,10 +140,10 @@ def encode_rows(
 
 def batch_task_config(
     rows: InputRows,
-    types: Mapping[str, str],
+    types: ColumnTypes,
     work_dir: str,
     user_params: Mapping[str, Any] | None = None,
-    output_types: Mapping[str, str] | None = None,
+    output_types: ColumnTypes | None = None,
     **options: Any,
 ) -> BatchTaskConfig:
     """Return the task config of a batch operator, whose `output_writer` is a `CollectingWriter`.
@@ -164,10 +167,10 @@ def batch_task_config(
 
 def stream_task_config(
     rows: InputRows,
-    types: Mapping[str, str],
+    types: ColumnTypes,
     work_dir: str,
     user_params: Mapping[str, Any] | None = None,
-    output_types: Mapping[str, str] | None = None,
+    output_types: ColumnTypes | None = None,
     **options: Any,
 ) -> StreamTaskConfig:
     """Return the task config of a stream operator, see `batch_task_config`; the stream ends after
@@ -181,7 +184,7 @@ def stream_task_config(
 
 def train_task_config(
     rows: InputRows,
-    types: Mapping[str, str],
+    types: ColumnTypes,
     work_dir: str,
     user_params: Mapping[str, Any] | None = None,
     **options: Any,
@@ -196,7 +199,7 @@ def train_task_config(
 
 def task_config(
     rows: InputRows,
-    types: Mapping[str, str],
+    types: ColumnTypes,
     work_dir: str,
     user_params: Mapping[str, Any] | None,
     exact_doubles: bool = False,

@@ -33,6 +33,9 @@ dtype_str_map = {
 float32.
 """
 
+Specs = Mapping[str, Any]
+"""Features of `tf.io`, by name."""
+
 Parser = Callable[[Any], Tuple[Any, ...]]
 ColumnsParser = Callable[[Mapping[str, Any]], Tuple[Any, ...]]
 
@@ -64,7 +67,7 @@ def parse_feature_specs(example_config: Sequence[Config]) -> dict[str, Any]:
 
 
 def get_example_parser(
-    feature_specs: Mapping[str, Any], label_col: str, weight_col: str | None = None
+    feature_specs: Specs, label_col: str, weight_col: str | None = None
 ) -> Parser:
     """Return a function from serialized rows to (features, label), or (features, label, weight).
 
@@ -96,7 +99,7 @@ def get_example_parser(
 
 
 def get_columns_parser(
-    feature_specs: Mapping[str, Any],
+    feature_specs: Specs,
     label_col: str,
     weight_col: str | None,
     columns: TableColumns,
@@ -187,7 +190,7 @@ def get_feature_placeholders(
 
 
 def get_dataset(
-    feature_specs: Mapping[str, Any] | None,
+    feature_specs: Specs | None,
     raw_dataset_fn: Callable[[], Any],
     label_col: str | None,
     batch_size: int,
@@ -265,7 +268,7 @@ def _warn_of(ignored: Mapping[str, Any], function: str) -> None:
         logger.warning("%s", message)
 
 
-def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: str | None) -> None:
+def _check_roles(feature_specs: Specs, label_col: str, weight_col: str | None) -> None:
     for what, name in (("label", label_col), ("weight", weight_col)):
         if name is not None and name not in feature_specs:
             raise ValueError(
@@ -276,7 +279,7 @@ def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: s
 
 def _split(
     tensors: Mapping[str, Any],
-    feature_specs: Mapping[str, Any],
+    feature_specs: Specs,
     label_col: str,
     weight_col: str | None,
     shape: Any,

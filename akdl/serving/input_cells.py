@@ -24,6 +24,8 @@ import numpy as np
 from akdl.near_names import short
 from akdl.serving.loaded_model import (
     CellError,
+    Errors,
+    RowNumbers,
     ServingError,
     SignatureError,
     TensorDescription,
@@ -46,7 +48,7 @@ class Converted(NamedTuple):
     """
 
     values: Array | list[Array | None]
-    errors: dict[int, str]
+    errors: Errors
 
     def shape(self, row: int) -> tuple[int, ...]:
         if not isinstance(self.values, list):
@@ -54,7 +56,7 @@ class Converted(NamedTuple):
         value = self.values[row]
         return () if value is None else tuple(value.shape)
 
-    def size(self, rows: Sequence[int]) -> int:
+    def size(self, rows: RowNumbers) -> int:
         """Bytes of the values of some rows, which have equal shapes."""
         sample = self.values[rows[0]] if isinstance(self.values, list) else self.values
         if sample.dtype == object:
@@ -65,7 +67,7 @@ class Converted(NamedTuple):
             len(rows) * int(sample.nbytes) // (1 if isinstance(self.values, list) else len(sample))
         )
 
-    def take(self, rows: Sequence[int]) -> Array:
+    def take(self, rows: RowNumbers) -> Array:
         """Stack the values of some rows, which have equal shapes."""
         if isinstance(self.values, list):
             return np.stack([self.values[row] for row in rows])
@@ -197,7 +199,7 @@ class InputConverter:
 
     def _one_by_one(self, cells: Any) -> Converted:
         values: list[Array | None] = []
-        errors: dict[int, str] = {}
+        errors: Errors = {}
         for row, cell in enumerate(_unmasked(cells)):
             try:
                 values.append(self._single(cell))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any, ContextManager, Iterable, Sequence, Tuple
+from typing import Any, ContextManager, Dict, Iterable, Sequence, Tuple
 
 from akdl.wire.cells import Arrays
 
@@ -24,6 +24,9 @@ _SHOWN = 5
 
 BadRow = Tuple[int, str]
 """A row by its number from 0 in its batch, and what is wrong with it."""
+RowNumbers = Sequence[int]
+Errors = Dict[int, str]
+"""What is wrong with rows, by their numbers."""
 
 
 class ServingError(ValueError):

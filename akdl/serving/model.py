@@ -28,8 +28,10 @@ from akdl.near_names import listed
 from akdl.serving.input_cells import Converted, InputConverter, stacked
 from akdl.serving.loaded_model import (
     BadRow,
+    Errors,
     LoadedModel,
     Refused,
+    RowNumbers,
     ServingError,
     SignatureError,
     TensorDescription,
@@ -77,7 +79,7 @@ class WatchedCall(NamedTuple):
 
     name: str = ""
     most_rows: int = 0
-    left_out: Sequence[int] = ()
+    left_out: RowNumbers = ()
     places: Array | None = None
 
     def within(self, places: Array) -> WatchedCall:
@@ -109,12 +111,12 @@ class BatchWatch:
         self._folder = folder
         # Thread to the begin of its batch, the name of the call, and the rows. A thread computes
         # one batch at a time.
-        self._running: dict[int, tuple[float, str, Sequence[int]]] = {}
+        self._running: dict[int, tuple[float, str, RowNumbers]] = {}
         if limit_s:
             threading.Thread(target=self._look, name="akdl-stalls", daemon=True).start()
 
     @contextlib.contextmanager
-    def batch(self, call: WatchedCall, rows: Sequence[int]) -> Iterator[None]:
+    def batch(self, call: WatchedCall, rows: RowNumbers) -> Iterator[None]:
         """Watch the batch of these rows while the block computes it in this thread."""
         if self.limit_s and call.name:
             # The client counts the rows of its whole request, also where this part of them has one
@@ -200,7 +202,7 @@ class ServedModel:
             f"the model does not finish with it within {self._watch.limit_s:g} s (inferTimeout)"
         )
         # Rows that an earlier process could not finish with are bad from the start.
-        errors: dict[int, str] = dict.fromkeys(call.left_out, stalls)
+        errors: Errors = dict.fromkeys(call.left_out, stalls)
         parts_of: dict[str, list[Converted]] = {}
         for converter in self._inputs:
             converted = converter.convert(columns[converter.column])
@@ -322,14 +324,14 @@ class ServedModel:
         return next(iter(counts.values()))
 
     def _batches(
-        self, values: dict[str, Converted], good: Sequence[int], most: int
-    ) -> Iterator[Sequence[int]]:
+        self, values: dict[str, Converted], good: RowNumbers, most: int
+    ) -> Iterator[RowNumbers]:
         """Divide good rows into batches of equal shape, bounded in rows and bytes.
 
         The size is read again for each batch, because a batch that ran out of memory may have made
         it smaller meanwhile. A single row above the bound of bytes is a batch of its own.
         """
-        groups: Iterable[Sequence[int]] = [good]
+        groups: Iterable[RowNumbers] = [good]
         # Only a list can have values of different shapes. An array needs no grouping.
         if any(isinstance(converted.values, list) for converted in values.values()):
             by_shape: dict[Any, list[int]] = {}
@@ -355,11 +357,7 @@ class ServedModel:
                 start += len(batch)
 
     def _predict_batch(
-        self,
-        values: dict[str, Converted],
-        rows: Sequence[int],
-        errors: dict[int, str],
-        call: WatchedCall,
+        self, values: dict[str, Converted], rows: RowNumbers, errors: Errors, call: WatchedCall
     ) -> list[_Predicted]:
         """Predict a batch; if the model refuses it, predict its halves, down to the bad rows.
 
@@ -401,9 +399,7 @@ class ServedModel:
                 self._batch_size = most
         return parts
 
-    def _converted(
-        self, fetched: Arrays, rows: Sequence[int], errors: dict[int, str]
-    ) -> _Predicted:
+    def _converted(self, fetched: Arrays, rows: RowNumbers, errors: Errors) -> _Predicted:
         cells = []
         for converter in self._outputs:
             column, bad = converter.convert(fetched[converter.key])
@@ -444,5 +440,5 @@ class ServedModel:
 
 
 class _Predicted(NamedTuple):
-    rows: Sequence[int]
+    rows: RowNumbers
     cells: list[Values]

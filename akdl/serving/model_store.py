@@ -27,7 +27,7 @@ from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
 from akdl.serving.functions import FunctionModel
 from akdl.serving.kinds.model_file import ModelFile
-from akdl.serving.loaded_model import BadRow, LoadedModel, ServingError
+from akdl.serving.loaded_model import BadRow, Errors, LoadedModel, ServingError
 from akdl.serving.model import UNWATCHED, BatchWatch, Report, ServedModel, WatchedCall
 from akdl.serving.model_stream import learnt_by, state_of
 from akdl.serving.output_cells import PREFIX
@@ -222,7 +222,7 @@ class ModelStore:
     ) -> tuple[dict[str, Values], list[BadRow], int]:
         """Predict groups of rows, each with the version of its name."""
         parts: list[tuple[Sequence[int], dict[str, Values]]] = []
-        errors: dict[int, str] = {}
+        errors: Errors = {}
         number = 1
         for key, places in groups:
             # Usually all rows have one version, and then nothing is divided or put back.

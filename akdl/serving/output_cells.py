@@ -15,7 +15,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from akdl.serving.loaded_model import CellError, SignatureError, TensorDescription
+from akdl.serving.loaded_model import CellError, Errors, SignatureError, TensorDescription
 from akdl.serving.number_cells import NUMBERS, cast
 from akdl.wire import Serving, TableColumn
 from akdl.wire.cells import DTYPES, Array
@@ -96,7 +96,7 @@ class OutputConverter:
                 f" output {tensor}"
             )
 
-    def convert(self, array: Array) -> tuple[Values, dict[int, str]]:
+    def convert(self, array: Array) -> tuple[Values, Errors]:
         """Values of a batch, None for bad rows, and the errors of these rows."""
         try:
             return self._convert(array), {}
@@ -105,9 +105,9 @@ class OutputConverter:
             # one.
             return self._one_by_one(array)
 
-    def _one_by_one(self, array: Array) -> tuple[Values, dict[int, str]]:
+    def _one_by_one(self, array: Array) -> tuple[Values, Errors]:
         cells: list[Any] = []
-        errors: dict[int, str] = {}
+        errors: Errors = {}
         for row in range(len(array)):
             cell = None
             try:

@@ -59,8 +59,9 @@ _BROKEN_ARCHIVE = (
     NotADirectoryError,
 )
 
+ByteFile = IO[bytes]
 # Copies a file of the archive to its place.
-Copy = Callable[[IO[bytes], IO[bytes]], object]
+Copy = Callable[[ByteFile, ByteFile], object]
 
 
 class ArchiveError(ValueError):
@@ -100,7 +101,7 @@ def is_zip(path: str) -> bool:
 
 
 def unpack_archive(
-    file: IO[bytes],
+    file: ByteFile,
     folder: str,
     links: bool = False,  # as Python environments have them; they must stay inside the folder
     copy: Copy = shutil.copyfileobj,
@@ -161,7 +162,7 @@ class Counter:
 class Counted:
     """Content that is counted while it is read, since sizes in headers may be wrong."""
 
-    def __init__(self, content: IO[bytes], counter: Counter) -> None:
+    def __init__(self, content: ByteFile, counter: Counter) -> None:
         self._content = content
         self._counter = counter
 
@@ -236,7 +237,7 @@ class _Unpacking:
     def add_folder(self, name: str) -> None:
         os.makedirs(self._path(name), exist_ok=True)
 
-    def add_file(self, name: str, content: IO[bytes], mode: int) -> None:
+    def add_file(self, name: str, content: ByteFile, mode: int) -> None:
         path = self._prepared(name)
         # With x, a file that exists is an error and is never overwritten.
         with content, open(path, "xb") as target:
@@ -246,7 +247,7 @@ class _Unpacking:
         if mode & 0o111:
             os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | (mode & 0o111))
 
-    def counted(self, content: IO[bytes]) -> Counted:
+    def counted(self, content: ByteFile) -> Counted:
         return Counted(content, self._counter)
 
     def add_link(self, name: str, target: str) -> None:

@@ -21,10 +21,10 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from typing import IO, Any, Iterable, Iterator
+from typing import Any, Iterable, Iterator
 
 from akdl.near_names import short
-from akdl.storage.archive import ArchiveError, unpack_archive
+from akdl.storage.archive import ArchiveError, ByteFile, unpack_archive
 from akdl.storage.limits import TEXT
 from akdl.storage.model_forms import ModelError, find_model, find_saved_model
 
@@ -175,7 +175,7 @@ def _new_folder(target: str, as_is: bool = False) -> Iterator[str]:
 
 
 def write_zip(
-    folder: str, file: IO[bytes], has_manifest: bool = True, compress: bool = True
+    folder: str, file: ByteFile, has_manifest: bool = True, compress: bool = True
 ) -> None:
     """Write a folder as a zip file at the file's position."""
     files: dict[str, dict[str, Any]] = {}
@@ -226,7 +226,7 @@ def _entry(name: str, size: int, mode: int) -> zipfile.ZipInfo:
     return entry
 
 
-def _copy(source: IO[bytes], target: IO[bytes]) -> dict[str, Any]:
+def _copy(source: ByteFile, target: ByteFile) -> dict[str, Any]:
     size, digest = 0, hashlib.sha256()
     for piece in iter(lambda: source.read(_COPY_BYTES), b""):
         target.write(piece)
@@ -238,7 +238,7 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> dict[str, Any]:
 # Rows to directory.
 
 
-def _write_chunks(rows: Iterable[tuple[int, str]], spool: IO[bytes]) -> None:
+def _write_chunks(rows: Iterable[tuple[int, str]], spool: ByteFile) -> None:
     """Write chunks, which arrive in any order, to their places in a file; all have to be there.
 
     Only the last chunk of a zip may be short, because places are multiples of `CHUNK_BYTES`.
@@ -354,7 +354,7 @@ def _decode(number: int, text: Any) -> bytes:
 
 
 def _extract(
-    archive: IO[bytes], folder: str, name: str = "the archive that holds the model"
+    archive: ByteFile, folder: str, name: str = "the archive that holds the model"
 ) -> None:
     try:
         files = unpack_archive(archive, folder, copy=_copy)
