@@ -20,8 +20,8 @@ PARAMETERS_FILE = "parameters.json"
 _STEPS, _SECS = "save_checkpoints_steps", "save_checkpoints_secs"
 _STEPS_IN_STEP = 1000
 # Parameter to its default, its least value and its rule in words, which say whether it is whole and
-# may be null. The defaults are the ones of RunConfig and EvalSpec. Only `train_max_steps` has one of
-# our own, because TrainSpec trains until the rows end.
+# may be null. RunConfig and EvalSpec have the same defaults. Only `train_max_steps` has one of our
+# own, because TrainSpec trains until the rows end.
 _RULES: Mapping[str, tuple[Any, float, str]] = {
     _STEPS: (None, 1, "a whole number of 1 or more, or null"),
     _SECS: (600, sys.float_info.min, "seconds above 0, or null"),
