@@ -41,8 +41,8 @@ def import_tensorflow() -> None:
     """Import TensorFlow, and exclude the objects that exist then from garbage collection.
 
     Scanning these permanent objects takes a second of processor time at the start and at the end of
-    the process. A user's process cannot do this, because a file that a script leaves open would not
-    be flushed.
+    the process. It has to be called before any script runs, because a file that a script leaves
+    open would not be flushed.
     """
     if "tensorflow" in sys.modules:
         return
