@@ -78,8 +78,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             f"akdl {command} needs the package {error.name}: install the extras {extras} of akdl,"
             " as you installed akdl\n",
         )
-    status: int = run(others)
-    return status
+    return int(run(others))
 
 
 if __name__ == "__main__":

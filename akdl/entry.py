@@ -13,6 +13,8 @@ Exit statuses:
 - `CHANNEL_CLOSED`: the script has closed the channel.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import faulthandler
@@ -29,7 +31,7 @@ import threading
 import traceback
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Callable, Dict, List, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, Union
 
 from akdl.errors.failure import failure_of
 from akdl.errors.remedies import missing_column, missing_export, no_group
@@ -38,8 +40,8 @@ from akdl.folders.private_file import private
 from akdl.process.abandoned import abort_collectives
 from akdl.process.activity import ActivityWatch
 from akdl.process.channel import Channel, ChannelError
-from akdl.process.exit import exit_with_refused_rows, leave_threads_behind
-from akdl.process.parent import exit_with_parent, kill_stopped_parent, take_settings
+from akdl.process.exit import flush_streams, leave_threads_behind
+from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.preflight import SPARE_FD, installed
 from akdl.process.proxies import bypass_proxies
 from akdl.process.ranks import worker_variables
@@ -99,12 +101,12 @@ class Surroundings:
     cluster: Cluster
     rows: AnyRows
     writer: OutputWriter
-    cuts: Optional[Cuts]
+    cuts: Cuts | None
     channel: Channel
     reports: Reports
     warnings: ScriptWarnings
     attempt: int
-    log_dir: Optional[str]
+    log_dir: str | None
 
 
 def main() -> int:
@@ -188,7 +190,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
     return 0
 
 
-def surround(channel: Channel, task: Task, attempt: int, log_dir: Optional[str]) -> Surroundings:
+def surround(channel: Channel, task: Task, attempt: int, log_dir: str | None) -> Surroundings:
     """Start to receive the rows, and wait for the group."""
     # The rows are received from here on, while the other members of the group still start.
     rows = _rows_of(task, os.path.join(task.work_dir, PRIVATE_FOLDER), channel)
@@ -211,7 +213,7 @@ def surround(channel: Channel, task: Task, attempt: int, log_dir: Optional[str])
     )
 
 
-def cuts_of(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter) -> Optional[Cuts]:
+def cuts_of(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter) -> Cuts | None:
     """Return the cuts of a script whose rows come from a stream; a bounded table starts again from
     its first row.
     """
@@ -236,19 +238,17 @@ def cuts_of(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter) -
     )
 
 
-def _is_alone(cluster: Mapping[str, List[str]]) -> bool:
+def _is_alone(cluster: Mapping[str, list[str]]) -> bool:
     return sum(map(len, cluster.values())) == 1
 
 
 def _rows_of(task: Task, folder: str, channel: Channel) -> AnyRows:
+    common = folder, channel.read(), task.input_columns, task.exact_doubles
     if task.read_once:
-        return OnceRows(folder, channel.read(), task.input_columns, task.exact_doubles)
+        return OnceRows(*common)
     if task.kind == "stream":
-        return StreamRows(
-            folder, channel.read(), task.input_columns, task.exact_doubles, task.time_column
-        )
-    extra_columns = [each.columns for each in task.extra_inputs]
-    return FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
+        return StreamRows(*common, task.time_column)
+    return FileRows(*common, [each.columns for each in task.extra_inputs])
 
 
 def _report_progress(
@@ -362,7 +362,7 @@ def _keras_backend() -> str:
     return choose_keras_backend(installed("keras"), os.environ)
 
 
-def find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
+def find_main(path: str, work_dir: str, runner: str | None) -> Callable[[TaskConfig], Any]:
     """Import the main script; one with functions of several kinds is run by its `main`, unless
     `runner` names another kind.
     """
@@ -378,7 +378,7 @@ def find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[Task
             gc.set_threshold(*usual)
 
 
-def _main_of(module: ModuleType, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
+def _main_of(module: ModuleType, runner: str | None) -> Callable[[TaskConfig], Any]:
     try:
         kind = kind_of(module, runner)
     except UserModuleError as error:
@@ -421,7 +421,7 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
         if is_alone or not isinstance(rows, FileRows)
         else functools.partial(_shares, surroundings.channel)
     )
-    common: Dict[str, Any] = {
+    common: dict[str, Any] = {
         "extra_inputs": extra_inputs,
         "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, shares, is_alone),
         "num_workers": task.num_workers,
@@ -453,11 +453,11 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
     return BatchTaskConfig(output_writer=surroundings.writer, **common)
 
 
-def _shares(channel: Channel) -> List[Share]:
+def _shares(channel: Channel) -> list[Share]:
     return [Share(share.path, share.rows) for share in channel.wait_for_shares().shares]
 
 
-def _extra_inputs(surroundings: Surroundings) -> List[ExtraInput]:
+def _extra_inputs(surroundings: Surroundings) -> list[ExtraInput]:
     """Wait for all rows of the extra inputs: scripts find their paths in the parameters and read
     the files at once.
     """
@@ -491,7 +491,7 @@ def _make_checkpoint_dir(address: str) -> None:
         )
 
 
-def _failure_of(surroundings: Surroundings) -> Optional[Failure]:
+def _failure_of(surroundings: Surroundings) -> Failure | None:
     try:
         run_script(surroundings)
     # SystemExit and KeyboardInterrupt are reported too: a process that ends without an outcome
@@ -528,8 +528,10 @@ def _kill_group() -> None:
 
 
 def _exit_if_refused(writer: OutputWriter) -> None:
+    """End the process at once if rows were written too late, with a status that says so."""
     if writer.has_refused:
-        exit_with_refused_rows()
+        flush_streams()
+        os._exit(REFUSED_ROWS)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ where this host has it. The rows that it writes are checked and dropped.
 The file holds code, so it has to come from somebody whom the user trusts.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import json
@@ -19,7 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from google.protobuf.json_format import ParseDict, ParseError
 
@@ -40,10 +42,10 @@ class _Failure(NamedTuple):
     role: str
     attempt: int
     python: str
-    environment: Dict[str, str]
+    environment: dict[str, str]
     first_row: int
-    left_out: List[str]
-    failure: List[str]  # type and message
+    left_out: list[str]
+    failure: list[str]  # type and message
 
 
 class _KeptChannel(Channel):
@@ -74,7 +76,7 @@ class _KeptChannel(Channel):
             pass
 
 
-def main(args: Optional[Sequence[str]] = None) -> int:
+def main(args: Sequence[str] | None = None) -> int:
     """Return the exit status: that of the script's process, 1 where the script fails, and 2 without
     a readable file.
     """

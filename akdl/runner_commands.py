@@ -35,7 +35,6 @@ INTERRUPTED = 130
 # full.
 say = functools.partial(print, flush=True)
 
-_ABOUT_KERAS = "Train, evaluate or predict with awf_* callbacks."
 _ABOUT_ESTIMATOR = (
     "Train an Estimator from model_fn, train_input_fn, eval_input_fn and serving_input_receiver_fn,"
     " evaluate it, and export it as a SavedModel. A second run with the same --model-dir resumes"
@@ -84,7 +83,15 @@ _BOTH: Mapping[str, Config] = {
 def keras(arguments: list[str] | None = None) -> int:
     """Run `akdl keras train|evaluate|predict CONFIG --module user.py`."""
     # A ValueError is about the user's data or model, and its text says what to do.
-    return _run("akdl keras", _ABOUT_KERAS, TASKS, _KERAS, _keras, ValueError, arguments)
+    return _run(
+        "akdl keras",
+        "Train, evaluate or predict with awf_* callbacks.",
+        TASKS,
+        _KERAS,
+        _keras,
+        ValueError,
+        arguments,
+    )
 
 
 def estimator(arguments: list[str] | None = None) -> int:

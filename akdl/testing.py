@@ -11,20 +11,11 @@ the output.
     assert task_config.output_writer.rows == [...]
 """
 
+from __future__ import annotations
+
 import io
 import os
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Dict,
-    Iterable,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Union,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence, Union, cast
 
 import numpy as np
 
@@ -35,7 +26,7 @@ from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfi
 from akdl.runner.context import Share, TFContext
 from akdl.runner.output_writer import check_example
 from akdl.runner.user_params import with_text
-from akdl.wire import Chunk, Example, Rows, TableColumn
+from akdl.wire import Chunk, Example, Rows, TableColumn, TableColumns
 from akdl.wire.cells import as_array
 from akdl.wire.column_type import ColumnType, Kind, type_of
 from akdl.wire.columns import encode_columns, flat_sparse
@@ -43,6 +34,9 @@ from akdl.wire.serialized import Tally
 
 if TYPE_CHECKING:
     from akdl.runner.output_writer import OutputWriter
+
+ColumnTypes = Mapping[str, str]
+"""SQL types of columns, by name."""
 
 InputRows = Union[Mapping[str, Sequence[Any]], Sequence[bytes]]
 
@@ -60,8 +54,8 @@ class CollectingWriter:
             these, or None.
     """
 
-    def __init__(self, types: Optional[Mapping[str, str]] = None) -> None:
-        self.rows: List[Dict[str, Any]] = []
+    def __init__(self, types: ColumnTypes | None = None) -> None:
+        self.rows: list[dict[str, Any]] = []
         self._columns = None if types is None else table_columns(types)
 
     @property
@@ -109,13 +103,13 @@ class CollectingWriter:
         """Do nothing."""
 
 
-def table_columns(types: Mapping[str, str]) -> List[TableColumn]:
+def table_columns(types: ColumnTypes) -> list[TableColumn]:
     return [TableColumn(name=name, type=sql_type) for name, sql_type in types.items()]
 
 
 def encode_rows(
-    cells: Mapping[str, Sequence[Any]], types: Mapping[str, str], exact_doubles: bool = False
-) -> List[bytes]:
+    cells: Mapping[str, Sequence[Any]], types: ColumnTypes, exact_doubles: bool = False
+) -> list[bytes]:
     """Return rows as serialized tf.train.Examples, in the form that a script receives.
 
     Args:
@@ -146,10 +140,10 @@ def encode_rows(
 
 def batch_task_config(
     rows: InputRows,
-    types: Mapping[str, str],
+    types: ColumnTypes,
     work_dir: str,
-    user_params: Optional[Mapping[str, Any]] = None,
-    output_types: Optional[Mapping[str, str]] = None,
+    user_params: Mapping[str, Any] | None = None,
+    output_types: ColumnTypes | None = None,
     **options: Any,
 ) -> BatchTaskConfig:
     """Return the task config of a batch operator, whose `output_writer` is a `CollectingWriter`.
@@ -173,10 +167,10 @@ def batch_task_config(
 
 def stream_task_config(
     rows: InputRows,
-    types: Mapping[str, str],
+    types: ColumnTypes,
     work_dir: str,
-    user_params: Optional[Mapping[str, Any]] = None,
-    output_types: Optional[Mapping[str, str]] = None,
+    user_params: Mapping[str, Any] | None = None,
+    output_types: ColumnTypes | None = None,
     **options: Any,
 ) -> StreamTaskConfig:
     """Return the task config of a stream operator, see `batch_task_config`; the stream ends after
@@ -190,9 +184,9 @@ def stream_task_config(
 
 def train_task_config(
     rows: InputRows,
-    types: Mapping[str, str],
+    types: ColumnTypes,
     work_dir: str,
-    user_params: Optional[Mapping[str, Any]] = None,
+    user_params: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> TrainTaskConfig:
     """Return the task config of an operator that trains a model, see `batch_task_config`.
@@ -205,20 +199,20 @@ def train_task_config(
 
 def task_config(
     rows: InputRows,
-    types: Mapping[str, str],
+    types: ColumnTypes,
     work_dir: str,
-    user_params: Optional[Mapping[str, Any]],
+    user_params: Mapping[str, Any] | None,
     exact_doubles: bool = False,
-    shares: Optional[Sequence[Share]] = None,
+    shares: Sequence[Share] | None = None,
     *,
-    cluster: Optional[Mapping[str, List[str]]] = None,
+    cluster: Mapping[str, list[str]] | None = None,
     num_workers: int = 1,
     task_type: str = "chief",
     task_index: int = 0,
-    checkpoint_dir: Optional[str] = None,
-    log_dir: Optional[str] = None,
+    checkpoint_dir: str | None = None,
+    log_dir: str | None = None,
     attempt: int = 0,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     serialized = (
         encode_rows(rows, types, exact_doubles) if isinstance(rows, Mapping) else list(rows)
     )
@@ -242,10 +236,7 @@ def task_config(
 
 
 def arrived_rows(
-    serialized: Iterable[bytes],
-    columns: Sequence[TableColumn],
-    folder: str,
-    exact_doubles: bool = False,
+    serialized: Iterable[bytes], columns: TableColumns, folder: str, exact_doubles: bool = False
 ) -> FileRows:
     """Return the rows of a job that have arrived, with their files in a folder.
 
@@ -275,7 +266,7 @@ def _sent(cells: Sequence[Any], column_type: ColumnType) -> Sequence[Any]:
     return [int(cell) if isinstance(cell, (bool, np.bool_)) else cell for cell in cells]
 
 
-def _plain(cells: Any) -> List[object]:
+def _plain(cells: Any) -> list[object]:
     if hasattr(cells, "dense_shape"):
         lengths, values = flat_sparse(cells, "write_batch")
         # The last end is left out, because `np.split` would add an empty part behind it.

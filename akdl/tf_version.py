@@ -5,6 +5,7 @@ reads while it is imported. Versions are compared as tuples, since "2.9" is grea
 text.
 """
 
+import gc
 import importlib.util
 import re
 import sys
@@ -35,6 +36,23 @@ def parse_version(text: str) -> Tuple[int, ...]:
     if found is None:
         raise ValueError(f"expected a version number, got {text!r}")
     return tuple(int(number) for number in found.group().split("."))
+
+
+def import_tensorflow() -> None:
+    """Import TensorFlow, and exclude the objects that exist then from garbage collection.
+
+    Scanning these permanent objects takes a second of processor time at the start and at the end of
+    the process. It has to be called before any script runs, because a file that a script leaves
+    open would not be flushed.
+    """
+    if "tensorflow" in sys.modules:
+        return
+    gc.disable()
+    try:
+        import tensorflow  # noqa: F401
+    finally:
+        gc.enable()
+    gc.freeze()
 
 
 def tf_version() -> Tuple[int, ...]:

@@ -72,7 +72,6 @@ class LocalPredictor(WithHints):
         # predictor removes.
         sweep(tempfile.gettempdir())
         self._owned = OwnedFolder("akdl_local_")
-        self._owned.remove_at_exit()
         self._folder = self._owned.path
         self._stages: list[_LoadedStage] = []
         try:

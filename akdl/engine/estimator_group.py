@@ -19,9 +19,11 @@ from typing import Any, Callable, Mapping, Sequence
 
 import tensorflow as tf
 
+from akdl.process.ranks import read_cluster, read_task
 from akdl.tf_version import require_estimator
-from akdl.training.clusters import read_cluster, read_task
 from akdl.user_code.module import TrainingFailed
+
+v1 = tf.compat.v1
 
 
 def is_group(config: Any) -> bool:
@@ -69,9 +71,9 @@ def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
         folder = estimator.eval_dir(eval_spec.name)
         # In eager mode TensorFlow refuses to make a writer of version 1.
         with tf.Graph().as_default():
-            writer = tf.compat.v1.summary.FileWriter(folder, filename_suffix=".evaluator")
+            writer = v1.summary.FileWriter(folder, filename_suffix=".evaluator")
         # The Estimator takes its writer from this cache, and there is no public way to hand it one.
-        tf.compat.v1.summary.FileWriterCache._cache[folder] = writer
+        v1.summary.FileWriterCache._cache[folder] = writer
     # Only this entry point starts the servers of a group; it requires an eval_spec even without an
     # evaluator.
     require_estimator("train_in_group").train_and_evaluate(estimator, train_spec, eval_spec)
@@ -83,7 +85,7 @@ def last_step(estimator: Any) -> int:
     return (
         0
         if checkpoint is None
-        else int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
+        else int(tf.train.load_variable(checkpoint, v1.GraphKeys.GLOBAL_STEP))
     )
 
 
@@ -103,7 +105,7 @@ def require_steps(estimator: Any, before: int, max_steps: int | None) -> None:
         )
 
 
-class RequireBatches(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+class RequireBatches(v1.train.SessionRunHook):  # type: ignore[misc, name-defined]
     """Hook that fails an evaluation without a batch, for which TensorFlow returns a loss of 0."""
 
     def begin(self) -> None:
@@ -164,7 +166,7 @@ def served_by_default(estimator: Any) -> Any:
     return module.Estimator(model_fn, model_dir=estimator.model_dir, config=estimator.config)
 
 
-class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+class _WaitForChief(v1.train.SessionRunHook):  # type: ignore[misc, name-defined]
     """Hook of a worker that waits until the chief has initialized the variables.
 
     TensorFlow looks only once in 30 seconds, so without this hook each worker next to parameter
@@ -178,13 +180,11 @@ class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
     def begin(self) -> None:
         # A hook may add operations in `begin` only, because the graph is finalized after it.
-        missing = tf.compat.v1.report_uninitialized_variables(tf.compat.v1.global_variables())
+        missing = v1.report_uninitialized_variables(v1.global_variables())
         while True:
             # The training's own session does not exist yet. This one has the same device filters,
             # without which it would wait for workers that have ended.
-            with tf.compat.v1.Session(
-                self._config.master, config=self._config.session_config
-            ) as session:
+            with v1.Session(self._config.master, config=self._config.session_config) as session:
                 if not len(session.run(missing)):
                     return
             time.sleep(0.2)
@@ -197,7 +197,7 @@ logger = logging.getLogger(__name__)
 _KEY = 0x616B646C
 
 
-class CommonSteps(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+class CommonSteps(v1.train.SessionRunHook):  # type: ignore[misc, name-defined]
     """Hook that ends the training of all workers after the steps of the largest share.
 
     The input has to last for them, so the caller repeats the rows of smaller shares without end.
@@ -246,7 +246,7 @@ def count_rows(raw_dataset_fn: Callable[[], Any]) -> int | None:
     This reads the whole dataset once. It has a graph and a session of its own, because an
     Estimator's script may be in graph mode, where a dataset cannot be iterated.
     """
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         dataset = raw_dataset_fn()
         if (
             session.run(tf.data.experimental.cardinality(dataset))

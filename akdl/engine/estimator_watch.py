@@ -17,12 +17,13 @@ from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder, refuse_pattern
 from akdl.tf_version import require_estimator
 from akdl.training.checkpoints import best_checkpoints
-from akdl.training.training_watch import TrainingWatch
+from akdl.training.training_watch import Report, TrainingWatch
 from akdl.user_code.config_file import Config
+
+v1 = tf.compat.v1
 
 logger = logging.getLogger(__name__)
 
-Report = Callable[[str], None]
 InputFn = Callable[[], Any]
 # A function of the path of a checkpoint and its metrics.
 Evaluated = Callable[[str, Mapping[str, Any]], object]
@@ -91,8 +92,8 @@ class EstimatorWatch:
             )
         watch = TrainingWatch(task_config, None if in_step else self._folder)
         watch.total_steps = train_config.get("max_steps")
-        replicas = getattr(config.train_distribute, "num_replicas_in_sync", 1)
-        self._hooks = [StepHook(watch, replicas, lines, every_steps)]
+        self._replicas = getattr(config.train_distribute, "num_replicas_in_sync", 1)
+        self._hooks = [StepHook(watch, self._replicas, lines, every_steps)]
         is_evaluated = best is not None or (receivers is not None and not is_group(config))
         receive_all = [*([] if best is None else [best.offer]), *(receivers or [])]
         self._evaluations = (
@@ -124,9 +125,8 @@ class EstimatorWatch:
         path = estimator.latest_checkpoint() if skips and self._folder is not None else None
         read = input_fn
         if path is not None:
-            replicas = getattr(config.train_distribute, "num_replicas_in_sync", 1)
             # A step takes one batch for each replica of the strategy.
-            batches = int(tf.train.load_variable(path, "global_step")) * replicas
+            batches = int(tf.train.load_variable(path, "global_step")) * self._replicas
             logger.info("resuming from %s: the first %d batches are skipped", path, batches)
 
             def read() -> Any:
@@ -141,7 +141,7 @@ class EstimatorWatch:
         return None if self._evaluations is None else self._evaluations.of_last_checkpoint()
 
 
-class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+class StepHook(v1.train.SessionRunHook):  # type: ignore[misc, name-defined]
     """Passes the steps on to a watch, and writes a line with loss and speed every `every_steps`
     steps.
 
@@ -160,12 +160,12 @@ class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._own_steps, self._last = 0, 0.0
 
     def begin(self) -> None:
-        graph = tf.compat.v1.get_default_graph()
+        graph = v1.get_default_graph()
         # Estimators take the mean of the replicas' losses if an optimizer of TensorFlow 1 does so,
         # and otherwise their sum. The reported loss is the mean in both cases.
         replicas = 1 if getattr(graph, "_is_loss_scaled_by_optimizer", False) else self._replicas
-        self._step, self._fetches = tf.compat.v1.train.get_global_step(), {}
-        losses = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)
+        self._step, self._fetches = v1.train.get_global_step(), {}
+        losses = v1.get_collection(v1.GraphKeys.LOSSES)
         # The Estimator adds the loss of the whole training to the collection last.
         if losses and isinstance(losses[-1], tf.Tensor):
             self._fetches["loss"] = losses[-1] / replicas
@@ -176,7 +176,7 @@ class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
             self._every and (self._own_steps == 0 or (self._own_steps + 1) % self._every == 0)
         )
         is_due = self._has_line or self._watch.is_report_due()
-        return tf.compat.v1.train.SessionRunArgs(self._fetches) if is_due else None
+        return v1.train.SessionRunArgs(self._fetches) if is_due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         self._own_steps += 1
@@ -213,7 +213,7 @@ class StepHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
             )
 
 
-class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
+class _Evaluations(v1.train.CheckpointSaverListener):  # type: ignore[misc, name-defined]
     """Evaluates new checkpoints as often as the spec allows, and the last one.
 
     `tf.estimator.train_and_evaluate` ignores `start_delay_secs` in one process, and it neither
@@ -254,7 +254,7 @@ class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[
         return self._metrics
 
 
-class _Publisher(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
+class _Publisher(v1.train.CheckpointSaverListener):  # type: ignore[misc, name-defined]
     """Publishes the folder after each new checkpoint; on the chief alone."""
 
     def __init__(self, folder: CheckpointFolder) -> None:

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from akdl.features import feature_spec, unsharded
 from akdl.user_code.config_file import Config
-from akdl.wire import TableColumn
+from akdl.wire import TableColumns
 from akdl.wire.column_type import Kind, type_of
 
 dtype_str_map = {
@@ -32,6 +32,9 @@ dtype_str_map = {
 """Names of dtypes in example and placeholder configs; as in Alink, "int" is int64 and "double" is
 float32.
 """
+
+Specs = Mapping[str, Any]
+"""Features of `tf.io`, by name."""
 
 Parser = Callable[[Any], Tuple[Any, ...]]
 ColumnsParser = Callable[[Mapping[str, Any]], Tuple[Any, ...]]
@@ -64,7 +67,7 @@ def parse_feature_specs(example_config: Sequence[Config]) -> dict[str, Any]:
 
 
 def get_example_parser(
-    feature_specs: Mapping[str, Any], label_col: str, weight_col: str | None = None
+    feature_specs: Specs, label_col: str, weight_col: str | None = None
 ) -> Parser:
     """Return a function from serialized rows to (features, label), or (features, label, weight).
 
@@ -96,10 +99,10 @@ def get_example_parser(
 
 
 def get_columns_parser(
-    feature_specs: Mapping[str, Any],
+    feature_specs: Specs,
     label_col: str,
     weight_col: str | None,
-    columns: Sequence[TableColumn],
+    columns: TableColumns,
     exact_doubles: bool = False,
 ) -> ColumnsParser | None:
     """Return a function from batches of columns to features and label.
@@ -169,31 +172,25 @@ def get_feature_placeholders(
         ValueError: A key is missing, or a dtype is unknown.
     """
     _warn_of(ignored, "get_feature_placeholders")
-    shapes = {
-        _required(entry, "name"): (
-            ([None] if export_batch_dim else []) + list(_required(entry, "shape"))
-        )
-        for entry in placeholders_config
-    }
-    dtypes = {entry["name"]: _dtype(entry) for entry in placeholders_config}
     # Eager execution has no placeholders. With a graph of their own, a script of TensorFlow 2 can
     # stay eager.
     graph = tf.Graph() if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     with graph.as_default():
-        # Names of columns may have characters that TensorFlow does not allow in names of
-        # operations. The keys keep the columns' names, and an export uses the keys.
-        operations = {
-            name: re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name))
-            for name in shapes
-        }
         return {
-            name: tf.compat.v1.placeholder(dtypes[name], shapes[name], name=operations[name])
-            for name in shapes
+            name: tf.compat.v1.placeholder(
+                _dtype(entry),
+                ([None] if export_batch_dim else []) + list(_required(entry, "shape")),
+                # Names of columns may have characters that TensorFlow does not allow in names of
+                # operations. The keys keep the columns' names, and an export uses the keys.
+                re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name)),
+            )
+            for entry in placeholders_config
+            for name in [_required(entry, "name")]
         }
 
 
 def get_dataset(
-    feature_specs: Mapping[str, Any] | None,
+    feature_specs: Specs | None,
     raw_dataset_fn: Callable[[], Any],
     label_col: str | None,
     batch_size: int,
@@ -271,7 +268,7 @@ def _warn_of(ignored: Mapping[str, Any], function: str) -> None:
         logger.warning("%s", message)
 
 
-def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: str | None) -> None:
+def _check_roles(feature_specs: Specs, label_col: str, weight_col: str | None) -> None:
     for what, name in (("label", label_col), ("weight", weight_col)):
         if name is not None and name not in feature_specs:
             raise ValueError(
@@ -282,7 +279,7 @@ def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: s
 
 def _split(
     tensors: Mapping[str, Any],
-    feature_specs: Mapping[str, Any],
+    feature_specs: Specs,
     label_col: str,
     weight_col: str | None,
     shape: Any,

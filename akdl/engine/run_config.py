@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from typing import Any, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
+from akdl.process.ranks import read_cluster, read_task
 from akdl.tf_version import is_tensorflow_2, require_estimator
-from akdl.training.clusters import in_step_workers, read_cluster, read_task
+from akdl.training.clusters import in_step_workers
 
 
 def generate_run_config(
@@ -90,10 +90,10 @@ def generate_run_config(
     session_config.gpu_options.allow_growth = True
     # An evaluator is not a part of the cluster, so a filter would name a job that it does not have.
     if "ps" in cluster and read_task(os.environ)[0] != "evaluator":
-        task = json.loads(os.environ["TF_CONFIG"])["task"]
         # Without the filter a worker waits for all other workers, and hangs if one has ended
         # already.
-        session_config.device_filters.extend(["/job:ps", "/job:{type}/task:{index}".format(**task)])
+        own = "/job:{}/task:{}".format(*read_task(os.environ))
+        session_config.device_filters.extend(["/job:ps", own])
     # The Estimator would neither evaluate nor export where TF_CONFIG names a cluster, even a
     # cluster of one.
     with contextlib.nullcontext() if set(cluster) & {"ps", "worker"} else _without_tf_config():

@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from akdl.runner.config import TaskConfig
-from akdl.tf_version import NO_GROUP_OF_KERAS_3, is_keras_3, is_tensorflow_2, tf_version
+from akdl.tf_version import NO_GROUP_OF_KERAS_3, is_keras_3, tf_version
 from akdl.training.clusters import is_parameter_server_strategy, strategy_named, sum_over_workers
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ def _serve(resolver: Any, role: str, num_workers: int) -> None:
 
 
 def _require(version: Any, strategy: str) -> None:
-    if not is_tensorflow_2() or tf_version() < version:
+    if tf_version() < version:
         wanted = ".".join(map(str, version))
         raise RuntimeError(
             f"{strategy} needs TensorFlow {wanted} or newer, found {tf.__version__}: choose an"

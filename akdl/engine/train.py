@@ -95,10 +95,8 @@ def train_estimator(
         # In step, TensorFlow fails on all workers when the first one has no more rows.
         train_config = _in_common_steps(train_config, task_config)
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
-    serving_fn, export_dir = (
-        _serving_fn(module, export_config),
-        _export_dir(export_config, task_config),
-    )
+    serving_fn = _serving_fn(module, export_config)
+    export_dir = _export_dir(export_config, task_config)
     watch = EstimatorWatch(estimator, task_config, train_config, _eval_spec(module, valid_fn))
     watch.train(
         input_fn, train_config.get("max_steps"), train_config.get("hooks") or [], skips=True
@@ -147,17 +145,13 @@ def train_estimator_one_worker(
     kind = export_config.get("exporter_type") or "latest"
     if kind not in ("latest", "best"):
         raise ValueError(f"export_config has exporter_type {kind!r}, expected 'latest' or 'best'")
-    best = bool(kind == "best")
-    metric, bigger = (
-        export_config.get("best_exporter_metric") or "loss",
-        bool(export_config.get("metric_bigger", False)),
-    )
+    best = kind == "best"
+    metric = export_config.get("best_exporter_metric") or "loss"
+    bigger = bool(export_config.get("metric_bigger", False))
     patience = train_config.get("early_stopping_patience_steps")
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
-    serving_fn, export_dir = (
-        _serving_fn(module, export_config),
-        _export_dir(export_config, task_config),
-    )
+    serving_fn = _serving_fn(module, export_config)
+    export_dir = _export_dir(export_config, task_config)
     if valid_fn is None and (best or patience is not None):
         what = "early_stopping_patience_steps" if patience is not None else "exporter_type 'best'"
         raise ValueError(
@@ -273,10 +267,8 @@ def _input_by_workers(
             "valid_raw_dataset_fn cannot be used with parameter servers, whose workers would each"
             " evaluate on other rows: call model.evaluate in another process, on the exported model"
         )
-    workers, batch_size = (
-        len(task_config.cluster["worker"]),
-        int(_required(train_config, "batch_size")),
-    )
+    workers = len(task_config.cluster["worker"])
+    batch_size = int(_required(train_config, "batch_size"))
     steps, raw_dataset_fn = train_config.get("steps_per_epoch"), train_config.get("raw_dataset_fn")
     paths: list[str] = []
     if raw_dataset_fn is None:
@@ -329,10 +321,8 @@ def _input_fns(
         logger.warning("train_config: unknown keys are ignored: %s", ", ".join(unknown))
     for key in ("batch_size", "num_epochs"):
         _required(train_config, key)
-    context, arguments = (
-        task_config.tf_context,
-        {key: value for key, value in train_config.items() if key in _DATASET_KEYS},
-    )
+    context = task_config.tf_context
+    arguments = {key: value for key, value in train_config.items() if key in _DATASET_KEYS}
     raw, valid_raw = arguments.pop("raw_dataset_fn", None), train_config.get("valid_raw_dataset_fn")
     # The first epoch reads rows while they arrive. Later epochs read the file that holds them by
     # then.
@@ -439,10 +429,8 @@ def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
 
     Smaller shares are repeated.
     """
-    epochs, batch_size = (
-        _required(train_config, "num_epochs"),
-        _required(train_config, "batch_size"),
-    )
+    epochs = _required(train_config, "num_epochs")
+    batch_size = _required(train_config, "batch_size")
     # Rows that are repeated indefinitely last for the steps of every other worker.
     if epochs is None:
         return train_config
@@ -496,7 +484,7 @@ def _eval_spec(module: Any, valid_fn: InputFn | None) -> Any:
     )
 
 
-def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
+def _serving_fn(module: Any, export_config: Config) -> Any:
     if "placeholders_config" not in export_config:
         raise ValueError(
             "export_config needs the key 'placeholders_config', got"
@@ -504,8 +492,7 @@ def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
         )
     batch_dim = bool(export_config.get("export_batch_dim", False))
     placeholders = inputs.get_feature_placeholders(export_config["placeholders_config"], batch_dim)
-    serving_fn: Callable[[], Any] = module.export.build_raw_serving_input_receiver_fn(placeholders)
-    return serving_fn
+    return module.export.build_raw_serving_input_receiver_fn(placeholders)
 
 
 def _save_keras(model: Any, path: str) -> None:

@@ -10,7 +10,7 @@ import re
 import traceback
 from typing import Optional
 
-from akdl.errors.remedies import missing_file, missing_tensorflow
+from akdl.errors.remedies import OWN_FOLDER, missing_file, missing_tensorflow
 from akdl.tf_version import missing_keras
 from akdl.wire import Failure
 
@@ -19,10 +19,6 @@ MESSAGE_CHARACTERS = 8_000
 TRACEBACK_CHARACTERS = 20_000
 # TensorFlow puts the node of its graph in front of a message.
 _NODE = re.compile(r"\{\{function_node [^{}]*\}\} *")
-_OWN = (
-    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""),
-    "<frozen importlib",
-)
 
 
 def failure_of(error: BaseException, message: Optional[str] = None) -> Failure:
@@ -35,10 +31,8 @@ def failure_of(error: BaseException, message: Optional[str] = None) -> Failure:
     # TracebackException holds texts and no frames, so it does not keep the script's variables
     # alive.
     captured = traceback.TracebackException.from_exception(error)
-    text, trace_text = (
-        (_text(error) if message is None else message) + missing_keras(error, os.environ),
-        "",
-    )
+    text = (_text(error) if message is None else message) + missing_keras(error, os.environ)
+    trace_text = ""
     if os.environ.get("AKDL_TRACEBACK") == "full":
         trace_text = "".join(captured.format())
     else:
@@ -47,7 +41,7 @@ def failure_of(error: BaseException, message: Optional[str] = None) -> Failure:
         foreign = [
             index
             for index, frame in enumerate(captured.stack)
-            if not frame.filename.startswith(_OWN)
+            if not frame.filename.startswith((OWN_FOLDER, "<frozen importlib"))
         ]
         if foreign:
             captured.stack[:] = captured.stack[foreign[0] : foreign[-1] + 1]

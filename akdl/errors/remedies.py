@@ -17,7 +17,8 @@ from akdl.near_names import near
 from akdl.tf_version import NO_GROUP_OF_KERAS_3
 
 _SHOWN = 20
-_OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+# The folder of this package, whose frames are not the user's.
+OWN_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _OF_A_SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt"}
 _NO_FILE = re.compile(
     r"No (such )?file or directory|SavedModel file does not exist|File not found: filepath="
@@ -94,7 +95,7 @@ def missing_tensorflow(error: BaseException) -> str:
 
 
 def _is_own(code: CodeType) -> bool:
-    return code.co_filename.startswith(_OWN)
+    return code.co_filename.startswith(OWN_FOLDER)
 
 
 def no_group(error: BaseException) -> str:

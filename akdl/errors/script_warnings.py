@@ -5,11 +5,13 @@ error of a thread, and the work folder is removed with its files. The warnings t
 outcome and appear in the user's program.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import threading
 import traceback
-from typing import Any, List, Optional, Sequence, Set
+from typing import Any, Sequence
 
 _SHOWN = 5
 # Number of source files that `_mentions` reads at most, since a script may bring a whole package.
@@ -24,8 +26,8 @@ class ScriptWarnings:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._known: Optional[Set[str]] = None
-        self._raised: List[str] = []
+        self._known: set[str] | None = None
+        self._raised: list[str] = []
         # The hook is new in Python 3.8.
         show = getattr(threading, "excepthook", None)
         if show is not None:
@@ -43,7 +45,7 @@ class ScriptWarnings:
         """Take the present files, and the names `kept` that akdl collects itself, as known."""
         self._known = {*os.listdir(self._folder), *kept}
 
-    def sentences(self) -> List[str]:
+    def sentences(self) -> list[str]:
         result = [
             f"an error in a thread of the script did not reach main: {text}"
             for text in self._raised[:_SHOWN]
@@ -60,7 +62,7 @@ class ScriptWarnings:
             )
         return result
 
-    def _left(self) -> List[str]:
+    def _left(self) -> list[str]:
         """New entries of the work folder, unless the script mentions that folder or uses our
         models, which write there.
         """

@@ -24,6 +24,9 @@ import tensorflow as tf
 from akdl.tf_version import require_estimator
 from akdl.user_code.config_file import Config
 
+Maker = Callable[[], Any]
+"""Makes a model or an optimizer in the current graph."""
+
 _estimator = require_estimator("CommonEstimator")
 
 
@@ -54,7 +57,7 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
 
     def __init__(
         self,
-        model: Any | Callable[[], Any],
+        model: Any | Maker,
         head: Any,
         optimizer: Any,
         config: Any | None = None,
@@ -100,7 +103,7 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
         )
 
 
-def _model_maker(model: Any) -> Callable[[], Any]:
+def _model_maker(model: Any) -> Maker:
     """Return a function that makes the model in the current graph.
 
     Raises:
@@ -114,7 +117,7 @@ def _model_maker(model: Any) -> Callable[[], Any]:
                 "model: expected a tf.keras.Model or a function that makes one, got a"
                 f" {kind.__name__}"
             )
-        make: Callable[[], Any] = model
+        make: Maker = model
         return make
     # The model is functional or a Sequential, and Keras can clone it.
     if kind.__module__.split(".")[0] in keras:
@@ -135,7 +138,7 @@ def _model_maker(model: Any) -> Callable[[], Any]:
     return lambda: kind.from_config(config)
 
 
-def maker(optimizer: Any) -> Callable[[], Any]:
+def maker(optimizer: Any) -> Maker:
     """Return a function that makes the same optimizer again, for another graph.
 
     The variables of an optimizer belong to one graph, and an Estimator builds several. It only
@@ -190,7 +193,7 @@ def maker(optimizer: Any) -> Callable[[], Any]:
     return lambda: older.from_config(kept)
 
 
-def _by_name(optimizer: Any, legacy: Any) -> Callable[[], Any]:
+def _by_name(optimizer: Any, legacy: Any) -> Maker:
     """Return a maker for a name such as "adam" or a config of Keras."""
     given: Any = {"class_name": optimizer} if isinstance(optimizer, str) else optimizer
     name, config = given.get("class_name"), given.get("config") or {}

@@ -7,7 +7,7 @@ the graph of the training, before its first step.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -17,7 +17,12 @@ from akdl.training.checkpoints import try_folder
 from akdl.user_code.config_file import ConfigError
 from akdl.user_code.module import UserModuleError
 
+v1 = tf.compat.v1
+
 _DEFAULT, _PREDICT = "serving_default", "predict"
+
+# Shape of each variable, None for an unknown one.
+Shapes = Dict[str, Optional[List[int]]]
 
 
 class Serving(NamedTuple):
@@ -28,16 +33,16 @@ class Serving(NamedTuple):
     `predict_is_default`: the head "predict" replaces a `serving_default` that cannot be exported.
     """
 
-    variables: dict[str, list[int] | None]
+    variables: Shapes
     predict_is_default: bool
 
 
 def try_folders(folders: Mapping[str, str]) -> None:
     """Refuse folders that cannot be written; keys are their purposes, for the message."""
-    reasons = {purpose: try_folder(folder) for purpose, folder in folders.items()}
     mistakes = [
-        f"{purpose}: cannot write into {folders[purpose]}: {reason}"
-        for purpose, reason in reasons.items()
+        f"{purpose}: cannot write into {folder}: {reason}"
+        for purpose, folder in folders.items()
+        for reason in [try_folder(folder)]
         if reason
     ]
     if mistakes:
@@ -47,7 +52,7 @@ def try_folders(folders: Mapping[str, str]) -> None:
 def try_export(functions: Functions, config: Any, report: Callable[[str], None]) -> Serving:
     """Build the graph of the export; `report` gets a line for each head that is left out."""
     with tf.Graph().as_default():
-        tf.compat.v1.train.create_global_step()
+        v1.train.create_global_step()
         # An Estimator has a global step in each of its graphs, which `model_fn` may read.
         receiver = functions.receive()
         spec = functions.checked_model(
@@ -59,7 +64,8 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
             heads[_DEFAULT] = next(iter(heads.values()))
         left_out = {
             key: reason
-            for key, reason in ((key, _unservable(heads[key], receiver)) for key in heads)
+            for key, head in heads.items()
+            for reason in [_unservable(head, receiver)]
             if reason
         }
         predict_is_default = _DEFAULT in left_out and _PREDICT in heads and _PREDICT not in left_out
@@ -89,11 +95,11 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], object], config:
         UserModuleError: `model_fn` fails in mode EVAL, or the dataset gives no batch.
     """
     with tf.Graph().as_default():
-        tf.compat.v1.train.create_global_step()
+        v1.train.create_global_step()
         found = input_fn()
         iterator = None
         if isinstance(found, tf.compat.v2.data.Dataset):
-            iterator = tf.compat.v1.data.make_initializable_iterator(found)
+            iterator = v1.data.make_initializable_iterator(found)
             found = iterator.get_next()
         features, labels = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
         functions.checked_model(features, labels, tf.estimator.ModeKeys.EVAL, config)
@@ -101,14 +107,14 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], object], config:
         if iterator is None:
             return
         # The filters are removed below, and the Estimator needs its own config unchanged.
-        session_config = tf.compat.v1.ConfigProto()
+        session_config = v1.ConfigProto()
         session_config.CopyFrom(config.session_config)
         # This session has no other process, and a filter would name one.
         del session_config.device_filters[:]
-        with tf.compat.v1.Session(config=session_config) as session:
+        with v1.Session(config=session_config) as session:
             # A dataset may look up words in tables, which are initialized separately from
             # variables.
-            session.run(tf.compat.v1.tables_initializer())
+            session.run(v1.tables_initializer())
             session.run(iterator.initializer)
             try:
                 session.run(tf.nest.flatten(found, expand_composites=True))
@@ -119,13 +125,13 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], object], config:
                 ) from None
 
 
-def variables_in_checkpoint() -> dict[str, list[int] | None]:
+def variables_in_checkpoint() -> Shapes:
     """Return the variables of the current graph that a checkpoint has.
 
     The value is the shape, and None for partitioned variables.
     """
-    found: dict[str, list[int] | None] = {}
-    for variable in tf.compat.v1.global_variables():
+    found: Shapes = {}
+    for variable in v1.global_variables():
         # A part of a partitioned variable is saved under the name of the whole.
         part = getattr(variable, "_save_slice_info", None)
         name = variable.name.split(":")[0] if part is None else part.full_name
@@ -164,18 +170,18 @@ _READS = (
 )
 
 
-class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+class GraphChecks(v1.train.SessionRunHook):  # type: ignore[misc, name-defined]
     """Refuses a graph that would train without end or lacks variables of the export.
 
     The check is made before the first step.
     """
 
-    def __init__(self, file: str, exported: Mapping[str, list[int] | None]) -> None:
+    def __init__(self, file: str, exported: Shapes) -> None:
         self._file = file
         self._exported = exported
 
     def begin(self) -> None:
-        step = tf.compat.v1.train.get_global_step()
+        step = v1.train.get_global_step()
         # `values` has the replicas' copies of the step under a strategy.
         if not any(_is_changed(one) for one in getattr(step, "values", None) or [step]):
             raise UserModuleError(

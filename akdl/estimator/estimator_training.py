@@ -19,7 +19,7 @@ from typing import Any, Mapping, NamedTuple
 import tensorflow as tf
 
 from akdl.engine import estimator_group
-from akdl.engine.estimator_watch import EstimatorWatch, Report
+from akdl.engine.estimator_watch import EstimatorWatch
 from akdl.engine.run_config import generate_run_config
 from akdl.estimator.dry_run import GraphChecks, Serving, try_evaluation, try_export, try_folders
 from akdl.estimator.four_functions import Functions
@@ -27,6 +27,7 @@ from akdl.estimator.parameters import with_defaults
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator
 from akdl.training.clusters import in_step_workers
+from akdl.training.training_watch import Report
 from akdl.user_code.config_file import Config
 from akdl.user_code.module import TrainingFailed
 
@@ -100,10 +101,8 @@ def train(
             **_saving(settings),
         ),
     )
-    distributed, chief = (
-        estimator_group.is_group(estimator.config),
-        estimator_group.is_chief(estimator.config),
-    )
+    distributed = estimator_group.is_group(estimator.config)
+    chief = estimator_group.is_chief(estimator.config)
     inputs = [
         functions.input_fn(name, distributed, own_rows)
         for name in ("train_input_fn", "eval_input_fn")

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Mapping
+from typing import Any, Mapping
 
 import tensorflow as tf
 
 from akdl.tf_version import require_estimator
+
+gfile = tf.io.gfile
 
 _estimator = require_estimator("akdl.estimator.exporters")
 
@@ -87,8 +89,8 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
                 f" {', '.join(sorted(eval_result))}: choose one of these metrics"
             )
         kept, value = os.path.join(export_path, "best.json"), float(eval_result[self._metric])
-        if tf.io.gfile.exists(kept):
-            with tf.io.gfile.GFile(kept) as file:
+        if gfile.exists(kept):
+            with gfile.GFile(kept) as file:
                 best = json.loads(file.read()).get(self._metric)
             # A NaN is never better, and compares as false.
             if best is not None and not self._sign * value < self._sign * best:
@@ -99,15 +101,12 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
         # The model is exported before its evaluation is recorded, and the record appears by a
         # rename. A process killed in between exports one model too many, but never misses a better
         # one.
-        with tf.io.gfile.GFile(kept + ".new", "w") as file:
+        with gfile.GFile(kept + ".new", "w") as file:
             file.write(json.dumps({self._metric: value}))
-        tf.io.gfile.rename(kept + ".new", kept, overwrite=True)
+        gfile.rename(kept + ".new", kept, overwrite=True)
         return exported
 
 
-def _receiver(feature_spec: Mapping[str, object]) -> Callable[[], Any]:
+def _receiver(feature_spec: Mapping[str, object]) -> Any:
     """Return the receiver of serialized Examples, in the form that exporters call."""
-    make: Callable[[], Any] = _estimator.export.build_parsing_serving_input_receiver_fn(
-        dict(feature_spec)
-    )
-    return make
+    return _estimator.export.build_parsing_serving_input_receiver_fn(dict(feature_spec))

@@ -78,5 +78,4 @@ def _rows(task_config: Any) -> str:
             f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more"
             " rows or set fewer workers"
         )
-    path: str = task_config.dataset_file
-    return path
+    return str(task_config.dataset_file)

@@ -15,6 +15,8 @@ import tensorflow as tf
 from akdl.engine import estimator_group
 from akdl.tf_version import require_estimator
 
+gfile = tf.io.gfile
+
 _estimator = require_estimator("train_and_evaluate")
 
 logger = logging.getLogger(__name__)
@@ -37,10 +39,8 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> dict[
         The last evaluation; None in other roles than the chief. In a parameter server, this call
         does not return.
     """
-    distributed, chief = (
-        estimator_group.is_group(estimator.config),
-        estimator_group.is_chief(estimator.config),
-    )
+    distributed = estimator_group.is_group(estimator.config)
+    chief = estimator_group.is_chief(estimator.config)
     folders = ExportFolders(estimator)
     eval_spec = eval_spec._replace(
         hooks=(*eval_spec.hooks, estimator_group.RequireBatches()),
@@ -105,16 +105,16 @@ class ExportFolders:
 
     def release(self) -> None:
         """Remove an older claim; the chief calls this when it starts."""
-        if tf.io.gfile.exists(self._file):
-            tf.io.gfile.remove(self._file)
+        if gfile.exists(self._file):
+            gfile.remove(self._file)
 
     def claim(self) -> bool:
         """Claim the folders, and return whether this process's role has them, now or earlier."""
         # TensorFlow has no call for remote files that fails if the file exists. So two processes
         # may claim at the same moment, and the content that is read afterwards decides.
         if "://" in self._file:
-            if not tf.io.gfile.exists(self._file):
-                with tf.io.gfile.GFile(self._file, "w") as file:
+            if not gfile.exists(self._file):
+                with gfile.GFile(self._file, "w") as file:
                     file.write(self._role)
         else:
             with contextlib.suppress(FileExistsError), open(
@@ -122,7 +122,7 @@ class ExportFolders:
             ) as file:
                 file.write(self._role)
         try:
-            with tf.io.gfile.GFile(self._file) as file:
+            with gfile.GFile(self._file) as file:
                 return bool(file.read() == self._role)
         # A chief that starts has just removed the file, so the claim is repeated.
         except tf.errors.NotFoundError:

@@ -12,12 +12,15 @@ losses are added to both.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
 from akdl.estimator.common_estimator import is_keras
 from akdl.tf_version import require_estimator
+
+Several = Optional[Sequence[Any]]
+"""Hooks, losses, variables or operations; None without any."""
 
 _estimator = require_estimator("UserDefineHead")
 
@@ -51,10 +54,10 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
     def __init__(
         self,
         task_type: str,
-        training_hooks: Sequence[Any] | None = None,
-        training_chief_hooks: Sequence[Any] | None = None,
-        evaluation_hooks: Sequence[Any] | None = None,
-        prediction_hooks: Sequence[Any] | None = None,
+        training_hooks: Several = None,
+        training_chief_hooks: Several = None,
+        evaluation_hooks: Several = None,
+        prediction_hooks: Several = None,
         scaffold: Any = None,
     ) -> None:
         if task_type not in (CLASSIFICATION, REGRESSION):
@@ -92,7 +95,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         logits: Any,
         features: Mapping[str, Any] | None = None,
         mode: str | None = None,
-        regularization_losses: Sequence[Any] | None = None,
+        regularization_losses: Several = None,
     ) -> Any:
         """Return the mean loss of the rows plus the regularization losses.
 
@@ -129,7 +132,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
             )
         return found if keys is None else {key: found[key] for key in keys}
 
-    def metrics(self, regularization_losses: Sequence[Any] | None = None) -> dict[str, Any]:
+    def metrics(self, regularization_losses: Several = None) -> dict[str, Any]:
         """Return the metrics of an evaluation by name, before the first row.
 
         `average_loss` is the mean over all rows without regularization; a difference between
@@ -145,7 +148,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         logits: Any,
         labels: Any,
         mode: str | None = None,
-        regularization_losses: Sequence[Any] | None = None,
+        regularization_losses: Several = None,
     ) -> dict[str, Any]:
         """Add a batch to the result of `metrics` and return it."""
         return dict(
@@ -165,10 +168,10 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         logits: Any,
         labels: Any = None,
         optimizer: Any = None,
-        trainable_variables: Sequence[Any] | None = None,
+        trainable_variables: Several = None,
         train_op_fn: Callable[[Any], Any] | None = None,
-        update_ops: Sequence[Any] | None = None,
-        regularization_losses: Sequence[Any] | None = None,
+        update_ops: Several = None,
+        regularization_losses: Several = None,
     ) -> Any:
         """Return the `tf.estimator.EstimatorSpec` of a mode.
 
@@ -217,9 +220,9 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
 def _train_op(
     loss: Any,
     optimizer: Any,
-    variables: Sequence[Any] | None,
+    variables: Several,
     train_op_fn: Callable[[Any], Any] | None,
-    update_ops: Sequence[Any] | None,
+    update_ops: Several,
 ) -> Any:
     """Return the operation of a step: gradients, the global step, and further updates.
 

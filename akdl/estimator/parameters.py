@@ -15,54 +15,43 @@ from typing import Any, Mapping
 from akdl.near_names import near
 from akdl.user_code.config_file import Config, ConfigError, named
 
-# These are the defaults of RunConfig and EvalSpec. Only `train_max_steps` has a default of our own,
-# because TrainSpec trains until the rows end.
-DEFAULTS: Mapping[str, Any] = {
-    "save_checkpoints_steps": None,
-    "save_checkpoints_secs": 600,
-    "keep_checkpoint_max": 5,
-    "log_step_count_steps": 100,
-    "train_max_steps": 10000,
-    "eval_steps": 100,
-    "eval_start_delay_secs": 120,
-    "eval_throttle_secs": 600,
-}
-
 PARAMETERS_FILE = "parameters.json"
 
 _STEPS, _SECS = "save_checkpoints_steps", "save_checkpoints_secs"
 _STEPS_IN_STEP = 1000
-# Parameter to its least value and its rule in words, which say whether it is whole and may be null.
-_RULES: Mapping[str, tuple[float, str]] = {
-    _STEPS: (1, "a whole number of 1 or more, or null"),
-    _SECS: (sys.float_info.min, "seconds above 0, or null"),
-    "keep_checkpoint_max": (0, "a whole number, or null; 0 and null keep all"),
-    "log_step_count_steps": (1, "a whole number of 1 or more, or null for no lines"),
-    "train_max_steps": (1, "a whole number of 1 or more, or null to train until the rows end"),
-    "eval_steps": (1, "a whole number of 1 or more, or null for all batches"),
-    "eval_start_delay_secs": (0, "seconds, 0 or more"),
-    "eval_throttle_secs": (0, "seconds, 0 or more"),
+# Parameter to its default, its least value and its rule in words, which say whether it is whole and
+# may be null. RunConfig and EvalSpec have the same defaults. Only `train_max_steps` has one of our
+# own, because TrainSpec trains until the rows end.
+_RULES: Mapping[str, tuple[Any, float, str]] = {
+    _STEPS: (None, 1, "a whole number of 1 or more, or null"),
+    _SECS: (600, sys.float_info.min, "seconds above 0, or null"),
+    "keep_checkpoint_max": (5, 0, "a whole number, or null; 0 and null keep all"),
+    "log_step_count_steps": (100, 1, "a whole number of 1 or more, or null for no lines"),
+    "train_max_steps": (
+        10000,
+        1,
+        "a whole number of 1 or more, or null to train until the rows end",
+    ),
+    "eval_steps": (100, 1, "a whole number of 1 or more, or null for all batches"),
+    "eval_start_delay_secs": (120, 0, "seconds, 0 or more"),
+    "eval_throttle_secs": (600, 0, "seconds, 0 or more"),
 }
 # Least likeness of a key and a name for a hint: `train_max_step` has 0.97, but `train_max_epochs`,
 # which means another thing, has 0.84.
 _NEAR = 0.87
 
 
-def with_defaults(*layers: Mapping[str, object] | None, in_step: bool = False) -> dict[str, Any]:
-    """Return the defaults, overridden by each layer in turn.
-
-    A layer is such as `parameters.json` and then `--set`. None is a value.
+def with_defaults(params: Config | None = None, in_step: bool = False) -> dict[str, Any]:
+    """Return the defaults, overridden by the given parameters, where None is a value.
 
     `save_checkpoints_steps` alone replaces the default of `save_checkpoints_secs`.
     """
-    given: dict[str, Any] = {}
-    for layer in layers:
-        given.update(layer or {})
-    for name, (_, rule) in _RULES.items():
+    given = dict(params or {})
+    for name, (_, _, rule) in _RULES.items():
         # JSON and `--set` may write 1e4, which is a float although it counts steps.
         if "whole" in rule and isinstance(given.get(name), float) and given[name].is_integer():
             given[name] = int(given[name])
-    params = dict(DEFAULTS, **given)
+    params = {**{name: default for name, (default, _, _) in _RULES.items()}, **given}
     mistakes = _near_names(given) + _wrong_values(params)
     if in_step and given.get(_SECS) is not None:
         mistakes.append(
@@ -89,8 +78,8 @@ def _near_names(given: Config) -> list[str]:
     """List unknown keys that are close to a parameter: keys of the user's functions are free."""
     found = []
     for key in given:
-        if key not in DEFAULTS:
-            meant = near(key, DEFAULTS, likeness=_NEAR)
+        if key not in _RULES:
+            meant = near(key, _RULES, likeness=_NEAR)
             found += [
                 f"{key}: unknown parameter; did you mean {name}? Otherwise choose another name"
                 for name in meant
@@ -110,6 +99,6 @@ def _wrong_values(params: Config) -> list[str]:
 
     return [
         f"{name}: expected {rule}, got {named(params[name])}"
-        for name, (least, rule) in _RULES.items()
+        for name, (_, least, rule) in _RULES.items()
         if not fits(params[name], least, rule)
     ]

@@ -4,16 +4,17 @@ The error names the folder, its size, the free space and the remedy, because the
 names neither the disk nor the bytes.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import io
 import os
-from typing import Union
 
 from akdl.folders.private_file import private
 
 
-def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
+def write_all(file: io.RawIOBase, data: bytes | memoryview) -> None:
     """Write all of the data to an unbuffered file, which may accept a part of it at a time."""
     view = memoryview(data)
     while view:
@@ -26,7 +27,7 @@ def free_bytes(folder: str) -> int:
     return disk.f_bavail * disk.f_frsize
 
 
-def write_at(path: str, place: int, data: Union[bytes, memoryview]) -> None:
+def write_at(path: str, place: int, data: bytes | memoryview) -> None:
     """Write to a file from a position on, replacing what a failed write has left there.
 
     Appending would put the rows of a second attempt behind the part that the first one wrote.

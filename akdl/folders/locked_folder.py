@@ -12,6 +12,8 @@ A lock counts only on the host whose name is in it, because file systems that ho
 propagate locks.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import fcntl
@@ -20,7 +22,7 @@ import shutil
 import socket
 import tempfile
 import uuid
-from typing import Callable, Iterator, Optional, Tuple, Union
+from typing import Callable, Iterator
 
 from akdl.folders.file_lock import try_lock
 from akdl.folders.private_file import is_private_folder, not_private
@@ -33,20 +35,20 @@ LOCK = ".akdl-lock"
 class OwnedFolder:
     """A new folder below the temporary folder, accessible to this user only.
 
-    It stays while a process holds the lock `fd`. Child processes that inherit the descriptor hold
-    the lock too, so the folder outlives this process if they still use it.
+    It is removed at the exit of this process. With `at_exit` False, another process has to remove
+    it. It stays while a process holds the lock `fd`. Child processes that inherit the descriptor
+    hold the lock too, so the folder outlives this process if they still use it.
     """
 
-    def __init__(self, prefix: str, place: Optional[str] = None) -> None:
+    def __init__(self, prefix: str, place: str | None = None, at_exit: bool = True) -> None:
         self.path = os.path.join(place or tempfile.gettempdir(), f"{prefix}{uuid.uuid4().hex[:12]}")
         try:
             self.fd = hold(self.path, shared=False)
         except BaseException:
             shutil.rmtree(self.path, ignore_errors=True)
             raise
-
-    def remove_at_exit(self) -> None:
-        atexit.register(self._remove_in, os.getpid())
+        if at_exit:
+            atexit.register(self._remove_in, os.getpid())
 
     def _remove_in(self, pid: int) -> None:
         # A forked process has the same exit handlers, and may end earlier.
@@ -105,7 +107,7 @@ def locked(folder: str) -> Iterator[None]:
         os.close(lock)
 
 
-def sweep(place: str, prefix: Union[str, Tuple[str, ...]] = PREFIXES) -> None:
+def sweep(place: str, prefix: str | tuple[str, ...] = PREFIXES) -> None:
     """Remove this user's folders on this host whose owners ended without removing them.
 
     Called when a process starts. Owners that were killed, with the small process that waits for

@@ -16,15 +16,15 @@ import logging
 import math
 import os
 import warnings
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Iterator, Mapping
 
 from akdl.keras.steps.user_functions import UserModule, name_and_args, plain_name
 from akdl.keras.task_configs import TRAIN, TrainResult, is_checkpoint, prepare
+from akdl.process.ranks import read_cluster
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.whole_file import WholeFile
-from akdl.training.clusters import read_cluster
-from akdl.training.training_watch import TrainingWatch
+from akdl.training.training_watch import Report, TrainingWatch
 from akdl.user_code.config_file import Config
 
 MODEL_FILE = "model.keras"
@@ -32,6 +32,8 @@ MODEL_FILE = "model.keras"
 _WEIGHTS = ".weights.h5"
 _HISTORY = "history.json"
 _TRAINING, _VALIDATION = "awf_create_train_dataset_fn", "awf_create_val_dataset_fn"
+
+Logs = Mapping[str, float]
 
 logger = logging.getLogger(__name__)
 
@@ -44,13 +46,13 @@ def train(
     config: str | Config,
     module: object,
     placeholders: Mapping[str, str] | None = None,
-    report: Callable[[str], None] | None = None,
+    report: Report | None = None,
     task_config: TaskConfig | None = None,
     folder: CheckpointFolder | None = None,
 ) -> TrainResult:
     """Train the model of a user's module, and save it as a file in the folder `save_path`.
 
-    The arguments are those of `keras_training.train`. A dataset is an iterable of batches, which are
+    The arguments are those of `keras_training.train`. A dataset is an iterable of batches, each
     (features, label) or (features, label, weight), and its function is called for each epoch. It
     may take `context`, whose `arrays` has the rows of the operator.
 
@@ -96,30 +98,30 @@ def train(
         forget the epochs before.
         """
 
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
             for callback in callbacks:
                 callback.on_epoch_begin(epoch, logs)
 
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
             for callback in callbacks:
                 callback.on_epoch_end(epoch, logs)
 
-        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
             for callback in callbacks:
                 callback.on_train_batch_begin(batch, logs)
 
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
             for callback in callbacks:
                 callback.on_train_batch_end(batch, logs)
             # With JAX, the variables of an optimizer cannot be read during `fit`.
-            watch.step_end(next(made_steps), lambda: logs)
+            watch.step_end(next(made_steps), lambda: logs or {})
             model.stop_training = model.stop_training or watch.stop
 
-    def batches(name: str) -> Iterator[Any]:
+    def batches(name: str) -> Iterator[object]:
         context = getattr(task_config, "context", None)
         yield from user.create(name, config, batch_size=config["batch_size"], context=context)
 
-    def training_batches() -> Iterator[Any]:
+    def training_batches() -> Iterator[object]:
         # With `steps_per_epoch`, an epoch begins where the last one has ended.
         while steps is not None:
             yield from batches(_TRAINING)

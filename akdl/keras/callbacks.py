@@ -14,6 +14,7 @@ it.
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
 import numpy as np
@@ -33,6 +34,7 @@ from akdl.user_code.config_file import Config
 Logs = Dict[str, float]
 
 
+@dataclass
 class Training:
     """The training, for callbacks; set `stop` to end it after this epoch.
 
@@ -40,18 +42,13 @@ class Training:
     trains.
     """
 
-    def __init__(
-        self, group: Group, model: Any, optimizers: Sequence[Any], user: Any, epochs: int
-    ) -> None:
-        self.group, self.model, self.optimizers, self.user, self.epochs = (
-            group,
-            model,
-            list(optimizers),
-            user,
-            epochs,
-        )
-        self.steps = 0
-        self.stop = False
+    group: Group
+    model: Any
+    optimizers: Sequence[Any]
+    user: Any
+    epochs: int
+    steps: int = 0
+    stop: bool = False
 
     def weights(self) -> list[Any]:
         """Return the values of the model's variables; all workers have to call this."""

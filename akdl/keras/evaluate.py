@@ -10,7 +10,7 @@ import csv
 import json
 import logging
 import os
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from akdl.keras.saving import load_model, require_models, require_targets, wrong_file
 from akdl.keras.steps.data import DatasetSource, label_of
@@ -21,6 +21,7 @@ from akdl.keras.steps.row_metrics import Metrics
 from akdl.keras.steps.user_functions import UserModule
 from akdl.keras.steps.workers import Group
 from akdl.keras.task_configs import EVALUATE, prepare
+from akdl.training.training_watch import Report
 from akdl.user_code.config_file import Config
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ def evaluate(
     config: str | Config,
     module: object,
     placeholders: Mapping[str, str] | None = None,
-    report: Callable[[str], None] | None = None,
+    report: Report | None = None,
     worker_datasets: bool = False,
 ) -> list[dict[str, Any]]:
     """Evaluate models on the datasets of `awf_create_test_dataset_fn`.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +27,8 @@ KEYS = {"seed"}
 
 logger = logging.getLogger(__name__)
 
+# Metrics of a step or an epoch by name, as Keras passes them to callbacks.
+KerasLogs = Optional[Mapping[str, Any]]
 # A step of a model. The values that it returns are tensors.
 _Step = Callable[[object], Mapping[str, float]]
 
@@ -211,7 +213,7 @@ class _Fit:
         options = tf.train.CheckpointOptions("/job:chief/task:0") if self._by_servers else None
         return {"options": options, "model": self._model, "optimizer": self._model.optimizer}
 
-    def _save(self, progress: _Progress, logs: Mapping[str, object] | None = None) -> None:
+    def _save(self, progress: _Progress, logs: KerasLogs = None) -> None:
         """Write a checkpoint, which may be a best one by the logs of its epoch."""
         if self._folder is None:
             return
@@ -282,14 +284,14 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._every_steps = plan.train_config.get("save_checkpoints_steps") if is_alone else None
         self._every_secs, self._saved_at = plan.every_secs if is_alone else None, time.monotonic()
         # These are the values of an epoch that a request to stop has ended. No checkpoint has them.
-        self._unfinished: dict[str, Any] | None = None
+        self._unfinished: list[dict[str, Any]] = []
 
-    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: KerasLogs = None) -> None:
         progress, values = self._progress, _values(logs)
         if self._watch.stop:
             # The request came inside this epoch. Its values are shown, but it does not count as an
             # epoch.
-            self._unfinished = values
+            self._unfinished = [values]
             return
         self._count_steps()
         progress.next_epoch()
@@ -300,10 +302,7 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def history(self) -> dict[str, list[Any]]:
         found: dict[str, list[Any]] = {}
-        for logs in [
-            *self._progress.logs,
-            *([] if self._unfinished is None else [self._unfinished]),
-        ]:
+        for logs in [*self._progress.logs, *self._unfinished]:
             for name, value in logs.items():
                 found.setdefault(name, []).append(value)
         return found
@@ -314,7 +313,7 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         # The model's own callbacks may have set this too, so it is never set back.
         self.model.stop_training = self.model.stop_training or self._watch.stop
 
-    def _save(self, logs: Mapping[str, object] | None = None) -> None:
+    def _save(self, logs: KerasLogs = None) -> None:
         self._write(logs)
         # The time that a save takes does not count to the seconds until the next one.
         self._saved_at = time.monotonic()
@@ -329,10 +328,10 @@ class _StepCallback(_EpochCallback):
     # Steps of this call's epoch that are counted already.
     _seen = 0
 
-    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: KerasLogs = None) -> None:
         self._seen = 0
 
-    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: KerasLogs = None) -> None:
         progress, watch = self._progress, self._watch
         # With `steps_per_execution`, Keras calls this once for several steps.
         new, before = batch + 1 - self._seen, progress.step
@@ -361,7 +360,7 @@ class _StepCallback(_EpochCallback):
         pass
 
 
-def _values(logs: Mapping[str, Any] | None) -> dict[str, Any]:
+def _values(logs: KerasLogs) -> dict[str, Any]:
     """Return logs as JSON values, since checkpoints keep them as text."""
     return {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
 

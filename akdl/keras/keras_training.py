@@ -10,7 +10,7 @@ import logging
 import random
 import tempfile
 import time
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -48,15 +48,13 @@ from akdl.keras.task_configs import TRAIN, TrainResult, prepare
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.training.checkpoints import CheckpointError, latest, restore, save, try_folder
-from akdl.training.training_watch import TrainingWatch
+from akdl.training.training_watch import Report, TrainingWatch
 from akdl.user_code.config_file import Config
 
 logger = logging.getLogger(__name__)
 
 # Seconds between two lines within an epoch.
 PROGRESS_S = 10.0
-
-Report = Callable[[str], None]
 
 
 class SaveError(ValueError):

@@ -57,12 +57,11 @@ def main(task_config: Any, module: ModuleType | str, config: str | Config | None
     if task not in TASKS:
         raise ConfigError("operator's", [f"task: expected one of {', '.join(TASKS)}, got {task!r}"])
     filled = _config(task_config, params.get("config") if config is None else config)
-    used = placeholders_in(filled)
+    own_rows = DATASET_FILE in placeholders_in(filled)
     placeholders = {key: str(value) for key, value in params.items() if key not in _OWN_PARAMS}
     # This waits for the last row, so it happens only for a config that uses the file.
-    if DATASET_FILE in used:
+    if own_rows:
         placeholders[DATASET_FILE] = task_config.dataset_file
-    own_rows = DATASET_FILE in used
     # The modules of the tasks import TensorFlow, so they are imported after the checks above, which
     # need no TensorFlow.
     if task == TRAIN:
@@ -84,9 +83,8 @@ def main(task_config: Any, module: ModuleType | str, config: str | Config | None
                 for metric, value in row.items()
                 if metric != MODEL
             ]
-            names, metrics, values = zip(*cells)
             task_config.output_writer.write_batch(
-                {"model": list(names), "metric": list(metrics), "value": list(values)}
+                dict(zip(("model", "metric", "value"), map(list, zip(*cells))))
             )
 
 

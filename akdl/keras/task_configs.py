@@ -62,7 +62,7 @@ def prepare(
     """
     # The mistakes of all checks become one error, so that a user does not meet them one by one.
     mistakes: list[str] = []
-    filled = fill_in(
+    filled: dict[str, Any] = fill_in(
         read_config(config) if isinstance(config, str) else config, placeholders or {}, mistakes
     )
     wrong = check(task, filled)
@@ -74,8 +74,7 @@ def prepare(
         mistakes += _callback_mistakes(task, filled, user, injected)
     if mistakes:
         raise ConfigError(task, mistakes)
-    result: dict[str, Any] = filled
-    return result
+    return filled
 
 
 def fill_in(value: object, placeholders: Mapping[str, str], mistakes: list[str]) -> Any:
@@ -235,8 +234,7 @@ def _branches(schema: Config) -> list[Config]:
 @functools.lru_cache(maxsize=None)
 def _definitions() -> dict[str, Any]:
     with open(SCHEMA_FILE, encoding="utf-8") as file:
-        definitions: dict[str, Any] = json.load(file)["definitions"]
-    return definitions
+        return dict(json.load(file)["definitions"])
 
 
 def _is(value: object, kind: str | None) -> bool:

@@ -8,8 +8,6 @@ import sys
 import threading
 from typing import Callable
 
-from akdl.process.parent import REFUSED_ROWS
-
 # Seconds for threads that the script did not join. They count from the moment when the outcome has
 # been sent.
 LEFT_THREADS_GRACE_S = 5.0
@@ -20,7 +18,7 @@ def leave_threads_behind(exit_if_lost: Callable[[], None]) -> None:
     running.
     """
     # Whatever happens next, the script's output must not be lost: os._exit does not flush.
-    _flush_streams()
+    flush_streams()
 
     def exit_anyway() -> None:
         left = [thread.name for thread in threading.enumerate() if not thread.daemon]
@@ -30,7 +28,7 @@ def leave_threads_behind(exit_if_lost: Callable[[], None]) -> None:
             )
         # A thread may have tried to write rows meanwhile, and os._exit runs no exit handlers.
         exit_if_lost()
-        _flush_streams()
+        flush_streams()
         os._exit(0)
 
     # Python joins the remaining threads before it calls exit handlers, so only another thread can
@@ -40,13 +38,7 @@ def leave_threads_behind(exit_if_lost: Callable[[], None]) -> None:
     timer.start()
 
 
-def exit_with_refused_rows() -> None:
-    """End the process at once, with the status for rows that were written too late."""
-    _flush_streams()
-    os._exit(REFUSED_ROWS)
-
-
-def _flush_streams() -> None:
+def flush_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         # The script may have closed the stream, or replaced it by an object without `flush`.
         with contextlib.suppress(OSError, ValueError, AttributeError):

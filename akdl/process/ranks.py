@@ -5,12 +5,31 @@ They are derived from TF_CONFIG, so both say the same. `torch.distributed` reads
 default `init_method`, and the arguments of `jax.distributed.initialize` are among them.
 """
 
+from __future__ import annotations
+
 import json
 import os
-from typing import Dict, Mapping, Optional
+from typing import Mapping
 
 
-def worker_variables(tf_config: str, gpus: Optional[str]) -> Dict[str, str]:
+def read_cluster(environment: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the `cluster` of TF_CONFIG: role to the "host:port" of each process.
+
+    Empty without TF_CONFIG.
+    """
+    return dict(json.loads(environment.get("TF_CONFIG") or "{}").get("cluster", {}))
+
+
+def read_task(environment: Mapping[str, str]) -> tuple[str | None, int]:
+    """Return this process's role and number in TF_CONFIG, such as ("chief", 0).
+
+    The role is None without TF_CONFIG.
+    """
+    task = json.loads(environment.get("TF_CONFIG") or "{}").get("task", {})
+    return task.get("type"), int(task.get("index", 0))
+
+
+def worker_variables(tf_config: str, gpus: str | None) -> dict[str, str]:
     """Return MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE and LOCAL_RANK; none of them for a
     parameter server.
 
@@ -44,13 +63,12 @@ def share_of_cores(environment: Mapping[str, str]) -> int:
     """Cores for this process among the members of its group on this host, at most
     `intraOpParallelism`.
     """
-    config = json.loads(environment.get("TF_CONFIG") or "{}")
-    cluster, task = config.get("cluster", {}), config.get("task", {})
     hosts = {
         kind: [address.rpartition(":")[0] for address in addresses]
-        for kind, addresses in cluster.items()
+        for kind, addresses in read_cluster(environment).items()
     }
-    own = hosts.get(task.get("type"), [])[task.get("index", 0) :][:1]
+    kind, index = read_task(environment)
+    own = hosts.get(kind or "", [])[index:][:1]
     members = sum(of_kind.count(host) for host in own for of_kind in hosts.values())
     # The affinity and not the number of processors, because a container or `taskset` may allow some
     # of them only. macOS has no affinity.

@@ -10,7 +10,6 @@ flushed to its files.
 """
 
 import contextlib
-import gc
 import importlib
 import json
 import os
@@ -20,6 +19,7 @@ import sys
 from typing import Dict
 
 from akdl.process.preflight import SPARE_FD
+from akdl.tf_version import import_tensorflow
 
 # A spare ends after this time. Usually its parent ends it earlier by closing the pipe, but a fork
 # of the parent may hold the other end open.
@@ -36,14 +36,10 @@ def wait_for_script(environment: "os._Environ[str]") -> None:
     for example a module of its own with the name of one that is loaded. It ends without a script.
     """
     pipe = int(environment.pop(SPARE_FD))
-    # Nearly all objects of the import are permanent, so collecting during it finds nothing.
-    gc.disable()
     # An environment whose TensorFlow cannot be imported may still run scripts without it. The
     # script's own import raises the error again.
     with contextlib.suppress(Exception):
-        importlib.import_module("tensorflow")
-    gc.enable()
-    gc.freeze()
+        import_tensorflow()
     sent = _sent(pipe)
     # The parent has ended, or has no script for this process. os._exit, because no script has run
     # that may have something to flush.
@@ -62,8 +58,7 @@ def _sent(pipe: int) -> Dict[str, str]:
     """Wait for the variables of a script; an empty dict without one."""
     with os.fdopen(pipe, "rb") as file:
         content = file.read() if select.select([file], [], [], LONGEST_S)[0] else b""
-    sent: Dict[str, str] = json.loads(content or b"{}")
-    return sent
+    return dict(json.loads(content or b"{}"))
 
 
 def _is_affected(folder: str) -> bool:

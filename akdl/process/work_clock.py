@@ -4,13 +4,15 @@ The group needs the difference when no member makes progress: the script of one 
 endless loop, while the others poll for it in a collective and use the processor as well.
 """
 
+from __future__ import annotations
+
 import itertools
 import sys
 import threading
 import time
 import traceback
 from types import FrameType
-from typing import Dict, FrozenSet, Iterator, Optional, Tuple
+from typing import Iterator
 
 # Threads of ours that look at others. They are found in other places at each look, so with them a
 # script in an endless loop counted as working.
@@ -62,7 +64,7 @@ def script_stacks() -> str:
     return "\n".join(stacks[:_MOST_THREADS])
 
 
-def main_calls() -> Iterator[Tuple[FrameType, int]]:
+def main_calls() -> Iterator[tuple[FrameType, int]]:
     """Frames of the main thread with their lines, the innermost one first.
 
     Called from other threads: the frames change while they are walked, so callers only read them.
@@ -78,7 +80,7 @@ def _stack(innermost: FrameType) -> str:
     return "\n".join(reversed(calls))
 
 
-def _places() -> FrozenSet[int]:
+def _places() -> frozenset[int]:
     """Return a number for the stack of each other thread, made of its functions and
     instructions.
     """
@@ -91,7 +93,7 @@ def _places() -> FrozenSet[int]:
     )
 
 
-def _frames_of_others() -> Dict[int, FrameType]:
+def _frames_of_others() -> dict[int, FrameType]:
     """Innermost frame of each other thread; with the own one, a cycle would keep the variables of
     all.
     """
@@ -100,7 +102,7 @@ def _frames_of_others() -> Dict[int, FrameType]:
     return frames
 
 
-def _instructions(frame: Optional[FrameType]) -> Iterator[int]:
+def _instructions(frame: FrameType | None) -> Iterator[int]:
     while frame is not None:
         yield id(frame.f_code)
         # The index of the last instruction tells calls from different places of one function apart,

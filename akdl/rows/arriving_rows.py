@@ -5,10 +5,12 @@ place where chunks wait: `FileRows` keeps them on disk, because a script may rea
 several times; `StreamRows` holds a few in memory, because a stream has no end.
 """
 
+from __future__ import annotations
+
 import os
 import threading
 from contextlib import contextmanager, suppress
-from typing import Callable, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Callable, Iterable, Iterator
 
 from akdl.folders.disk_room import write_all
 from akdl.folders.private_file import private
@@ -41,7 +43,7 @@ class ArrivingRows:
         # Readers that wait for rows: a number, because several threads may read at once.
         self._waiting = 0
         self._complete = False
-        self._error: Optional[Exception] = None
+        self._error: Exception | None = None
         # The thread starts last, since it calls `_store` of a subclass at once. Subclasses
         # therefore set their own attributes before they call this method.
         threading.Thread(
@@ -60,7 +62,7 @@ class ArrivingRows:
                 self._check_unbroken()
             return not self.count
 
-    def last(self) -> List[Tuple[int, bytes]]:
+    def last(self) -> list[tuple[int, bytes]]:
         """Chunks that the script took last, up to `LAST_BYTES`: the number of rows, and the columns
         as received.
         """
@@ -138,7 +140,7 @@ class ArrivingRows:
 
 
 @contextmanager
-def segment_file(path: str, frames: Iterable[Union[bytes, memoryview]]) -> Iterator[str]:
+def segment_file(path: str, frames: Iterable[bytes | memoryview]) -> Iterator[str]:
     """Write frames to a new file for TensorFlow's reader, and remove the file at the end.
 
     TensorFlow may keep the file open after that, so callers never use a path twice.

@@ -12,31 +12,20 @@ the table travels in a list from which the receiver takes it, and names of loops
 the next table is requested.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Tuple,
-    Union,
-)
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from akdl.features import FLOAT32, INT64, STRING, unsharded
+from akdl.features import FLOAT32, INT64, STRING, Defaults, unsharded
 from akdl.rows.cell_rows import Ragged, Table, batched, chosen, concatenated, repeated, shuffled
 from akdl.rows.stream_rows import StreamRows
 from akdl.tf_version import tf_version
-from akdl.wire import Rows, TableColumn
-from akdl.wire.cells import Array, Cells, byte_strings, read_cells
+from akdl.wire import Rows, TableColumn, TableColumns
+from akdl.wire.cells import Array, Arrays, Cells, byte_strings, read_cells
 from akdl.wire.column_type import MEANINGS, Kind, type_of
 from akdl.wire.columns import is_utf8
 from akdl.wire.varints import padded, varint, width_of
@@ -62,9 +51,9 @@ class RowBatches:
 
     def __init__(
         self,
-        columns: Sequence[TableColumn],
+        columns: TableColumns,
         exact_doubles: bool = False,
-        defaults: Optional[Mapping[str, object]] = None,
+        defaults: Defaults = None,
         masked: bool = False,
     ) -> None:
         self._masked = masked
@@ -73,11 +62,11 @@ class RowBatches:
 
     def dataset(
         self,
-        rows: "Union[FileRows, StreamRows]",
+        rows: FileRows | StreamRows,
         batch_size: int,
         shuffle_rows: int = 0,
-        num_epochs: Optional[int] = 1,
-        seed: Optional[int] = None,
+        num_epochs: int | None = 1,
+        seed: int | None = None,
         parallel: int = 1,
     ) -> Any:
         """Return a `tf.data.Dataset` of batches: a dict from column to tensor.
@@ -140,12 +129,12 @@ class RowBatches:
 
     def arrays(
         self,
-        rows: "Union[FileRows, StreamRows]",
+        rows: FileRows | StreamRows,
         batch_size: int,
         shuffle_rows: int = 0,
-        num_epochs: Optional[int] = 1,
-        seed: Optional[int] = None,
-    ) -> Iterator[Dict[str, Array]]:
+        num_epochs: int | None = 1,
+        seed: int | None = None,
+    ) -> Iterator[Arrays]:
         """Yield batches as dicts from column to numpy array, in the thread that asks for them; see
         `dataset`.
 
@@ -178,12 +167,12 @@ class RowBatches:
 
     def _groups(
         self,
-        rows: "Union[FileRows, StreamRows]",
+        rows: FileRows | StreamRows,
         batch_size: int,
         shuffle_rows: int,
-        num_epochs: Optional[int],
+        num_epochs: int | None,
         random: np.random.RandomState,
-    ) -> Iterator[Tuple[int, List[Table]]]:
+    ) -> Iterator[tuple[int, list[Table]]]:
         """Yield some batches at a time: their number, and a list with one table, whose only
         reference is there.
 
@@ -241,7 +230,7 @@ class RowBatches:
             message.rows, [column.ready(each) for column, each in zip(self._columns, cells)]
         )
 
-    def _content(self, held: List[Table], batches: int) -> object:
+    def _content(self, held: list[Table], batches: int) -> object:
         """Tensors of so many batches of equal size, from a table whose only reference is in
         a list.
         """
@@ -331,7 +320,7 @@ def following(dataset: Any, rows: StreamRows) -> Any:
     return dataset
 
 
-def with_length(dataset: Any, length: Optional[int]) -> Any:
+def with_length(dataset: Any, length: int | None) -> Any:
     """Set the number of elements of a dataset, if it is known and this TensorFlow can store it.
 
     Keras otherwise meets the end inside a step that still counts for the optimizer, so Adam's
@@ -399,13 +388,11 @@ class _TensorColumn:
         # Null rows choose one more row at the end, which holds the default.
         return chosen(concatenated([ready, self.default]), np.where(valid, np.arange(rows), rows))
 
-    def serialized(self, cells: Cells, size: int, batches: int) -> List[List[bytes]]:
+    def serialized(self, cells: Cells, size: int, batches: int) -> list[list[bytes]]:
         """TensorProtos of each batch: the values and, for an ARRAY, the start of each row."""
-        values, splits, offsets = (
-            np.ascontiguousarray(cells.values),
-            cells.cell_offsets,
-            cells.value_offsets,
-        )
+        values = np.ascontiguousarray(cells.values)
+        splits = cells.cell_offsets
+        offsets = cells.value_offsets
         lengths = None if offsets is None else np.diff(offsets)
         heads = None if lengths is None else padded(lengths, width_of(lengths))
         made = []

@@ -4,7 +4,9 @@
 bits, because many rows joined can hold more bytes than one message, whose offsets have 32.
 """
 
-from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
@@ -16,20 +18,20 @@ class Table(NamedTuple):
     """Rows as columns of equal length; it has its own count because a table may have no columns."""
 
     rows: int
-    columns: List[Cells]
+    columns: list[Cells]
 
     @property
     def nbytes(self) -> int:
         return sum(part.nbytes for cells in self.columns for part in cells if part is not None)
 
-    def cut(self, start: int, end: int) -> "Table":
+    def cut(self, start: int, end: int) -> Table:
         """Return the rows from `start` to before `end`, as views of the same values."""
         # A batch that is a whole table keeps its offsets, which a cut would copy.
         if (start, end) == (0, self.rows):
             return self
         return Table(end - start, [_cut(cells, start, end) for cells in self.columns])
 
-    def choose(self, rows: Array) -> "Table":
+    def choose(self, rows: Array) -> Table:
         """Return a copy of the rows with these numbers, in the order of the numbers."""
         return Table(len(rows), [chosen(cells, rows) for cells in self.columns])
 
@@ -61,7 +63,7 @@ def shuffled(
     On average a row waits as long as in the buffer of `tf.data.Dataset.shuffle`. A larger table
     enlarges the buffer.
     """
-    held: List[Table] = []
+    held: list[Table] = []
     count = 0
     for table in tables:
         held.append(table)
@@ -79,13 +81,13 @@ def shuffled(
 
 def batched(
     tables: Iterable[Table], size: int, most_bytes: int = 1 << 20
-) -> Iterator[Tuple[int, Table]]:
+) -> Iterator[tuple[int, Table]]:
     """Regroup tables into batches of `size` rows, the last one possibly shorter; yield some, and
     their number, as one table.
 
     A yielded table is not referenced here any longer.
     """
-    held: List[Table] = []
+    held: list[Table] = []
     count = 0
     for table in tables:
         start, rows, whole = 0, table.rows, [table]
@@ -109,7 +111,7 @@ def batched(
         yield 1, join(held)
 
 
-def repeated(one_pass: Callable[[], Iterator[Table]], times: Optional[int]) -> Iterator[Table]:
+def repeated(one_pass: Callable[[], Iterator[Table]], times: int | None) -> Iterator[Table]:
     """Yield the tables of several passes; indefinitely for None, unless a pass is empty.
 
     A worker without rows would otherwise start passes in an endless loop and never return to
@@ -148,16 +150,8 @@ def chosen(cells: Cells, rows: Array) -> Cells:
 
 def concatenated(pieces: Sequence[Cells]) -> Cells:
     values = np.concatenate([piece.values for piece in pieces])
-    cell_offsets = (
-        None
-        if pieces[0].cell_offsets is None
-        else _joined_offsets([piece.cell_offsets for piece in pieces])
-    )
-    value_offsets = (
-        None
-        if pieces[0].value_offsets is None
-        else _joined_offsets([piece.value_offsets for piece in pieces])
-    )
+    cell_offsets = _joined_offsets([piece.cell_offsets for piece in pieces])
+    value_offsets = _joined_offsets([piece.value_offsets for piece in pieces])
     valid = None
     # Null ARRAYs are empty by now, so only columns of single values have a mask.
     if any(piece.valid is not None for piece in pieces):  # columns of single values only
@@ -204,6 +198,9 @@ def _chosen_ranges(values: Array, offsets: Array, rows: Array) -> Any:
     return data.view(values.dtype), packed_offsets(lengths)
 
 
-def _joined_offsets(pieces: Sequence[Array]) -> Array:
+def _joined_offsets(pieces: Sequence[Any]) -> Array:
+    """Offsets of ranges whose pieces are joined; None for columns without offsets."""
+    if pieces[0] is None:
+        return None
     ends = np.cumsum([0, *(int(piece[-1]) for piece in pieces)])
     return np.concatenate([ends[:1], *(piece[1:] + end for piece, end in zip(pieces, ends))])

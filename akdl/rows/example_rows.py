@@ -6,16 +6,18 @@ range for the type of their column, such as 300 for a TINYINT, are found on the 
 converts whole columns at a time.
 """
 
+from __future__ import annotations
+
 import itertools
 import struct
 from operator import attrgetter
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, NoReturn, Sequence
 
 import numpy as np
 
 from akdl.features import FLOAT32, INT64
 from akdl.near_names import listed
-from akdl.wire import Column, Rows, TableColumn
+from akdl.wire import Column, Rows, TableColumn, TableColumns
 from akdl.wire.cells import Array, Cells, fill_column, joined, lengths_of, offsets_of, spread
 from akdl.wire.column_type import POINTS_IN_TIME, Kind, type_of
 from akdl.wire.columns import Values
@@ -30,7 +32,7 @@ class ExampleRows:
     they are large enough.
     """
 
-    def __init__(self, columns: Sequence[TableColumn]) -> None:
+    def __init__(self, columns: TableColumns) -> None:
         self._columns = [_ExampleColumn(column) for column in columns]
         self._readers = [
             (column, column.name, column.usual_values, column.is_array) for column in self._columns
@@ -47,7 +49,7 @@ class ExampleRows:
     def __len__(self) -> int:
         return len(self._cells[0]) if self._cells else 0
 
-    def read(self, example: Any, row: int) -> List[Any]:
+    def read(self, example: Any, row: int) -> list[Any]:
         """Return the cells of a row in the order of the columns.
 
         A cell is a number, bytes, a tuple of these, or None.
@@ -58,7 +60,7 @@ class ExampleRows:
                 belongs to no column.
         """
         features = example.features.feature
-        cells: List[Any] = []
+        cells: list[Any] = []
         known = 0
         # the inner loop of a script: 1 µs for each column
         for column, name, usual_values, is_array in self._readers:
@@ -127,9 +129,9 @@ class ExampleRows:
     def _clear(self) -> None:
         # By column: a list per row would cost 3 µs of garbage collection next to TensorFlow's
         # objects.
-        self._cells: List[List[Any]] = [[] for _ in self._columns]
+        self._cells: list[list[Any]] = [[] for _ in self._columns]
         self._appends = [cells.append for cells in self._cells]
-        self._forms: Dict[int, type] = {}
+        self._forms: dict[int, type] = {}
         self.size = 0
 
 
@@ -165,7 +167,7 @@ class _ExampleColumn:
         if not self._is_nullable:
             self._refuse(ValueError, row, "a value, since the column is NOT NULL", "none")
 
-    def fill(self, column: Column, cells: Values, valid: Optional[Array]) -> None:
+    def fill(self, column: Column, cells: Values, valid: Array | None) -> None:
         where = f"column {self.name!r} ({self._sql_type})"
         cell_offsets, has_value = None, valid
         if self.is_array:
@@ -194,25 +196,25 @@ class _ExampleColumn:
             values = [number for value in values for number in self._exact(value, row)]
         return tuple(values) if self.is_array else values[0]
 
-    def _exact(self, value: bytes, row: int) -> Tuple[float, ...]:
+    def _exact(self, value: bytes, row: int) -> tuple[float, ...]:
         if len(value) % 8 or (not self.is_array and len(value) != 8):
             self._refuse(ValueError, row, "8 bytes for each value", f"{len(value)} bytes")
         return struct.unpack(f"<{len(value) // 8}d", value)
 
-    def _refuse(self, error: Type[Exception], row: int, expected: str, got: str) -> NoReturn:
+    def _refuse(self, error: type[Exception], row: int, expected: str, got: str) -> NoReturn:
         raise error(
             f"output_writer.write: row {row}: column {self.name!r} ({self._sql_type}): expected"
             f" {expected}, got {got}"
         )
 
 
-def _form(cell: object) -> Optional[type]:
+def _form(cell: object) -> type | None:
     """Kind of a cell's values, `int` for any number or `bytes`; None for an empty cell."""
     value = cell if not isinstance(cell, (list, tuple)) else cell[0] if cell else None
     return None if value is None else bytes if isinstance(value, bytes) else int
 
 
-def _size_of(column: _ExampleColumn) -> Optional[Callable[[Any], int]]:
+def _size_of(column: _ExampleColumn) -> Callable[[Any], int] | None:
     """Function that estimates the size of a cell; None for columns of fixed width."""
     if not column.is_array:
         return len if column.is_bytes else None

@@ -20,27 +20,17 @@ which every protobuf reader accepts. When all cells have one width, all frames h
 (`_Alike`): a table of bytes, most of them equal in all rows.
 """
 
+from __future__ import annotations
+
 import functools
 import sys
-from typing import (
-    IO,
-    Any,
-    Callable,
-    Dict,
-    Iterator,
-    List,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-    Union,
-)
+from typing import IO, Any, Callable, Iterator, NamedTuple, Sequence, Union
 
 import numpy as np
 
 from akdl.features import FLOAT32, INT64
 from akdl.rows.checksums import BLOCK, add_to_crc, crc_of_each, masked
-from akdl.wire import Rows, TableColumn
+from akdl.wire import Rows, TableColumn, TableColumns
 from akdl.wire.byte_ranges import SPILL, copy_ranges, items, packed_offsets, windows
 from akdl.wire.cells import Array, Cells, read_cells
 from akdl.wire.column_type import MEANINGS, Kind, type_of
@@ -68,7 +58,7 @@ class ExampleEncoder:
     That is because a float_list has 32 bits: TensorFlow has no feature for 64-bit floats.
     """
 
-    def __init__(self, columns: Sequence[TableColumn], exact_doubles: bool = False) -> None:
+    def __init__(self, columns: TableColumns, exact_doubles: bool = False) -> None:
         self._fields = [_Field(column, exact_doubles) for column in columns]
 
     def frames(self, rows: Rows) -> memoryview:
@@ -84,7 +74,7 @@ class ExampleEncoder:
             return
         found = {column.name: column for column in rows.columns}
         there = [field for field in self._fields if field.name in found]
-        parts: List[_Part] = [
+        parts: list[_Part] = [
             field.encoded(read_cells(found[field.name], rows.rows, field.sent)) for field in there
         ]
         if all(isinstance(part, _Alike) for part in parts):
@@ -118,9 +108,9 @@ class _Varying(NamedTuple):
     all), and a range behind it.
     """
 
-    rows: Optional[Array]  # None for all
+    rows: Array | None  # None for all
     heads: Array
-    bodies: Optional[_Bodies]
+    bodies: _Bodies | None
 
 
 _Part = Union[_Alike, _Varying]
@@ -138,7 +128,7 @@ class _Field:
         )
         name = column.name.encode("utf-8")
         self._name = b"\x0a" + varint(len(name)) + name
-        self._templates: Dict[Tuple[int, bool], bytes] = {}
+        self._templates: dict[tuple[int, bool], bytes] = {}
 
     def encoded(self, cells: Cells) -> _Part:
         rows = None if cells.valid is None or cells.valid.all() else np.flatnonzero(cells.valid)
@@ -180,13 +170,13 @@ class _Field:
             plain = np.ascontiguousarray(values, "<f8" if self._is_exact else "<f4")
         return plain.view(np.uint8).reshape(len(plain), plain.itemsize)
 
-    def _of_table(self, rows: Optional[Array], values: Array) -> _Part:
+    def _of_table(self, rows: Array | None, values: Array) -> _Part:
         template = self._template(values.shape[1], True)
         if rows is None:
             return _Alike(template, values)
         return _Varying(rows, items(_side_by_side([template, values])), None)
 
-    def _of_ranges(self, rows: Optional[Array], bodies: _Bodies, is_value: bool) -> _Part:
+    def _of_ranges(self, rows: Array | None, bodies: _Bodies, is_value: bool) -> _Part:
         """Features whose only value, packed list or whole list is a range of bytes."""
         tagged = is_value or self._list != _BYTES_LIST
         width = int(bodies.lengths[0]) if len(bodies.lengths) else 0
@@ -211,7 +201,7 @@ class _Field:
         and a length of their own.
         """
         longest = int(lengths.max()) if len(lengths) else 0
-        tag: List[Any] = [b"\x0a", padded(lengths, width_of(lengths))] if tagged else []
+        tag: list[Any] = [b"\x0a", padded(lengths, width_of(lengths))] if tagged else []
         inner = lengths + sum(_size(part) for part in tag)
         # The 40 bytes are more than all tags and lengths around a body take, so one width fits the
         # three outer lengths.
@@ -277,7 +267,7 @@ def _alike_pieces(parts: Sequence[_Alike], rows: int, most_bytes: int) -> Iterat
 
 
 @functools.lru_cache(maxsize=8)
-def _constants(record: bytes) -> Tuple[bytes, int]:
+def _constants(record: bytes) -> tuple[bytes, int]:
     """Head of a frame with this record, and the CRC-32C of the record."""
     return _heads_of_frames(np.array([len(record)])).tobytes(), int(
         crc_of_each(*_padded_record(record))[0]
@@ -331,7 +321,7 @@ def _heads_of_frames(lengths: Array) -> Array:
     return result
 
 
-def _padded_record(record: bytes) -> Tuple[Array, Array, Array]:
+def _padded_record(record: bytes) -> tuple[Array, Array, Array]:
     return (
         np.frombuffer(bytes(BLOCK) + record, np.uint8),
         np.array([BLOCK]),
@@ -366,7 +356,7 @@ def _ranges(data: Array, offsets: Array) -> _Bodies:
     return _Bodies(data, offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64))
 
 
-def _chosen(bodies: _Bodies, rows: Optional[Array]) -> _Bodies:
+def _chosen(bodies: _Bodies, rows: Array | None) -> _Bodies:
     return (
         bodies if rows is None else _Bodies(bodies.data, bodies.starts[rows], bodies.lengths[rows])
     )
@@ -382,7 +372,7 @@ def _by_length(make: Callable[[Array], Array], lengths: Array) -> Array:
     )
 
 
-def _side_by_side(parts: Sequence[Union[bytes, Array]]) -> Array:
+def _side_by_side(parts: Sequence[bytes | Array]) -> Array:
     """Concatenate constants and tables horizontally; at least one part is a table."""
     result = np.empty(
         (max(len(part) for part in parts if not isinstance(part, bytes)), sum(map(_size, parts))),
@@ -397,5 +387,5 @@ def _side_by_side(parts: Sequence[Union[bytes, Array]]) -> Array:
     return result
 
 
-def _size(part: Union[bytes, Array]) -> int:
+def _size(part: bytes | Array) -> int:
     return len(part) if isinstance(part, bytes) else int(part.shape[1])

@@ -15,9 +15,9 @@ from akdl.folders.private_file import private
 from akdl.process.channel import ChannelError
 from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder
-from akdl.wire import Rows, TableColumn
+from akdl.wire import Rows, TableColumns
 
-WriteText = Callable[[str, Iterator[Rows], Sequence[TableColumn]], None]
+WriteText = Callable[[str, Iterator[Rows], TableColumns], None]
 
 _COMPLETE = "complete"
 # Seconds between two looks for the mark of the writer.
@@ -37,9 +37,7 @@ class ExtraFiles:
     and 386 MB since each host receives it once.
     """
 
-    def __init__(
-        self, folder: str, columns: Sequence[Sequence[TableColumn]], exact_doubles: bool
-    ) -> None:
+    def __init__(self, folder: str, columns: Sequence[TableColumns], exact_doubles: bool) -> None:
         self._folder = folder
         self._columns = columns
         self._inputs = [

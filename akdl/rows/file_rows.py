@@ -7,16 +7,18 @@ one that grows. Examples are made on request, and stored when a script asks for 
 second time.
 """
 
+from __future__ import annotations
+
 import os
 import threading
 import time
-from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, Sequence
 
 from akdl.rows.arriving_rows import LAST_BYTES, ArrivingRows, segment_file
 from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder
 from akdl.rows.extra_files import ExtraFile, ExtraFiles, WriteText
-from akdl.wire import Chunk, Progress, Rows, TableColumn
+from akdl.wire import Chunk, Progress, Rows, TableColumns
 
 # Bytes of columns: the largest share that is waited for when its length is needed beforehand.
 AWAITED_BYTES = 16 << 20
@@ -38,9 +40,9 @@ class FileRows(ArrivingRows):
         self,
         folder: str,
         chunks: Iterable[Chunk],
-        columns: Sequence[TableColumn],
+        columns: TableColumns,
         exact_doubles: bool = False,
-        extra_columns: Sequence[Sequence[TableColumn]] = (),
+        extra_columns: Sequence[TableColumns] = (),
     ) -> None:
         self._folder = folder
         self._input = ChunkFile(folder, "dataset", ExampleEncoder(columns, exact_doubles))
@@ -51,11 +53,10 @@ class FileRows(ArrivingRows):
 
     def progress(self) -> Progress:
         with self._changed:
-            waiting, path = self.is_waiting, self._input.path
             return Progress(
                 rows_read=self.taken,
-                waiting=waiting,
-                dataset_file=path,
+                waiting=self.is_waiting,
+                dataset_file=self._input.path,
                 dataset_complete=self._has_file(),
             )
 
@@ -63,11 +64,11 @@ class FileRows(ArrivingRows):
         """Wait between two reports; only streams have to report earlier, see `StreamRows`."""
         time.sleep(timeout_s)
 
-    def file(self) -> str:
+    def file(self, for_script: bool = True) -> str:
         """Wait for the last row and return the path of the TFRecord file, which is written while
         the rows arrive.
         """
-        for _, end in self._ranges():
+        for _, end in self._ranges(for_script):
             self._input.make_frames(end)
         # Without rows the loop makes nothing, but scripts open the file all the same.
         self._input.make_frames(0)
@@ -85,19 +86,19 @@ class FileRows(ArrivingRows):
 
     def extra_files(
         self, write_text: WriteText, shared: str = "", waits: bool = False
-    ) -> List[ExtraFile]:
+    ) -> list[ExtraFile]:
         self._wait_complete()
         with self._counted_as_waiting():
             return self._extra.complete(write_text, shared, waits)
 
-    def first_columns(self) -> Optional[Rows]:
+    def first_columns(self) -> Rows | None:
         return None if self.is_empty() else self._input.columns(0)
 
     def length(self) -> int:
         self._wait_complete()
         return self.count
 
-    def length_beforehand(self) -> Optional[int]:
+    def length_beforehand(self) -> int | None:
         """Number of rows, if all have arrived or the share is small enough to wait for; else None.
 
         A dataset of known length lets Keras end an epoch at its last step. Waiting for all rows of
@@ -136,7 +137,7 @@ class FileRows(ArrivingRows):
             for chunk in range(start, end):
                 yield self._input.columns(chunk)
 
-    def last(self) -> List[Tuple[int, bytes]]:
+    def last(self) -> list[tuple[int, bytes]]:
         # Nothing is counted as taken where the script reads the file by the path that `shares`
         # returned.
         return self._input.last(self.taken or self.count, LAST_BYTES)
@@ -154,9 +155,7 @@ class FileRows(ArrivingRows):
 
     def _make_file(self) -> None:
         try:
-            for _, end in self._ranges(for_script=False):
-                self._input.make_frames(end)
-            self._input.make_frames(0)
+            self.file(for_script=False)
         # The error may come from `_receive` or from the disk. Other processes wait for this file,
         # so every reader has to fail.
         except Exception as error:
@@ -171,7 +170,7 @@ class FileRows(ArrivingRows):
             self._check_unbroken()
             self.taken = self.count
 
-    def _ranges(self, for_script: bool = True) -> Iterator[Tuple[int, int]]:
+    def _ranges(self, for_script: bool = True) -> Iterator[tuple[int, int]]:
         """Yield (first, last + 1) of newly arrived chunks until the last.
 
         `for_script` counts them as read by the script. The lock is free while the caller works on

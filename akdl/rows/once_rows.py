@@ -5,7 +5,9 @@ the choice has to be made before the first row arrives. A second pass, and whate
 at once, is an error that names the remedy.
 """
 
-from typing import Iterator, List, Optional
+from __future__ import annotations
+
+from typing import Iterator
 
 from akdl.rows.stream_rows import Held, StreamRows
 from akdl.wire import Rows
@@ -23,7 +25,7 @@ class OnceRows(StreamRows):
     is_stream = False
     is_once = True
 
-    _first: Optional[Rows] = None
+    _first: Rows | None = None
 
     def file(self) -> str:
         raise RuntimeError(
@@ -36,7 +38,7 @@ class OnceRows(StreamRows):
             f"with readOnce the number of rows is not known before the last one is read: {_REMEDY}"
         )
 
-    def first_columns(self) -> Optional[Rows]:
+    def first_columns(self) -> Rows | None:
         """Wait for the first chunk; None where there are no rows. The first call has to precede any
         reading.
         """
@@ -52,11 +54,11 @@ class OnceRows(StreamRows):
                 self._first = Rows.FromString(self._held[0].columns)
         return self._first
 
-    def _read_again(self) -> Iterator[List[Held]]:
+    def _read_again(self) -> Iterator[list[Held]]:
         raise second_pass()
 
 
-def second_pass(num_epochs: Optional[int] = 1) -> ValueError:
+def second_pass(num_epochs: int | None = 1) -> ValueError:
     # TensorFlow passes on a ValueError; it converts other kinds to an unknown error.
     what = "this is a second pass" if num_epochs == 1 else f"num_epochs is {num_epochs}"
     return ValueError(f"with readOnce the rows can be read once, and {what}: {_REMEDY}")

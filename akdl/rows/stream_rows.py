@@ -6,16 +6,18 @@ finished are kept in Flink's state as well, which repeats them after a failure; 
 decide what is repeated.
 """
 
+from __future__ import annotations
+
 import logging
 import os
 from collections import deque
-from typing import Callable, Deque, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Iterable, Iterator, NamedTuple
 
 import numpy as np
 
 from akdl.rows.arriving_rows import LAST_BYTES, ArrivingRows, segment_file
 from akdl.rows.examples import ExampleEncoder
-from akdl.wire import Chunk, Progress, Rows, TableColumn
+from akdl.wire import Chunk, Progress, Rows, TableColumns
 
 logger = logging.getLogger(__name__)
 
@@ -46,13 +48,13 @@ class StreamRows(ArrivingRows):
         self,
         folder: str,
         chunks: Iterable[Chunk],
-        columns: Sequence[TableColumn],
+        columns: TableColumns,
         exact_doubles: bool = False,
         time_column: str = "",
     ) -> None:
-        self.on_finished: Optional[Callable[[int], None]] = None
-        self.on_reached: Optional[Callable[[int], None]] = None
-        self.on_loose: Optional[Callable[[], None]] = None
+        self.on_finished: Callable[[int], None] | None = None
+        self.on_reached: Callable[[int], None] | None = None
+        self.on_loose: Callable[[], None] | None = None
         self.is_loose = False
         # Rows of whole batches, or of chunks, that were passed to the dataset.
         self.given = 0
@@ -61,19 +63,19 @@ class StreamRows(ArrivingRows):
         self.batch_size = 0
         # Rows of the batches that a script has received which iterates itself; None where it does
         # not.
-        self.handed: Optional[int] = None
+        self.handed: int | None = None
         # The column of the event time, for `time_of`; "" where it is not needed.
         self._time_column = time_column
         # For each decoded chunk: number of rows up to its end, and its latest event time.
-        self._times: Deque[Tuple[int, int]] = deque()
+        self._times: deque[tuple[int, int]] = deque()
         self._latest = self._decoded = 0
         # True to hold the chunks that `last` returns, which nothing else needs once they are taken.
         self.keeps_last = False
-        self._last: Deque[Held] = deque()
+        self._last: deque[Held] = deque()
         self._last_bytes = 0
         self._folder = folder
         self._encoder = ExampleEncoder(columns, exact_doubles)
-        self._held: List[Held] = []
+        self._held: list[Held] = []
         self._held_bytes = 0
         # Rows of the chunks that the dataset has read completely. `passed` follows `taken` with the
         # next request, because until then the reader may still be inside of the last chunk.
@@ -84,7 +86,7 @@ class StreamRows(ArrivingRows):
         self._warned = False
         super().__init__(chunks)
 
-    def length_beforehand(self) -> Optional[int]:
+    def length_beforehand(self) -> int | None:
         """Return None: waiting for the last row of a stream would never end."""
         return None
 
@@ -128,9 +130,9 @@ class StreamRows(ArrivingRows):
             "the number of rows in a stream is not known: read them from dataset_fn()"
         )
 
-    def last(self) -> List[Tuple[int, bytes]]:
+    def last(self) -> list[tuple[int, bytes]]:
         """Return the chunks that `_take` kept, which exist with `keeps_last` only."""
-        return [(chunk.rows, chunk.columns) for chunk in self._last]
+        return list(self._last)
 
     @property
     def received(self) -> int:
@@ -201,7 +203,7 @@ class StreamRows(ArrivingRows):
         if self.on_loose is not None:
             self.on_loose()
 
-    def _scan(self, most: Optional[int] = None) -> Iterator[List[Held]]:
+    def _scan(self, most: int | None = None) -> Iterator[list[Held]]:
         """Yield chunks to the first reader; `_read_again` decides for later readers."""
         with self._changed:
             # Two iterators of the script may begin at once, and only one of them may take rows.
@@ -215,7 +217,7 @@ class StreamRows(ArrivingRows):
                 return
             yield chunks
 
-    def _read_again(self) -> Iterator[List[Held]]:
+    def _read_again(self) -> Iterator[list[Held]]:
         """Yield nothing for a second pass, which scripts of Alink rely on, and warn once."""
         if not self._warned:
             self._warned = True
@@ -225,7 +227,7 @@ class StreamRows(ArrivingRows):
             )
         return iter(())
 
-    def _take(self, most: Optional[int]) -> List[Held]:
+    def _take(self, most: int | None) -> list[Held]:
         """Wait for chunks and take all that have arrived, or at most so many; an empty list at the
         end.
         """

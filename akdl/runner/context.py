@@ -5,29 +5,19 @@ iterated while rows still arrive, so a training begins with the first chunk. All
 unsharded, since Flink has distributed the rows already.
 """
 
-import os
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Dict,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Union,
-)
+from __future__ import annotations
 
-from akdl.features import checked_defaults, unsharded
+import os
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Sequence
+
+from akdl.features import Defaults, checked_defaults, unsharded
 from akdl.near_names import listed
 from akdl.process.ranks import share_of_cores
 from akdl.rows.batches import RowBatches, dataset_of, following, with_length
 from akdl.rows.once_rows import second_pass
 from akdl.rows.stream_rows import StreamRows
-from akdl.wire import TableColumn
-from akdl.wire.cells import Array
+from akdl.wire import TableColumns
+from akdl.wire.cells import Arrays
 
 if TYPE_CHECKING:
     from akdl.rows.file_rows import FileRows
@@ -55,10 +45,10 @@ class TFContext:
 
     def __init__(
         self,
-        rows: "Union[FileRows, StreamRows]",
-        columns: Sequence[TableColumn],
+        rows: FileRows | StreamRows,
+        columns: TableColumns,
         exact_doubles: bool = False,
-        shares: Optional[Callable[[], List[Share]]] = None,
+        shares: Callable[[], list[Share]] | None = None,
         is_alone: bool = False,
     ) -> None:
         self.rows = rows
@@ -67,7 +57,7 @@ class TFContext:
         self._shares = shares
         self._is_alone = is_alone
 
-    def shares(self) -> List[Share]:
+    def shares(self) -> list[Share]:
         """Return the files of all workers that receive rows, in the order of the workers.
 
         Waits until all are complete.
@@ -85,9 +75,9 @@ class TFContext:
 
     def flink_stream_dataset(
         self,
-        compression_type: Optional[str] = None,
-        buffer_size: Optional[int] = None,
-        num_parallel_reads: Optional[int] = None,
+        compression_type: str | None = None,
+        buffer_size: int | None = None,
+        num_parallel_reads: int | None = None,
     ) -> Any:
         """Return a `tf.data.Dataset` of serialized rows, usable while rows still arrive.
 
@@ -115,12 +105,12 @@ class TFContext:
     def batches(
         self,
         batch_size: int,
-        defaults: Optional[Mapping[str, object]] = None,
-        columns: Optional[Sequence[str]] = None,
+        defaults: Defaults = None,
+        columns: Sequence[str] | None = None,
         shuffle_rows: int = 0,
-        num_epochs: Optional[int] = 1,
-        seed: Optional[int] = None,
-        parallel: Optional[int] = None,
+        num_epochs: int | None = 1,
+        seed: int | None = None,
+        parallel: int | None = None,
     ) -> Any:
         """Return a `tf.data.Dataset` of batches of rows, usable while rows still arrive.
 
@@ -175,13 +165,13 @@ class TFContext:
     def arrays(
         self,
         batch_size: int,
-        defaults: Optional[Mapping[str, object]] = None,
-        columns: Optional[Sequence[str]] = None,
+        defaults: Defaults = None,
+        columns: Sequence[str] | None = None,
         shuffle_rows: int = 0,
-        num_epochs: Optional[int] = 1,
-        seed: Optional[int] = None,
+        num_epochs: int | None = 1,
+        seed: int | None = None,
         masked: bool = False,
-    ) -> Iterator[Dict[str, Array]]:
+    ) -> Iterator[Arrays]:
         """Return an iterator over batches of rows as numpy arrays, for PyTorch, JAX or numpy alone.
 
         It needs no TensorFlow. It has the rows, the order and the guarantees of `batches` in a loop
@@ -210,9 +200,9 @@ class TFContext:
 
     def _batches_of(
         self,
-        columns: Optional[Sequence[str]],
-        defaults: Optional[Mapping[str, object]],
-        num_epochs: Optional[int],
+        columns: Sequence[str] | None,
+        defaults: Defaults,
+        num_epochs: int | None,
         masked: bool = False,
     ) -> RowBatches:
         """Check the arguments of `batches` and `arrays`, before a row has to arrive."""
@@ -226,14 +216,16 @@ class TFContext:
         wanted = [column for column in self.columns if column.name in names]
         return RowBatches(wanted, self.exact_doubles, checked_defaults(wanted, defaults), masked)
 
-    def _length(self, passes: Optional[int]) -> Optional[int]:
+    def _length(self, passes: int | None) -> int | None:
         """Number of rows in so many passes; None if it is unknown or must not be shown.
 
         In a group the length stays hidden: Keras would take the length of one share for the number
         of steps of all workers.
         """
-        rows = self.rows.length_beforehand() if self._is_alone and passes is not None else None
-        return None if rows is None or passes is None else rows * passes
+        if passes is None or not self._is_alone:
+            return None
+        rows = self.rows.length_beforehand()
+        return None if rows is None else rows * passes
 
     def _in_step(self, dataset: Any) -> Any:
         """Disable automatic read-ahead for a stream's dataset and for all datasets derived from it.

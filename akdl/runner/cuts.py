@@ -14,18 +14,20 @@ Which places are cuts depends on the script:
   restart would train the rows since the last save twice, or never.
 """
 
+from __future__ import annotations
+
 import contextlib
 import io
 import logging
 import os
 import shutil
-import sys
 import tarfile
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Iterator, List, Optional, Tuple
+from typing import Callable, Iterator
 
+from akdl.process.work_clock import main_calls
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.output_writer import OutputWriter
 from akdl.runner.reports import Reports
@@ -72,14 +74,14 @@ class Cuts:
         task: Task,
         state: bytes = b"",
         is_alone: bool = True,
-        publish: Optional[Callable[[str, str], object]] = None,
+        publish: Callable[[str, str], object] | None = None,
     ) -> None:
         self._rows, self._writer, self._task, self._publish_model = rows, writer, task, publish
         self._has_committed = False
         self._state = state
         self._is_alone = is_alone
-        self._saves: Optional[_Saves] = None
-        self._models: Optional[_Models] = None
+        self._saves: _Saves | None = None
+        self._models: _Models | None = None
         # Rows learnt by earlier processes of this job, or of the job whose savepoint this one
         # continues from.
         self._before = Learnt()
@@ -107,8 +109,8 @@ class Cuts:
         self,
         save: Action,
         restore: Action,
-        every_rows: Optional[int],
-        export: Optional[Action],
+        every_rows: int | None,
+        export: Action | None,
         reports: Reports,
     ) -> bool:
         """Restore the state of an earlier process, if there is one, and save the state from now on.
@@ -172,7 +174,7 @@ class Cuts:
             return
         # Output leaves with a save, so a stream whose rows stay away must not keep it back: the
         # script waits here for its next batch, where it can still save.
-        works: List[Tuple[_Repeated, Callable[[int], None]]] = [(self._saves, self._save_or_retry)]
+        works: list[tuple[_Repeated, Callable[[int], None]]] = [(self._saves, self._save_or_retry)]
         if self._models is not None:
             works.append((self._models, self._publish))
         # The work that is due first is waited for first: a wait for the next model would otherwise
@@ -243,7 +245,7 @@ class Cuts:
                 " batch"
             )
 
-    def _is_due(self, seconds: Optional[float], rows: int) -> bool:
+    def _is_due(self, seconds: float | None, rows: int) -> bool:
         """Wait for so many seconds, or for the next batch; return True where no batch has come."""
         # A next batch ends the wait, because the script should work on it first; the work is then
         # due after that batch.
@@ -299,7 +301,7 @@ class _Repeated:
         # Rows that the script had finished when the work last succeeded.
         self.rows = 0
 
-    def seconds_left(self, rows: int) -> Optional[float]:
+    def seconds_left(self, rows: int) -> float | None:
         """Return the seconds until it is due; None where there is nothing new."""
         return (
             None if rows == self.rows else max(0.0, self._tried + self._every_s - time.monotonic())
@@ -359,7 +361,7 @@ class _Saves(_Repeated):
         save: Action,
         every_s: float,
         most_bytes: int,
-        every_rows: Optional[int],
+        every_rows: int | None,
         folder: str,
         taken: Callable[[], int],
     ) -> None:
@@ -374,7 +376,7 @@ class _Saves(_Repeated):
         self._bytes = 0
         self.count = 0
 
-    def seconds_left(self, rows: int) -> Optional[float]:
+    def seconds_left(self, rows: int) -> float | None:
         """Return the seconds until the next save is due, which many rows or bytes make due
         at once.
         """
@@ -387,7 +389,7 @@ class _Saves(_Repeated):
             return 0.0
         return super().seconds_left(rows)
 
-    def save(self, rows: int, is_last: bool, learnt: Learnt) -> Optional[bytes]:
+    def save(self, rows: int, is_last: bool, learnt: Learnt) -> bytes | None:
         """Return the state, or None where it could not be saved and the last one may stand in for
         it.
         """
@@ -466,9 +468,6 @@ def _restore(state: bytes, restore: Action, work_dir: str) -> Learnt:
 
 def _main_thread_is_in_tensorflow() -> bool:
     """Test if the script's thread is inside TensorFlow, where it may wait for a dataset."""
-    frame: Any = sys._current_frames().get(threading.main_thread().ident or 0)
-    while frame is not None:
-        if f"{os.sep}tensorflow{os.sep}" in frame.f_code.co_filename:
-            return True
-        frame = frame.f_back
-    return False
+    return any(
+        f"{os.sep}tensorflow{os.sep}" in frame.f_code.co_filename for frame, _ in main_calls()
+    )

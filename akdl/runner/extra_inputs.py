@@ -7,17 +7,19 @@ per row, fields separated by one space, no escaping, and "null" for null. That f
 `rows` and `batches` return exact values.
 """
 
+from __future__ import annotations
+
 import datetime
 import io
 import os
 import struct
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from akdl.features import STRING, batches
+from akdl.features import STRING, Defaults, batches
 from akdl.rows.examples import ExampleEncoder, records
-from akdl.wire import Example, Rows, TableColumn
+from akdl.wire import Example, Rows, TableColumns
 from akdl.wire.column_type import ColumnType, Kind, type_of
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -32,14 +34,12 @@ class ExtraInput:
         exact_doubles: DOUBLE columns hold 8 bytes in a bytes feature instead of a float32.
     """
 
-    def __init__(
-        self, path: str, columns: Sequence[TableColumn], exact_doubles: bool = False
-    ) -> None:
+    def __init__(self, path: str, columns: TableColumns, exact_doubles: bool = False) -> None:
         self.path = path
         self.columns = list(columns)
         self._exact_doubles = exact_doubles
 
-    def rows(self) -> Iterator[Dict[str, Any]]:
+    def rows(self) -> Iterator[dict[str, Any]]:
         """Yield each row as column name to bool, int, float, str, bytes, a list of these, or None.
 
         Dates and times are numbers, as in `akdl.features.feature_spec`; DECIMAL is text. Needs no
@@ -50,7 +50,7 @@ class ExtraInput:
             for record in records(file):
                 yield _cells(record, self.columns, types, self._exact_doubles)
 
-    def batches(self, batch_size: int, defaults: Optional[Mapping[str, object]] = None) -> Any:
+    def batches(self, batch_size: int, defaults: Defaults = None) -> Any:
         """Return a `tf.data.Dataset` of batches, see `akdl.features.batches`."""
         # This import is late, because some scripts do not use TensorFlow, or configure it first.
         import tensorflow as tf
@@ -64,7 +64,7 @@ class ExtraInput:
         )
 
 
-def write_text(path: str, rows: Iterable[Rows], columns: Sequence[TableColumn]) -> None:
+def write_text(path: str, rows: Iterable[Rows], columns: TableColumns) -> None:
     """Write rows in Alink's plain text format, with exact doubles."""
     types = [type_of(column) for column in columns]
     # The rows become Examples first, so that one function reads cells for the text and for
@@ -88,8 +88,8 @@ def text_path(work_dir: str, number: int) -> str:
 
 
 def _cells(
-    record: bytes, columns: Sequence[TableColumn], types: Sequence[ColumnType], exact_doubles: bool
-) -> Dict[str, Any]:
+    record: bytes, columns: TableColumns, types: Sequence[ColumnType], exact_doubles: bool
+) -> dict[str, Any]:
     """Return the cells of an Example by column; a missing feature is null."""
     features = Example.FromString(record).features.feature
     return {
@@ -109,7 +109,7 @@ def _cell(feature: Any, column_type: ColumnType, exact_doubles: bool) -> Any:
     if exact_doubles and column_type.kind is Kind.DOUBLE:
         # The bytes of all elements of an ARRAY are in one value, see `akdl.rows.examples`.
         (packed,) = feature.bytes_list.value
-        values: List[Any] = list(struct.unpack(f"<{len(packed) // 8}d", packed))
+        values: list[Any] = list(struct.unpack(f"<{len(packed) // 8}d", packed))
     else:
         # One of the three lists has values at most, so joining them finds it.
         values = [

@@ -14,6 +14,8 @@ import tensorflow as tf
 
 from akdl.storage.model_archive import unpack, write_model
 
+gfile = tf.io.gfile
+
 _FILES_OF_TRAINING = (
     "checkpoint",
     "pipeline.config",
@@ -80,8 +82,8 @@ def remove_checkpoint_files(model_dir: str) -> None:
     """
     for pattern in _FILES_OF_TRAINING:
         # The folder's own name may contain brackets or stars, which are not meant as a pattern.
-        for path in tf.io.gfile.glob(os.path.join(glob.escape(model_dir), pattern)):
-            if tf.io.gfile.isdir(path):
-                tf.io.gfile.rmtree(path)
+        for path in gfile.glob(os.path.join(glob.escape(model_dir), pattern)):
+            if gfile.isdir(path):
+                gfile.rmtree(path)
             else:
-                tf.io.gfile.remove(path)
+                gfile.remove(path)

@@ -6,6 +6,8 @@ and seed. Nothing in this tar file is pickled: the rows are as received, the res
 user's files.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import random
@@ -14,7 +16,7 @@ import struct
 import sys
 import tarfile
 from io import BytesIO
-from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Iterator, Mapping
 
 import numpy as np
 from google.protobuf.json_format import MessageToDict
@@ -79,7 +81,7 @@ def keep_failure(
     task: Task,
     cluster: Cluster,
     attempt: int,
-    rows: "Union[FileRows, StreamRows]",
+    rows: FileRows | StreamRows,
     environment: Mapping[str, str],
     failure: Failure,
 ) -> str:
@@ -127,7 +129,7 @@ def keep_failure(
     )
 
 
-def comparable(failure: Failure, work_dir: str) -> List[str]:
+def comparable(failure: Failure, work_dir: str) -> list[str]:
     """Return type and message of a failure, so that a replay can say whether it fails alike.
 
     Secrets are masked, and the place of the work folder is removed because a replay has another
@@ -163,7 +165,7 @@ def _portable(task: Task) -> Task:
     return result
 
 
-def _without_secrets(environment: Mapping[str, str]) -> Dict[str, str]:
+def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that a replay may set; secrets stay out of files that people pass on."""
     return {
         name: value
@@ -176,14 +178,14 @@ def _without_secrets(environment: Mapping[str, str]) -> Dict[str, str]:
     }
 
 
-def _add_files(archive: tarfile.TarFile, task: Task, extra_folder: str) -> List[str]:
+def _add_files(archive: tarfile.TarFile, task: Task, extra_folder: str) -> list[str]:
     """Add the files of the work folder and of the extra inputs.
 
     The result has the names of files for which there is no room.
     """
     left, left_out = FILES_BYTES, []
 
-    def fitting(entry: tarfile.TarInfo) -> Optional[tarfile.TarInfo]:
+    def fitting(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         """Filter of `tarfile`: drop a file for which there is no room, and note its name."""
         nonlocal left
         # A smaller file that follows may still fit, so the archive goes on.

@@ -7,17 +7,19 @@ Threads of the script may write at the same time: a lock protects the rows that 
 queue of a few messages is between the writers and the thread that sends.
 """
 
+from __future__ import annotations
+
 import itertools
 import queue
 import threading
 from collections import deque
-from typing import Any, Deque, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import Any, Iterator, Mapping
 
 import numpy as np
 
 from akdl.process.channel import Channel, ChannelError
 from akdl.rows.example_rows import ExampleRows
-from akdl.wire import Output, TableColumn
+from akdl.wire import Output, TableColumns
 from akdl.wire.columns import fill_rows
 
 MESSAGE_BYTES = 1 << 20
@@ -41,7 +43,7 @@ def check_example(example: object) -> None:
         )
 
 
-def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Iterator[Output]:
+def _outputs(values: Mapping[str, Any], columns: TableColumns) -> Iterator[Output]:
     """Messages of a few MB with the rows of a batch.
 
     A smaller unit takes less memory at each step on the way.
@@ -50,7 +52,7 @@ def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Itera
     Messages beyond `KEPT_BYTES` are dropped and made again later.
     """
     values = {name: _sliceable(cells) for name, cells in values.items()}
-    kept: Deque[Output] = deque()
+    kept: deque[Output] = deque()
     size, later = 0, None
     for start, output in _parts(values, columns, 0):
         # Once a message is dropped, all later ones are too, so that their order stays. They are
@@ -68,8 +70,8 @@ def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Itera
 
 
 def _parts(
-    values: Mapping[str, Any], columns: Sequence[TableColumn], start: int
-) -> Iterator[Tuple[int, Output]]:
+    values: Mapping[str, Any], columns: TableColumns, start: int
+) -> Iterator[tuple[int, Output]]:
     can_be_cut = all(
         isinstance(cells, (list, tuple)) or getattr(cells, "ndim", 0) for cells in values.values()
     )
@@ -98,7 +100,7 @@ def _parts(
         start = end
 
 
-def _emptied(outputs: Deque[Output]) -> Iterator[Output]:
+def _emptied(outputs: deque[Output]) -> Iterator[Output]:
     """Yield messages and drop each one, so that its memory is free once it is sent."""
     while outputs:
         yield outputs.popleft()
@@ -111,7 +113,7 @@ def _sliceable(cells: object) -> Any:
     return cells.numpy() if hasattr(cells, "numpy") else np.asarray(cells)
 
 
-def _output(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Output:
+def _output(values: Mapping[str, Any], columns: TableColumns) -> Output:
     output = Output()
     fill_rows(output.rows, values, columns)
     return output
@@ -132,7 +134,7 @@ class OutputWriter:
     """
 
     def __init__(
-        self, channel: Channel, columns: Sequence[TableColumn], wait_s: Optional[float] = None
+        self, channel: Channel, columns: TableColumns, wait_s: float | None = None
     ) -> None:
         self._wait_s = wait_s
         self._channel = channel
@@ -140,9 +142,9 @@ class OutputWriter:
         self._lock = threading.Lock()
         self._examples = ExampleRows(columns)
         self.rows_written = 0
-        self._messages: queue.Queue[Optional[Output]] = queue.Queue(WAITING_MESSAGES)
-        self._sender: Optional[threading.Thread] = None
-        self._error: Optional[Exception] = None
+        self._messages: queue.Queue[Output | None] = queue.Queue(WAITING_MESSAGES)
+        self._sender: threading.Thread | None = None
+        self._error: Exception | None = None
         self._closed = False
         # Numbers of finished rows: of the latest cut, and of the latest one that a message carries.
         self._cut = self._sent_cut = 0
@@ -295,7 +297,7 @@ class OutputWriter:
             self._sender = threading.Thread(target=self._drain, name="akdl-output", daemon=True)
             self._sender.start()
 
-    def _put(self, message: Optional[Output]) -> None:
+    def _put(self, message: Output | None) -> None:
         """Queue a message; wait while the queue is full, and raise the sender's error.
 
         The wait has a deadline, because a sender that has failed takes no message from the queue
@@ -334,7 +336,7 @@ class OutputWriter:
                 return
             yield message
 
-    def _waited(self) -> Optional[Output]:
+    def _waited(self) -> Output | None:
         """Message with the collected rows.
 
         The result is None if it would be empty, or another message is queued.

@@ -116,32 +116,33 @@ def actions_of(state: Any, restore: "Optional[Action]") -> "Tuple[Action, Action
         import tensorflow as tf
 
         # The optimizer is read with each save: a model may be compiled, or compiled again, later.
-        def of_model() -> Any:
+        def checkpoint() -> Any:
             optimizer = getattr(state, "optimizer", None)
             return tf.train.Checkpoint(
                 model=state, **({} if optimizer is None else {"optimizer": optimizer})
             )
 
-        return lambda folder: of_model().write(_path(folder)), lambda folder: _read(
-            of_model(), folder
-        )
     # A tf.train.Checkpoint is recognized by its methods, without an import of TensorFlow.
-    if hasattr(state, "write") and hasattr(state, "read"):
-        return lambda folder: state.write(_path(folder)), lambda folder: _read(state, folder)
-    if callable(state) and callable(restore):
+    elif hasattr(state, "write") and hasattr(state, "read"):
+
+        def checkpoint() -> Any:
+            return state
+
+    elif callable(state) and callable(restore):
         return state, restore
-    raise TypeError(
-        "task_config.checkpoint: expected a Keras model, a tf.train.Checkpoint, or two functions,"
-        f" save(folder) and restore(folder), got {type(state).__name__} and"
-        f" {type(restore).__name__}"
+    else:
+        raise TypeError(
+            "task_config.checkpoint: expected a Keras model, a tf.train.Checkpoint, or two"
+            f" functions, save(folder) and restore(folder), got {type(state).__name__} and"
+            f" {type(restore).__name__}"
+        )
+    # Variables that are made later, such as an optimizer makes with its first step, get their
+    # values then. What exists already has to be in the files.
+    return (
+        lambda folder: checkpoint().write(_path(folder)),
+        lambda folder: checkpoint().read(_path(folder)).assert_existing_objects_matched(),
     )
 
 
 def _path(folder: str) -> str:
     return os.path.join(folder, _NAME)
-
-
-def _read(checkpoint: Any, folder: str) -> None:
-    # Variables that are made later, such as an optimizer makes with its first step, get their
-    # values then. What exists already has to be in the files.
-    checkpoint.read(_path(folder)).assert_existing_objects_matched()

@@ -3,11 +3,13 @@
 Scripts written for Alink read them.
 """
 
+from __future__ import annotations
+
 import json
 import os
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any
 
-from akdl.wire import Rows, TableColumn
+from akdl.wire import Rows, TableColumns
 from akdl.wire.cells import read_cells
 from akdl.wire.column_type import Kind, type_of
 
@@ -26,7 +28,7 @@ _NAMES = {
 """Names of types that `akdl.engine.inputs.dtype_str_map` knows."""
 
 
-def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str) -> None:
+def write_tensor_shapes(rows: Any, columns: TableColumns, work_dir: str) -> None:
     # Alink's scripts read the shape of a tensor column from a file, before any row. A column has no
     # declared shape, so this waits for the first rows and takes the shape of the first valid cell.
     types = {
@@ -45,7 +47,7 @@ def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str
             json.dump(found, file)
 
 
-def first_shape(rows: Any, name: str) -> Optional[List[int]]:
+def first_shape(rows: Any, name: str) -> list[int] | None:
     """Wait for the first rows and return the shape of the first valid cell of an ARRAY column.
 
     The result is None without one.
@@ -54,8 +56,8 @@ def first_shape(rows: Any, name: str) -> Optional[List[int]]:
     return None if first is None else _shapes(first).get(name)
 
 
-def _shapes(rows: Rows) -> Dict[str, List[int]]:
-    shapes: Dict[str, List[int]] = {}
+def _shapes(rows: Rows) -> dict[str, list[int]]:
+    shapes: dict[str, list[int]] = {}
     for column in rows.columns:
         cells = read_cells(column, rows.rows)
         # Only an ARRAY column has offsets of cells.

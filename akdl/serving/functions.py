@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import traceback
-from typing import Callable, Dict, Mapping, Sequence, Tuple
+from typing import Callable, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from akdl.serving.loaded_model import (
 )
 from akdl.user_code.module import import_file
 from akdl.wire import BOOL, Serving
-from akdl.wire.cells import DTYPES, UNCUT, Array, are_cut, as_array
+from akdl.wire.cells import DTYPES, UNCUT, Array, Arrays, are_cut, as_array
 from akdl.wire.column_type import FLOATS, MEANINGS, ColumnType, Kind, type_of
 
 _DTYPES = {BOOL: "bool", **{sent: np.dtype(dtype).name for sent, dtype in DTYPES.items()}}
@@ -87,9 +87,9 @@ class FunctionModel(LoadedModel):
                 f"{self.name}: expected it to return a function predict(batch), got"
                 f" {_kind(predict)}"
             )
-        self._predict: Callable[[Dict[str, Array]], object] = predict
+        self._predict: Callable[[Arrays], object] = predict
 
-    def predict(self, columns: Dict[str, Array]) -> Dict[str, Array]:
+    def predict(self, columns: Arrays) -> Arrays:
         """Predict a batch; Refused when the function raises.
 
         It may raise for one of the rows. SystemExit counts too, because a function of a user must

@@ -14,14 +14,18 @@ Most columns are converted as a whole. If that fails, cells are converted one at
 bad ones, so that an error names its row and the other rows are predicted.
 """
 
+from __future__ import annotations
+
 import contextlib
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
 from akdl.near_names import short
 from akdl.serving.loaded_model import (
     CellError,
+    Errors,
+    RowNumbers,
     ServingError,
     SignatureError,
     TensorDescription,
@@ -43,16 +47,16 @@ class Converted(NamedTuple):
     None for bad rows.
     """
 
-    values: Union[Array, List[Optional[Array]]]
-    errors: Dict[int, str]
+    values: Array | list[Array | None]
+    errors: Errors
 
-    def shape(self, row: int) -> Tuple[int, ...]:
+    def shape(self, row: int) -> tuple[int, ...]:
         if not isinstance(self.values, list):
             return tuple(self.values.shape[1:])
         value = self.values[row]
         return () if value is None else tuple(value.shape)
 
-    def size(self, rows: Sequence[int]) -> int:
+    def size(self, rows: RowNumbers) -> int:
         """Bytes of the values of some rows, which have equal shapes."""
         sample = self.values[rows[0]] if isinstance(self.values, list) else self.values
         if sample.dtype == object:
@@ -63,7 +67,7 @@ class Converted(NamedTuple):
             len(rows) * int(sample.nbytes) // (1 if isinstance(self.values, list) else len(sample))
         )
 
-    def take(self, rows: Sequence[int]) -> Array:
+    def take(self, rows: RowNumbers) -> Array:
         """Stack the values of some rows, which have equal shapes."""
         if isinstance(self.values, list):
             return np.stack([self.values[row] for row in rows])
@@ -104,7 +108,7 @@ class InputConverter:
         _check(tensor, cells_hold_batches)
         self.key = tensor.key
         self.column = column.name
-        self.fixed_batch: Optional[int] = None
+        self.fixed_batch: int | None = None
         self._default: Any = None
         # The first size is that of the batch, which a cell does not have unless it is a whole
         # tensor.
@@ -117,7 +121,7 @@ class InputConverter:
         # real bytes would be raw numbers.
         self._decodes = bool(column.type) and is_utf8(column) and not is_string
         self._shape = _CellShape(sizes)
-        self._cells: Union[_StringCells, NumberCells] = (
+        self._cells: _StringCells | NumberCells = (
             _StringCells() if is_string else NumberCells(tensor.dtype, sizes is None)
         )
         self._where = (
@@ -159,7 +163,7 @@ class InputConverter:
         # faster than one cell at a time.
         return self._without_nulls(cells) or self._one_by_one(cells)
 
-    def _whole(self, cells: Any) -> Optional[Array]:
+    def _whole(self, cells: Any) -> Array | None:
         """All cells in one array; None if they have to be converted one at a time."""
         if isinstance(cells, np.ma.MaskedArray):
             return None
@@ -174,7 +178,7 @@ class InputConverter:
         except CellError:
             return None
 
-    def _without_nulls(self, cells: Any) -> Optional[Converted]:
+    def _without_nulls(self, cells: Any) -> Converted | None:
         """Convert a list with nulls, which are errors, as a whole; None if cells have to be
         converted one at a time.
         """
@@ -194,8 +198,8 @@ class InputConverter:
         return Converted(values, dict.fromkeys(nulls, f"{self._where}: {_NULL}"))
 
     def _one_by_one(self, cells: Any) -> Converted:
-        values: List[Optional[Array]] = []
-        errors: Dict[int, str] = {}
+        values: list[Array | None] = []
+        errors: Errors = {}
         for row, cell in enumerate(_unmasked(cells)):
             try:
                 values.append(self._single(cell))
@@ -222,7 +226,7 @@ class InputConverter:
 class _StringCells:
     dtype = np.dtype(object)
 
-    def whole(self, cells: Union[Array, Sequence[object]]) -> Optional[Array]:
+    def whole(self, cells: Array | Sequence[object]) -> Array | None:
         if isinstance(cells, np.ndarray):
             return encoded(cells) if cells.dtype.kind in "USO" else None
         return (
@@ -232,10 +236,6 @@ class _StringCells:
         )
 
     def single(self, cell: Any) -> Array:
-        if isinstance(cell, (str, bytes)):
-            array = np.empty((), object)
-            array[()] = cell
-            return encoded(array)
         try:
             array = np.array(cell, object)
         except ValueError:
@@ -248,7 +248,7 @@ class _StringCells:
 class _CellShape:
     """Shape of a value: the sizes of its dimensions, -1 for a variable one; None for any shape."""
 
-    def __init__(self, sizes: Optional[Tuple[int, ...]]) -> None:
+    def __init__(self, sizes: tuple[int, ...] | None) -> None:
         self.sizes = sizes
 
     def no_rows(self, dtype: Any) -> Array:

@@ -12,16 +12,21 @@ ValueError
 Refused and CellError are raised inside this package alone.
 """
 
+from __future__ import annotations
+
 import contextlib
 from dataclasses import dataclass
-from typing import Any, ContextManager, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, ContextManager, Dict, Iterable, Sequence, Tuple
 
-from akdl.wire.cells import Array
+from akdl.wire.cells import Arrays
 
 _SHOWN = 5
 
 BadRow = Tuple[int, str]
 """A row by its number from 0 in its batch, and what is wrong with it."""
+RowNumbers = Sequence[int]
+Errors = Dict[int, str]
+"""What is wrong with rows, by their numbers."""
 
 
 class ServingError(ValueError):
@@ -38,7 +43,7 @@ class RowsError(ServingError):
     """Rows that cannot be predicted, in `bad`."""
 
     def __init__(self, bad: Sequence[BadRow]) -> None:
-        self.bad: List[BadRow] = list(bad)
+        self.bad: list[BadRow] = list(bad)
         text = "; ".join(f"row {row}: {message}" for row, message in self.bad[:_SHOWN])
         more = len(self.bad) - _SHOWN
         super().__init__(text + (f"; and {more} more rows" if more > 0 else ""))
@@ -72,7 +77,7 @@ class TensorDescription:
 
     key: str
     dtype: str
-    shape: Optional[Tuple[int, ...]]
+    shape: tuple[int, ...] | None
     tensor: str = ""
 
     def __str__(self) -> str:
@@ -84,8 +89,8 @@ class Signature:
     """The inputs and outputs of a model."""
 
     key: str
-    inputs: Tuple[TensorDescription, ...]
-    outputs: Tuple[TensorDescription, ...]
+    inputs: tuple[TensorDescription, ...]
+    outputs: tuple[TensorDescription, ...]
     is_compiled: bool = False  # by XLA, for each shape of the inputs
 
     def __str__(self) -> str:
@@ -119,7 +124,7 @@ class LoadedModel:
         """
         raise NotImplementedError
 
-    def predict(self, columns: Dict[str, Array]) -> Dict[str, Array]:
+    def predict(self, columns: Arrays) -> Arrays:
         """Predict a batch, given and returned by the keys of inputs and outputs. Refused if another
         batch may succeed.
         """
@@ -130,7 +135,7 @@ class LoadedModel:
         raise NotImplementedError
 
 
-def shape_text(shape: Optional[Iterable[int]]) -> str:
+def shape_text(shape: Iterable[int] | None) -> str:
     """A shape for a message."""
     return "[any shape]" if shape is None else str(list(shape))
 

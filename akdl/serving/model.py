@@ -11,6 +11,8 @@ A file then names the rows of each such batch, for the client that sent it; it a
 with smaller batches, or without a row.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import json
@@ -18,19 +20,7 @@ import logging
 import os
 import threading
 import time
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -38,8 +28,10 @@ from akdl.near_names import listed
 from akdl.serving.input_cells import Converted, InputConverter, stacked
 from akdl.serving.loaded_model import (
     BadRow,
+    Errors,
     LoadedModel,
     Refused,
+    RowNumbers,
     ServingError,
     SignatureError,
     TensorDescription,
@@ -50,7 +42,7 @@ from akdl.serving.number_cells import NUMBERS
 from akdl.serving.output_cells import OutputConverter
 from akdl.storage.whole_file import WholeFile
 from akdl.wire import Serving, TableColumn
-from akdl.wire.cells import Array
+from akdl.wire.cells import Array, Arrays
 from akdl.wire.columns import Values
 from akdl.wire.row_parts import gathered
 
@@ -87,10 +79,10 @@ class WatchedCall(NamedTuple):
 
     name: str = ""
     most_rows: int = 0
-    left_out: Sequence[int] = ()
-    places: Optional[Array] = None
+    left_out: RowNumbers = ()
+    places: Array | None = None
 
-    def within(self, places: Array) -> "WatchedCall":
+    def within(self, places: Array) -> WatchedCall:
         """The part of this call with the rows at some places, which ascend."""
         left_out = np.flatnonzero(np.isin(places, self.left_out)).tolist() if self.left_out else ()
         return self._replace(left_out=left_out, places=places)
@@ -119,12 +111,12 @@ class BatchWatch:
         self._folder = folder
         # Thread to the begin of its batch, the name of the call, and the rows. A thread computes
         # one batch at a time.
-        self._running: Dict[int, Tuple[float, str, Sequence[int]]] = {}
+        self._running: dict[int, tuple[float, str, RowNumbers]] = {}
         if limit_s:
             threading.Thread(target=self._look, name="akdl-stalls", daemon=True).start()
 
     @contextlib.contextmanager
-    def batch(self, call: WatchedCall, rows: Sequence[int]) -> Iterator[None]:
+    def batch(self, call: WatchedCall, rows: RowNumbers) -> Iterator[None]:
         """Watch the batch of these rows while the block computes it in this thread."""
         if self.limit_s and call.name:
             # The client counts the rows of its whole request, also where this part of them has one
@@ -170,7 +162,7 @@ class ServedModel:
         model: LoadedModel,
         serving: Serving,
         report: Report = logger.log,
-        watch: Optional[BatchWatch] = None,
+        watch: BatchWatch | None = None,
     ) -> None:
         self.signature = model.signature
         self._model, self._report, self._watch = model, report, watch or BatchWatch()
@@ -192,11 +184,8 @@ class ServedModel:
         model.load([converter.key for converter in self._outputs])
 
     def predict_collecting(
-        self,
-        columns: Mapping[str, object],
-        rows: Optional[int] = None,
-        call: WatchedCall = UNWATCHED,
-    ) -> Tuple[Dict[str, Values], List[BadRow]]:
+        self, columns: Mapping[str, object], rows: int | None = None, call: WatchedCall = UNWATCHED
+    ) -> tuple[dict[str, Values], list[BadRow]]:
         """Predict rows; return the result columns, and the bad rows with their errors.
 
         A column is an array with rows on the first axis, or a sequence of cells. Cells of bad rows
@@ -213,8 +202,8 @@ class ServedModel:
             f"the model does not finish with it within {self._watch.limit_s:g} s (inferTimeout)"
         )
         # Rows that an earlier process could not finish with are bad from the start.
-        errors: Dict[int, str] = dict.fromkeys(call.left_out, stalls)
-        parts_of: Dict[str, List[Converted]] = {}
+        errors: Errors = dict.fromkeys(call.left_out, stalls)
+        parts_of: dict[str, list[Converted]] = {}
         for converter in self._inputs:
             converted = converter.convert(columns[converter.column])
             # Several columns of numbers may feed the only input of a model, each with one value of
@@ -229,7 +218,7 @@ class ServedModel:
         # A range stays a range where all rows are good, because its slices are cheap and its cells
         # are views.
         good = [row for row in range(count) if row not in errors] if errors else range(count)
-        parts: List[_Predicted] = []
+        parts: list[_Predicted] = []
         for batch in self._batches(values, good, call.most_rows or self._batch_size):
             parts.extend(self._predict_batch(values, batch, errors, call))
         results = {
@@ -247,7 +236,7 @@ class ServedModel:
         """Release the model's memory; it cannot predict afterwards."""
         self._model.close()
 
-    def _input_converters(self, serving: Serving) -> List[InputConverter]:
+    def _input_converters(self, serving: Serving) -> list[InputConverter]:
         known, are_whole = self.signature.inputs, serving.cells_hold_batches
         columns = [
             column for column in serving.input_columns if column.name != serving.model_key_col
@@ -288,7 +277,7 @@ class ServedModel:
         # To each of these columns, the input looks like one with a single number in each row.
         return dataclasses.replace(tensor, shape=sizes[:1])
 
-    def _output_converters(self, serving: Serving) -> List[OutputConverter]:
+    def _output_converters(self, serving: Serving) -> list[OutputConverter]:
         known = self.signature.outputs
         columns = list(serving.output_columns) or [TableColumn(name=tensor.key) for tensor in known]
         names = [column.name for column in columns]
@@ -306,7 +295,7 @@ class ServedModel:
             for column, key in zip(columns, keys)
         ]
 
-    def _one_fixed_batch(self) -> Optional[int]:
+    def _one_fixed_batch(self) -> int | None:
         sizes = {
             converter.fixed_batch for converter in self._inputs if converter.fixed_batch is not None
         }
@@ -318,7 +307,7 @@ class ServedModel:
             )
         return sizes.pop() if sizes else None
 
-    def _count(self, columns: Mapping[str, Any], rows: Optional[int]) -> int:
+    def _count(self, columns: Mapping[str, Any], rows: int | None) -> int:
         counts = {}
         for converter in self._inputs:
             if converter.column not in columns:
@@ -335,17 +324,17 @@ class ServedModel:
         return next(iter(counts.values()))
 
     def _batches(
-        self, values: Dict[str, Converted], good: Sequence[int], most: int
-    ) -> Iterator[Sequence[int]]:
+        self, values: dict[str, Converted], good: RowNumbers, most: int
+    ) -> Iterator[RowNumbers]:
         """Divide good rows into batches of equal shape, bounded in rows and bytes.
 
         The size is read again for each batch, because a batch that ran out of memory may have made
         it smaller meanwhile. A single row above the bound of bytes is a batch of its own.
         """
-        groups: Iterable[Sequence[int]] = [good]
+        groups: Iterable[RowNumbers] = [good]
         # Only a list can have values of different shapes. An array needs no grouping.
         if any(isinstance(converted.values, list) for converted in values.values()):
-            by_shape: Dict[Any, List[int]] = {}
+            by_shape: dict[Any, list[int]] = {}
             for row in good:
                 by_shape.setdefault(
                     tuple(converted.shape(row) for converted in values.values()), []
@@ -368,12 +357,8 @@ class ServedModel:
                 start += len(batch)
 
     def _predict_batch(
-        self,
-        values: Dict[str, Converted],
-        rows: Sequence[int],
-        errors: Dict[int, str],
-        call: WatchedCall,
-    ) -> "List[_Predicted]":
+        self, values: dict[str, Converted], rows: RowNumbers, errors: Errors, call: WatchedCall
+    ) -> list[_Predicted]:
         """Predict a batch; if the model refuses it, predict its halves, down to the bad rows.
 
         A bad row among n costs about 2 log2(n) further calls, where single rows would cost n.
@@ -404,21 +389,17 @@ class ServedModel:
         # The smaller size is kept if all rows succeeded with it. Otherwise a row was too large and
         # not the batch, and later batches without such a row can have the old size.
         if lacks_memory and sum(len(part.rows) for part in parts) == len(rows):
-            self._keep_size(max(len(part.rows) for part in parts))
+            most = max(len(part.rows) for part in parts)
+            if most < self._batch_size:
+                self._report(
+                    logging.WARNING,
+                    f"{self._model.name} ran out of memory: from now on a batch has at most {most}"
+                    " rows",
+                )
+                self._batch_size = most
         return parts
 
-    def _keep_size(self, rows: int) -> None:
-        if rows < self._batch_size:
-            self._report(
-                logging.WARNING,
-                f"{self._model.name} ran out of memory: from now on a batch has at most {rows}"
-                " rows",
-            )
-            self._batch_size = rows
-
-    def _converted(
-        self, fetched: Dict[str, Array], rows: Sequence[int], errors: Dict[int, str]
-    ) -> "_Predicted":
+    def _converted(self, fetched: Arrays, rows: RowNumbers, errors: Errors) -> _Predicted:
         cells = []
         for converter in self._outputs:
             column, bad = converter.convert(fetched[converter.key])
@@ -427,7 +408,7 @@ class ServedModel:
             cells.append(column)
         return _Predicted(rows, cells)
 
-    def _call(self, feeds: Dict[str, Array], rows: int) -> Dict[str, Array]:
+    def _call(self, feeds: Arrays, rows: int) -> Arrays:
         # A cell is the whole tensor with its batch dimension, so the axis of rows is removed, and
         # put in front of the outputs again.
         if self._cells_hold_batches:
@@ -459,5 +440,5 @@ class ServedModel:
 
 
 class _Predicted(NamedTuple):
-    rows: Sequence[int]
-    cells: List[Values]
+    rows: RowNumbers
+    cells: list[Values]

@@ -9,6 +9,8 @@ Another model can take over: one that appears in a watched folder, or one named 
 report the outcome; they travel with the next prediction, for the log of the job.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import logging
@@ -19,7 +21,7 @@ import tempfile
 import threading
 import time
 from concurrent import futures
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable
 
 import grpc
 from google.protobuf import json_format
@@ -32,9 +34,9 @@ from akdl.serving.model import CALL, BatchWatch, WatchedCall
 from akdl.serving.model_store import ModelStore
 from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.output_cells import result_columns
-from akdl.serving.saved_model import import_tensorflow
 from akdl.storage.model_forms import ModelError, kind_at
 from akdl.storage.whole_file import WholeFile
+from akdl.tf_version import import_tensorflow
 from akdl.wire import (
     BadRow,
     Description,
@@ -73,14 +75,14 @@ class ModelServer:
     """
 
     def __init__(
-        self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None
+        self, serving: Serving, address: str, token: str, work_dir: str | None = None
     ) -> None:
         self._serving = serving
         self._watch = BatchWatch(serving.infer_timeout, work_dir or ".")
         self._work_dir = work_dir
         self._ready = threading.Event()
-        self._store: Optional[ModelStore] = None
-        self._notices: List[Notice] = []
+        self._store: ModelStore | None = None
+        self._notices: list[Notice] = []
         self._notices_lock = threading.Lock()
         self._description = Description()
         self._socket = address[len("unix:") :] if address.startswith("unix:") else None
@@ -165,13 +167,13 @@ class ModelServer:
             # The newest notices stay, because they say which model is in use.
             self._notices = [*self._notices, Notice(level=level, text=text)][-_MOST_NOTICES:]
 
-    def _pop_notices(self) -> List[Notice]:
+    def _pop_notices(self) -> list[Notice]:
         with self._notices_lock:
             notices, self._notices = self._notices, []
         return notices
 
     def _handlers(self) -> Any:
-        behaviours: Dict[str, Tuple[Behaviour, Any]] = {
+        behaviours: dict[str, tuple[Behaviour, Any]] = {
             "Describe": (lambda _, context: self._description, Empty),
             "Predict": (self._predict, Rows),
             "Replace": (self._replace, Offer),

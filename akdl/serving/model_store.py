@@ -10,6 +10,8 @@ one for each value of a column: a version is loaded when a row first needs it, a
 recently used ones leave.
 """
 
+from __future__ import annotations
+
 import gc
 import logging
 import os
@@ -17,19 +19,7 @@ import re
 import threading
 import time
 from dataclasses import dataclass
-from typing import (
-    Any,
-    Dict,
-    Iterable,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Set,
-    Tuple,
-    Type,
-)
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -37,7 +27,7 @@ from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
 from akdl.serving.functions import FunctionModel
 from akdl.serving.kinds.model_file import ModelFile
-from akdl.serving.loaded_model import BadRow, LoadedModel, ServingError
+from akdl.serving.loaded_model import BadRow, Errors, LoadedModel, ServingError
 from akdl.serving.model import UNWATCHED, BatchWatch, Report, ServedModel, WatchedCall
 from akdl.serving.model_stream import learnt_by, state_of
 from akdl.serving.output_cells import PREFIX
@@ -100,18 +90,18 @@ class ModelStore:
     """
 
     def __init__(
-        self, serving: Serving, report: Report = logger.log, watch: Optional[BatchWatch] = None
+        self, serving: Serving, report: Report = logger.log, watch: BatchWatch | None = None
     ) -> None:
         self._serving, self._report, self._watch = serving, report, watch
         # The first lock guards the versions, and the second one is held while a version is loaded.
         self._lock, self._loading = threading.Lock(), threading.Lock()
         # Versions by name, in the order of their last use.
-        self._versions: Dict[str, _Version] = {}
+        self._versions: dict[str, _Version] = {}
         # When the loading of a key failed, and why.
-        self._errors: Dict[str, Tuple[float, Type[ModelError], str]] = {}
-        self._sample: Optional[_Sample] = None
+        self._errors: dict[str, tuple[float, type[ModelError], str]] = {}
+        self._sample: _Sample | None = None
         self._reported = ""  # on a candidate that fails
-        self._unpacked: Optional[OwnedFolder] = None
+        self._unpacked: OwnedFolder | None = None
         try:
             self._open(serving)
         except BaseException:
@@ -142,7 +132,7 @@ class ModelStore:
 
     def predict(
         self, columns: Mapping[str, Values], rows: int, call: WatchedCall = UNWATCHED
-    ) -> Tuple[Dict[str, Values], List[BadRow], int]:
+    ) -> tuple[dict[str, Values], list[BadRow], int]:
         """Predict rows; return the result columns, the bad rows with their errors, and the number
         of the version.
         """
@@ -163,7 +153,7 @@ class ModelStore:
                 # share of 2**53.
                 (hashes(columns) >> np.uint64(11)) < self._serving.candidate_share * 2.0**53
             )
-            shadow: Dict[str, Values] = {}
+            shadow: dict[str, Values] = {}
             try:
                 shadow, _, _ = self._predicted(
                     [(_CANDIDATE, chosen)] if len(chosen) else [], columns, rows, call
@@ -225,14 +215,14 @@ class ModelStore:
 
     def _predicted(
         self,
-        groups: Iterable[Tuple[object, Array]],
+        groups: Iterable[tuple[object, Array]],
         columns: Mapping[str, Values],
         rows: int,
         call: WatchedCall,
-    ) -> Tuple[Dict[str, Values], List[BadRow], int]:
+    ) -> tuple[dict[str, Values], list[BadRow], int]:
         """Predict groups of rows, each with the version of its name."""
-        parts: List[Tuple[Sequence[int], Dict[str, Values]]] = []
-        errors: Dict[int, str] = {}
+        parts: list[tuple[Sequence[int], dict[str, Values]]] = []
+        errors: Errors = {}
         number = 1
         for key, places in groups:
             # Usually all rows have one version, and then nothing is divided or put back.
@@ -272,7 +262,7 @@ class ModelStore:
         }
         return whole, sorted(errors.items()), number
 
-    def _version(self, key: object) -> "_Version":
+    def _version(self, key: object) -> _Version:
         """Return the version of a key, which the caller has to release.
 
         Raises:
@@ -295,7 +285,7 @@ class ModelStore:
                 raise
             return self._version_of_key(self._serving.default_model)
 
-    def _version_of_key(self, name: str) -> "_Version":
+    def _version_of_key(self, name: str) -> _Version:
         version = self._found(name)
         if version is None:
             # One model is loaded at a time, because its memory is measured as the growth of the
@@ -305,7 +295,7 @@ class ModelStore:
                 version = self._found(name) or self._load_key(name)
         return version
 
-    def _found(self, name: str) -> Optional["_Version"]:
+    def _found(self, name: str) -> _Version | None:
         """Return a version in memory as the latest used one, None if it has to be loaded.
 
         A remembered error is raised as a new object, because the traceback of the old one would
@@ -325,7 +315,7 @@ class ModelStore:
             raise failed[1](failed[2])
         return None
 
-    def _load_key(self, name: str) -> "_Version":
+    def _load_key(self, name: str) -> _Version:
         # A store without keys has all of its versions from the start, until it is closed.
         if not self._serving.model_key_col:
             raise ServingError("the model is closed")
@@ -361,7 +351,7 @@ class ModelStore:
         self._release(*surplus)
         return version
 
-    def _surplus(self) -> List["_Version"]:
+    def _surplus(self) -> list[_Version]:
         """Take the versions out of the store that were not used for longest, if there are too many.
 
         The caller holds the lock and releases them outside of it. Versions leave until a tenth of
@@ -378,7 +368,7 @@ class ModelStore:
                 total -= version.bytes
         return gone
 
-    def _release(self, *versions: "_Version") -> None:
+    def _release(self, *versions: _Version) -> None:
         """Close the versions that neither the store nor another call holds."""
         with self._lock:
             for version in versions:
@@ -395,7 +385,7 @@ class ModelStore:
     def _folder(self, address: str) -> ModelFolder:
         return ModelFolder(address, bool(self._serving.function))
 
-    def _loaded(self, folder: ModelFolder, name: str) -> "_Version":
+    def _loaded(self, folder: ModelFolder, name: str) -> _Version:
         try:
             model = ServedModel(
                 load(folder.path, self._serving), self._serving, self._report, self._watch
@@ -423,7 +413,6 @@ class ModelStore:
         if not os.path.isfile(place):
             return place
         self._unpacked = OwnedFolder("akdl-models-")
-        self._unpacked.remove_at_exit()
         folder = os.path.join(self._unpacked.path, "models")
         os.mkdir(folder)
         with open(place, "rb") as file:
@@ -470,9 +459,9 @@ class _Version:
 class _Sample(NamedTuple):
     """Some of the latest rows, with the numbers of the bad ones, for the trial of a newer model."""
 
-    columns: Dict[str, Any]
+    columns: dict[str, Any]
     rows: int
-    bad: Set[int]
+    bad: set[int]
 
 
 def _resident_bytes() -> int:

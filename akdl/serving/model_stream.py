@@ -25,7 +25,7 @@ import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from akdl.serving.loaded_model import ServingError
-from akdl.storage.files import file_states
+from akdl.storage.files import FileStates, file_states
 from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, find_model, with_weights
 
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
@@ -43,8 +43,6 @@ SETTLE_S = 1.0
 # Seconds until a broken model is tried again with unchanged files. The cause may be temporary, such
 # as a full memory, but a load costs seconds of a processor.
 _AGAIN_S = 60.0
-
-State = Dict[str, Tuple[int, int]]
 
 
 class PublishedModel(NamedTuple):
@@ -184,7 +182,7 @@ class ModelFolderWatch:
         self._offer = offer
         self._report = report
         self._taken: Optional[PublishedModel] = None
-        self._refused: Dict[str, Tuple[State, float]] = {}
+        self._refused: Dict[str, Tuple[FileStates, float]] = {}
         self._reported: Dict[str, str] = {}
 
     def look(self) -> None:
@@ -260,7 +258,7 @@ def _time_of_name(stem: str) -> Optional[int]:
     return None
 
 
-def state_of(path: str) -> State:
+def state_of(path: str) -> FileStates:
     """Files of a model with sizes and times, which change while the model is written."""
     if os.path.isdir(path):
         return file_states(path)

@@ -4,9 +4,11 @@ A conversion may lose digits of a fraction and nothing else: a number out of ran
 an integer or a rounded integer would be another value, which a prediction does not show.
 """
 
+from __future__ import annotations
+
 import decimal
 import re
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -47,10 +49,10 @@ class NumberCells:
         self._has_raw_form = dtype != "bfloat16"
         self._parse, self._parsed_type = _PARSERS[self.dtype.kind]
 
-    def whole(self, cells: Union[Array, Sequence[Any]]) -> Optional[Array]:
+    def whole(self, cells: Array | Sequence[Any]) -> Array | None:
         """All cells in one array; None if they have to be converted one at a time."""
         if isinstance(cells, np.ndarray) and cells.dtype != object:
-            array: Optional[Array] = cells
+            array: Array | None = cells
         else:
             array = self._stacked(list(cells))
         if array is None or array.dtype.kind not in _NUMBER_KINDS:
@@ -64,7 +66,7 @@ class NumberCells:
             return self._from_bytes(bytes(cell))
         return self._from_numbers(cell)
 
-    def _stacked(self, cells: List[Any]) -> Optional[Array]:
+    def _stacked(self, cells: list[Any]) -> Array | None:
         types = {type(cell) for cell in cells}
         if types == {bytes}:
             size = len(cells[0])
@@ -82,7 +84,7 @@ class NumberCells:
             return None
         return self._stacked_numbers(cells)
 
-    def _stacked_numbers(self, cells: List[Any]) -> Optional[Array]:
+    def _stacked_numbers(self, cells: list[Any]) -> Array | None:
         try:
             array = as_array(cells)
         except (ValueError, TypeError, OverflowError):  # ragged
@@ -175,7 +177,7 @@ def cast(array: Array, dtype: Any, name: object) -> Array:
     return result
 
 
-def _words(text: str) -> List[str]:
+def _words(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 
@@ -190,7 +192,7 @@ def _integer(word: str) -> int:
         return int(number)
 
 
-_PARSERS: Dict[str, Tuple[Callable[[str], Any], str]] = {
+_PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "b": (lambda word: _BOOLEANS[word.lower()], "?"),
     "i": (_integer, "i8"),
     # numpy before 2.0 would make 2**64 - 1 of -1. A range finds its own numbers alone, at once.
@@ -205,7 +207,7 @@ elements.
 # Conversions of numbers to a type: the numbers, and a mask of the values in range; None if all are.
 
 
-def _to_floats(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
+def _to_floats(array: Array, dtype: Any) -> tuple[Array, Array | None]:
     with np.errstate(over="ignore"):
         result = array.astype(dtype)
     # Only float16 is too small for some integers: its largest number is 65504.
@@ -214,7 +216,7 @@ def _to_floats(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
     return result, np.isfinite(result) | ~np.isfinite(array)
 
 
-def _to_integers(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
+def _to_integers(array: Array, dtype: Any) -> tuple[Array, Array | None]:
     limits = np.iinfo(dtype)
     if array.dtype.kind == "b":
         return array.astype(dtype), None
@@ -230,7 +232,7 @@ def _to_integers(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
         return array.astype(dtype), fits
 
 
-_CONVERSIONS: Dict[str, Callable[[Array, Any], Tuple[Array, Optional[Array]]]] = {
+_CONVERSIONS: dict[str, Callable[[Array, Any], tuple[Array, Array | None]]] = {
     "b": lambda array, dtype: (array.astype(dtype), (array == 0) | (array == 1)),
     "i": _to_integers,
     "u": _to_integers,

@@ -9,11 +9,13 @@
 Floats are not converted to integers, because that would change them: round them in SQL.
 """
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from __future__ import annotations
+
+from typing import Any, Callable
 
 import numpy as np
 
-from akdl.serving.loaded_model import CellError, SignatureError, TensorDescription
+from akdl.serving.loaded_model import CellError, Errors, SignatureError, TensorDescription
 from akdl.serving.number_cells import NUMBERS, cast
 from akdl.wire import Serving, TableColumn
 from akdl.wire.cells import DTYPES, Array
@@ -26,7 +28,7 @@ PREFIX = "shadow_"
 _KINDS = {Kind.BOOLEAN, Kind.STRING, Kind.BYTES, *INTEGERS, *FLOATS}
 
 
-def result_columns(serving: Serving) -> List[TableColumn]:
+def result_columns(serving: Serving) -> list[TableColumn]:
     """Columns of a prediction: the outputs of the model, the outputs of a candidate, and the
     version of the model.
     """
@@ -94,7 +96,7 @@ class OutputConverter:
                 f" output {tensor}"
             )
 
-    def convert(self, array: Array) -> Tuple[Values, Dict[int, str]]:
+    def convert(self, array: Array) -> tuple[Values, Errors]:
         """Values of a batch, None for bad rows, and the errors of these rows."""
         try:
             return self._convert(array), {}
@@ -103,9 +105,9 @@ class OutputConverter:
             # one.
             return self._one_by_one(array)
 
-    def _one_by_one(self, array: Array) -> Tuple[Values, Dict[int, str]]:
-        cells: List[Any] = []
-        errors: Dict[int, str] = {}
+    def _one_by_one(self, array: Array) -> tuple[Values, Errors]:
+        cells: list[Any] = []
+        errors: Errors = {}
         for row in range(len(array)):
             cell = None
             try:
@@ -173,7 +175,7 @@ def _flat(array: Array) -> Array:
     return array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
 
 
-def _known(sql_type: str) -> Optional[ColumnType]:
+def _known(sql_type: str) -> ColumnType | None:
     try:
         column_type = parse_type(sql_type)
     except ValueError:
@@ -188,7 +190,7 @@ def _joined(array: Array) -> Values:
     return [" ".join(_words(row)) for row in flat]
 
 
-def _words(row: Array) -> List[str]:
+def _words(row: Array) -> list[str]:
     if row.dtype == object:
         try:
             return list(map(bytes.decode, row.tolist()))

@@ -6,13 +6,14 @@ has no state of the training, such as variables in memory, classes of the script
 cluster, so a model that it can load loads elsewhere.
 """
 
-import gc
+from __future__ import annotations
+
 import json
 import logging
 import os
 import subprocess
 import sys
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -29,13 +30,13 @@ from akdl.storage.checkpoint_folder import without_pattern
 from akdl.storage.model_archive import write_model
 from akdl.storage.model_forms import ModelError, find_saved_model
 from akdl.storage.model_place import put_model
-from akdl.tf_version import is_tensorflow_2
+from akdl.tf_version import import_tensorflow, is_tensorflow_2
 from akdl.wire import Serving
-from akdl.wire.cells import Array
+from akdl.wire.cells import Arrays
 
 logger = logging.getLogger(__name__)
 
-Call = Callable[[Dict[str, Array]], Dict[str, Array]]
+Call = Callable[[Arrays], Arrays]
 
 # Seconds for TensorFlow's start, and for several gigabytes from a slow disk.
 CHECK_TIMEOUT_S = 600.0
@@ -63,7 +64,7 @@ class SavedModel(LoadedModel):
             serving.signature_def_key or "serving_default",
         )
         self.model: Any = None
-        self._call: Optional[Call] = None
+        self._call: Call | None = None
 
     def load(self, outputs: Sequence[str]) -> None:
         """Load the graph. Safe to call twice."""
@@ -88,7 +89,7 @@ class SavedModel(LoadedModel):
             tensor.key: np.float32 if tensor.dtype == "bfloat16" else None for tensor in used
         }
 
-    def predict(self, columns: Dict[str, Array]) -> Dict[str, Array]:
+    def predict(self, columns: Arrays) -> Arrays:
         """Call the signature."""
         import tensorflow as tf
 
@@ -125,7 +126,7 @@ class SavedModel(LoadedModel):
         self.model = self._call = None
 
 
-def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
+def read_signatures(folder: str) -> dict[tuple[str, ...], dict[str, Signature]]:
     """Signatures of the SavedModel in `folder`: sorted tags of a graph to its signatures by key."""
     saved = _parse(find_saved_model(folder))
     return {
@@ -146,8 +147,8 @@ def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
 def write_checked_model(
     folder: str,
     output_writer: Any,
-    checkpoint: Optional[str] = None,
-    model_dir: Optional[str] = None,
+    checkpoint: str | None = None,
+    model_dir: str | None = None,
     as_is: bool = False,
 ) -> None:
     """Load the SavedModel in `folder` in a clean process, and send it as rows.
@@ -210,7 +211,7 @@ def load_in_clean_process(folder: str, timeout_s: float = CHECK_TIMEOUT_S) -> No
         ) from None
     # The last line, since libraries may print to the same output while they are imported.
     if ended.returncode == _NOT_LOADED:
-        raise ModelError(json.loads(ended.stdout.splitlines()[-1].decode("utf-8")))
+        raise ModelError(json.loads(ended.stdout.splitlines()[-1]))
     if ended.returncode:
         errors = ended.stderr.decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
         raise ModelError(
@@ -236,24 +237,7 @@ def load_every_graph(folder: str) -> None:
         model.close()
 
 
-def import_tensorflow() -> None:
-    """Import TensorFlow, and exclude the objects that exist then from garbage collection.
-
-    Scanning these permanent objects takes a second of processor time at the start and at the end of
-    the process. A user's process cannot do this, because a file that a script leaves open would not
-    be flushed.
-    """
-    if "tensorflow" in sys.modules:
-        return
-    gc.disable()
-    try:
-        import tensorflow  # noqa: F401
-    finally:
-        gc.enable()
-    gc.freeze()
-
-
-def _resolve(folder: str, tag: str, key: str) -> Tuple[Tuple[str, ...], Signature]:
+def _resolve(folder: str, tag: str, key: str) -> tuple[tuple[str, ...], Signature]:
     graphs = read_signatures(folder)
     tags = tuple(sorted(part.strip() for part in tag.split(",")))
     if tags not in graphs:
@@ -300,10 +284,10 @@ def _has_compiled(graph: Any) -> bool:
     )
 
 
-def _tensors(infos: Any) -> Tuple[TensorDescription, ...]:
+def _tensors(infos: Any) -> tuple[TensorDescription, ...]:
     import tensorflow as tf
 
-    found: List[TensorDescription] = []
+    found: list[TensorDescription] = []
     for key, info in sorted(infos.items()):
         shape = (
             None
@@ -316,11 +300,11 @@ def _tensors(infos: Any) -> Tuple[TensorDescription, ...]:
 
 def _load_function(
     path: str,
-    tags: List[str],
+    tags: list[str],
     signature: Signature,
     outputs: Sequence[TensorDescription],
-    threads: Optional[int],
-) -> Tuple[Any, Call]:
+    threads: int | None,
+) -> tuple[Any, Call]:
     """Load a model with TensorFlow 2; the function alone would not keep the model's variables
     alive.
     """
@@ -337,20 +321,18 @@ def _load_function(
                 threads,
             )
     model = tf.saved_model.load(path, tags=tags)
-    function, constant, keys = (
-        model.signatures[signature.key],
-        tf.constant,
-        [tensor.key for tensor in outputs],
-    )
+    function = model.signatures[signature.key]
+    constant = tf.constant
+    keys = [tensor.key for tensor in outputs]
 
-    def call(feeds: Dict[str, Array]) -> Dict[str, Array]:
+    def call(feeds: Arrays) -> Arrays:
         results = function(**{key: constant(array) for key, array in feeds.items()})
         return {key: results[key].numpy() for key in keys}
 
     return model, _direct_call(function, keys, call) or call
 
 
-def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Call]:
+def _direct_call(function: Any, keys: list[str], indirect: Call) -> Call | None:
     """Make a call without TensorFlow's checks of arguments; None where the usual call has to stay.
 
     Binding names and checking types takes 0.3 ms, three quarters of a call for one row. The usual
@@ -380,13 +362,11 @@ def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Cal
         or len(found) != len(function.outputs)
     ):
         return None
-    types, places, execute = (
-        [each.dtype for each in function.outputs],
-        list(map(found.index, keys)),
-        tf.raw_ops,
-    )
+    types = [each.dtype for each in function.outputs]
+    places = list(map(found.index, keys))
+    execute = tf.raw_ops
 
-    def call(feeds: Dict[str, Array]) -> Dict[str, Array]:
+    def call(feeds: Arrays) -> Arrays:
         try:
             results = execute.StatefulPartitionedCall(
                 args=[*map(feeds.__getitem__, order), *captured], Tout=types, f=function
@@ -402,11 +382,11 @@ def _direct_call(function: Any, keys: List[str], indirect: Call) -> Optional[Cal
 
 def _load_session(
     path: str,
-    tags: List[str],
+    tags: list[str],
     signature: Signature,
     outputs: Sequence[TensorDescription],
-    threads: Optional[int],
-) -> Tuple[Any, Call]:
+    threads: int | None,
+) -> tuple[Any, Call]:
     """Load a model with TensorFlow 1, or where a script has turned eager execution off."""
     import tensorflow as tf
 

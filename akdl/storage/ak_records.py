@@ -50,12 +50,8 @@ def model_rows(path: str) -> Iterator[tuple[int, str]]:
     with damage_is_named(), zipfile.ZipFile(path) as file:
         check_directory(file)
         with file.open(META) as content:
-            names = [
-                part.split()[0]
-                for part in json.loads(content.read(PIECE_BYTES).decode("utf-8"))[
-                    "schemaStr"
-                ].split(",")
-            ]
+            schema = json.loads(content.read(PIECE_BYTES))["schemaStr"]
+            names = [part.split()[0] for part in schema.split(",")]
         if names[:2] != ["model_id", "model_info"]:
             raise ArchiveError(
                 "expected a model table with the columns model_id, model_info, got"

@@ -59,6 +59,10 @@ _BROKEN_ARCHIVE = (
     NotADirectoryError,
 )
 
+ByteFile = IO[bytes]
+# Copies a file of the archive to its place.
+Copy = Callable[[ByteFile, ByteFile], object]
+
 
 class ArchiveError(ValueError):
     """The archive is damaged, of another format, or has entries that are not allowed."""
@@ -97,19 +101,17 @@ def is_zip(path: str) -> bool:
 
 
 def unpack_archive(
-    file: IO[bytes],
+    file: ByteFile,
     folder: str,
     links: bool = False,  # as Python environments have them; they must stay inside the folder
-    copy: Callable[[IO[bytes], IO[bytes]], object] | None = None,
+    copy: Copy = shutil.copyfileobj,
     limits: Limits | None = None,
 ) -> dict[str, Any]:
     """Unpack a zip or tar file into an empty folder; return its files without links, each with the
     result of `copy`.
     """
     size = file.seek(0, os.SEEK_END)
-    writing = _Unpacking(
-        folder, links, copy or shutil.copyfileobj, Counter(limits or Limits.of(os.environ), size)
-    )
+    writing = _Unpacking(folder, links, copy, Counter(limits or Limits.of(os.environ), size))
     file.seek(0)
     with damage_is_named():
         # The content decides and not the ending of the name, which may be wrong or missing. It is
@@ -160,7 +162,7 @@ class Counter:
 class Counted:
     """Content that is counted while it is read, since sizes in headers may be wrong."""
 
-    def __init__(self, content: IO[bytes], counter: Counter) -> None:
+    def __init__(self, content: ByteFile, counter: Counter) -> None:
         self._content = content
         self._counter = counter
 
@@ -201,13 +203,7 @@ class _Unpacking:
     the archive, and links are collected until `make_links`.
     """
 
-    def __init__(
-        self,
-        folder: str,
-        links: bool,
-        copy: Callable[[IO[bytes], IO[bytes]], object],
-        counter: Counter,
-    ) -> None:
+    def __init__(self, folder: str, links: bool, copy: Copy, counter: Counter) -> None:
         self.files: dict[str, Any] = {}
         self._folder = folder
         self._may_link = links
@@ -241,7 +237,7 @@ class _Unpacking:
     def add_folder(self, name: str) -> None:
         os.makedirs(self._path(name), exist_ok=True)
 
-    def add_file(self, name: str, content: IO[bytes], mode: int) -> None:
+    def add_file(self, name: str, content: ByteFile, mode: int) -> None:
         path = self._prepared(name)
         # With x, a file that exists is an error and is never overwritten.
         with content, open(path, "xb") as target:
@@ -251,7 +247,7 @@ class _Unpacking:
         if mode & 0o111:
             os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | (mode & 0o111))
 
-    def counted(self, content: IO[bytes]) -> Counted:
+    def counted(self, content: ByteFile) -> Counted:
         return Counted(content, self._counter)
 
     def add_link(self, name: str, target: str) -> None:

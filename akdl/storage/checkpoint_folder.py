@@ -20,6 +20,7 @@ from akdl.masking import shown
 from akdl.storage.files import (
     UNFINISHED,
     FileError,
+    FileStates,
     file_states,
     is_remote,
     local_path,
@@ -41,7 +42,7 @@ def ask_to_stop(address: str) -> None:
     _write(address, STOP)
 
 
-def files_at(address: str) -> dict[str, tuple[int, int]]:
+def files_at(address: str) -> FileStates:
     """Return the names of the files at an address, with two numbers that change when the file is
     written again.
     """
@@ -69,7 +70,7 @@ class CheckpointFolder:
         self.address = address
         self.is_remote = is_remote(address)
         self.path = os.path.join(cache, ".checkpoints") if self.is_remote else local_path(address)
-        self._published: dict[str, tuple[int, int]] = {}
+        self._published: FileStates = {}
         # Checked before the folder is created, so that a wrong path leaves nothing behind.
         refuse_pattern(address)
         os.makedirs(self.path, exist_ok=True)
@@ -82,7 +83,7 @@ class CheckpointFolder:
             for name in filter(
                 _is_checkpoint, names_in(system, root) if system.exists(root) else ()
             ):
-                path = os.path.join(self.path, *name.split("/"))
+                path = os.path.join(self.path, name)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 system.get_file(f"{root}/{name}", path)
         # The fetched files are at the address already, so they are not sent again.
@@ -97,7 +98,7 @@ class CheckpointFolder:
             # The file `checkpoint` is sent last. A chief that is killed before it leaves the name
             # of the former checkpoint there, whose files are removed only afterwards.
             for name in sorted(changed, key=lambda name: (os.path.basename(name) == LAST, name)):
-                put_whole(system, os.path.join(self.path, *name.split("/")), f"{root}/{name}")
+                put_whole(system, os.path.join(self.path, name), f"{root}/{name}")
             for name in set(self._published) - set(found):
                 if system.exists(f"{root}/{name}"):
                     system.rm_file(f"{root}/{name}")
@@ -124,7 +125,7 @@ class CheckpointFolder:
             _write(self.address, STOPPED)
             _remove(self.address, STOP)
 
-    def _files(self) -> dict[str, tuple[int, int]]:
+    def _files(self) -> FileStates:
         return {
             name: state for name, state in file_states(self.path).items() if _is_checkpoint(name)
         }

@@ -21,7 +21,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import IO, Any, Iterator
+from typing import IO, Any, Dict, Iterator, Tuple
 
 from akdl.masking import masked, shown
 from akdl.storage.limits import DOWNLOAD, LimitError
@@ -50,6 +50,10 @@ _REASONS = {
     410: "the file no longer exists",
 }
 _cut = (http.client.HTTPException, urllib.error.URLError, OSError)
+
+
+FileStates = Dict[str, Tuple[int, int]]
+"""Size and time of the last change of each file, by which a changed file is noticed."""
 
 
 class FileError(ValueError):
@@ -383,18 +387,14 @@ def opened_with_fsspec(address: str) -> Iterator[tuple[Any, str]]:
 
 def _fetch_with_fsspec(address: str, path: str) -> None:
     with opened_with_fsspec(address) as (system, inside):
-        if system.isdir(inside):
-            _fetch_folder(system, inside, path)
-        else:
+        if not system.isdir(inside):
             _fetch_one(system, inside, path)
-
-
-def _fetch_folder(system: Any, folder: str, path: str) -> None:
-    fetched, root = 0, system._strip_protocol(folder).rstrip("/")
-    for inside in names_in(system, root):
-        target = os.path.join(path, *inside.split("/"))
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        fetched += _fetch_one(system, f"{root}/{inside}", target, fetched)
+            return
+        fetched, root = 0, system._strip_protocol(inside).rstrip("/")
+        for name in names_in(system, root):
+            target = os.path.join(path, name)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            fetched += _fetch_one(system, f"{root}/{name}", target, fetched)
 
 
 def names_in(system: Any, root: str) -> Iterator[str]:
@@ -418,7 +418,7 @@ def put_whole(system: Any, path: str, target: str) -> None:
     system.mv(target + UNFINISHED, target)
 
 
-def file_states(folder: str) -> dict[str, tuple[int, int]]:
+def file_states(folder: str) -> FileStates:
     """Return the size and the time in ns of each file below a folder, to notice changes."""
     states = {}
     for parent, _, names in os.walk(folder):
@@ -426,10 +426,7 @@ def file_states(folder: str) -> dict[str, tuple[int, int]]:
             path = os.path.join(parent, name)
             with contextlib.suppress(OSError):  # renamed or removed by its writer meanwhile
                 state = os.stat(path)
-                states[os.path.relpath(path, folder).replace(os.sep, "/")] = (
-                    state.st_size,
-                    state.st_mtime_ns,
-                )
+                states[os.path.relpath(path, folder)] = (state.st_size, state.st_mtime_ns)
     return states
 
 

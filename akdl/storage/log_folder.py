@@ -13,7 +13,7 @@ import threading
 from typing import Iterator
 
 from akdl.masking import masked, shown
-from akdl.storage.files import FileError, file_states, is_remote, opened_with_fsspec
+from akdl.storage.files import FileError, FileStates, file_states, is_remote, opened_with_fsspec
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class LogFolder:
         self._address = address
         self._is_remote = is_remote(address)
         self.path = os.path.join(cache, "logs") if self._is_remote else address
-        self._copied: dict[str, tuple[int, int]] = {}
+        self._copied: FileStates = {}
         self._has_warned = False
 
     @contextlib.contextmanager

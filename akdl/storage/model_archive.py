@@ -21,10 +21,10 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from typing import IO, Any, Iterable, Iterator
+from typing import Any, Iterable, Iterator
 
 from akdl.near_names import short
-from akdl.storage.archive import ArchiveError, unpack_archive
+from akdl.storage.archive import ArchiveError, ByteFile, unpack_archive
 from akdl.storage.limits import TEXT
 from akdl.storage.model_forms import ModelError, find_model, find_saved_model
 
@@ -59,24 +59,26 @@ def pack(
     Raises:
         ModelError: There is no SavedModel, or it holds a symbolic link to a folder.
     """
-    model = folder if as_is else find_saved_model(folder)
+    folders = [folder if as_is else find_saved_model(folder)]
+    folders += [] if checkpoint is None else [checkpoint]
+    names = [os.path.abspath(each) + ".zip" for each in folders]
     with contextlib.ExitStack() as stack:
-        spools = [stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-"))]
-        write_zip(model, spools[0])
-        names = [os.path.abspath(model) + ".zip"]
+        spools = [
+            stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-")) for _ in folders
+        ]
+        for each, spool in zip(folders, spools):
+            write_zip(each, spool, has_manifest=spool is spools[0])
         head = os.path.basename(names[0])
         if checkpoint is not None:
-            spools.append(stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-")))
-            write_zip(checkpoint, spools[1], has_manifest=False)
-            names.append(os.path.abspath(checkpoint) + ".zip")
-            sizes = [
-                (name, spool.tell(), -(-spool.tell() // CHUNK_BYTES))
-                for name, spool in zip(names, spools)
-            ]
             head = json.dumps(
                 [
-                    {"name": n, "size": s, "chunk_size": CHUNK_BYTES, "chunks": c}
-                    for n, s, c in sizes
+                    {
+                        "name": name,
+                        "size": spool.tell(),
+                        "chunk_size": CHUNK_BYTES,
+                        "chunks": -(-spool.tell() // CHUNK_BYTES),
+                    }
+                    for name, spool in zip(names, spools)
                 ]
             )
         yield 0, head
@@ -173,7 +175,7 @@ def _new_folder(target: str, as_is: bool = False) -> Iterator[str]:
 
 
 def write_zip(
-    folder: str, file: IO[bytes], has_manifest: bool = True, compress: bool = True
+    folder: str, file: ByteFile, has_manifest: bool = True, compress: bool = True
 ) -> None:
     """Write a folder as a zip file at the file's position."""
     files: dict[str, dict[str, Any]] = {}
@@ -182,7 +184,7 @@ def write_zip(
             if name.endswith("/"):
                 archive.writestr(_entry(name, 0, stat.S_IFDIR | 0o755), b"")
                 continue
-            path = os.path.join(folder, *name.split("/"))
+            path = os.path.join(folder, name)
             entry = _entry(name, os.path.getsize(path), stat.S_IFREG | 0o644)
             if not compress:
                 entry.compress_type = zipfile.ZIP_STORED
@@ -200,7 +202,7 @@ def _contents(folder: str) -> Iterator[str]:
         # `os.walk` visits folders in the order of this list, which the disk leaves open. Equal
         # models have to give equal archives.
         folders.sort()
-        inside = os.path.relpath(parent, folder).replace(os.sep, "/")
+        inside = os.path.relpath(parent, folder)
         prefix = "" if inside == "." else inside + "/"
         for name in folders:
             if os.path.islink(os.path.join(parent, name)):
@@ -224,7 +226,7 @@ def _entry(name: str, size: int, mode: int) -> zipfile.ZipInfo:
     return entry
 
 
-def _copy(source: IO[bytes], target: IO[bytes]) -> dict[str, Any]:
+def _copy(source: ByteFile, target: ByteFile) -> dict[str, Any]:
     size, digest = 0, hashlib.sha256()
     for piece in iter(lambda: source.read(_COPY_BYTES), b""):
         target.write(piece)
@@ -236,7 +238,7 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> dict[str, Any]:
 # Rows to directory.
 
 
-def _write_chunks(rows: Iterable[tuple[int, str]], spool: IO[bytes]) -> None:
+def _write_chunks(rows: Iterable[tuple[int, str]], spool: ByteFile) -> None:
     """Write chunks, which arrive in any order, to their places in a file; all have to be there.
 
     Only the last chunk of a zip may be short, because places are multiples of `CHUNK_BYTES`.
@@ -294,39 +296,30 @@ def _bytes_of_model(head: Any) -> int | None:
     """Return the size of the model's zip from row 0; None where there is one zip alone."""
     if isinstance(head, str) and head.endswith(".zip"):
         return None
-    try:
-        return int(json.loads(head)[0]["size"])
-    except (ValueError, TypeError, KeyError, IndexError):
-        if isinstance(head, str) and "akdl-model-" in head:
-            raise ModelError(
-                "the table names a model in the modelDir of the operator that trained it,"
-                f" {short(head)}: predict with that operator as the model, or with the zip file"
-                " there as modelPath"
-            ) from None
-        _refuse_other_models(head)
+    facts = None
+    with contextlib.suppress(ValueError, TypeError, KeyError, IndexError):
+        facts = json.loads(head)
+        return int(facts[0]["size"])
+    if isinstance(head, str) and "akdl-model-" in head:
+        raise ModelError(
+            "the table names a model in the modelDir of the operator that trained it,"
+            f" {short(head)}: predict with that operator as the model, or with the zip file"
+            " there as modelPath"
+        )
+    # The first row of Alink's models that are not SavedModels is a JSON object.
+    if not isinstance(facts, dict):
         raise ModelError(
             f"the row with model_id 0 should hold the name of a zip file, got {short(head)}"
-        ) from None
-
-
-def _refuse_other_models(head: Any) -> None:
-    """Raise an error for Alink's models that are not SavedModels: their first row is a JSON
-    object.
-    """
-    try:
-        facts = json.loads(head)
-    except (ValueError, TypeError):
-        return
-    if isinstance(facts, dict) and "tfModelPartitionStart" in facts:
+        )
+    if "tfModelPartitionStart" in facts:
         raise ModelError(
             "the rows are a model of Alink's KerasSequential or of another of its trainers, whose"
             " SavedModel gives logits: train it here with the operator of the same name"
         )
-    if isinstance(facts, dict):
-        raise ModelError(
-            "the rows are a model of Alink without TensorFlow:"
-            f" {short(facts.get('modelName', sorted(facts)))}"
-        )
+    raise ModelError(
+        "the rows are a model of Alink without TensorFlow:"
+        f" {short(facts.get('modelName', sorted(facts)))}"
+    )
 
 
 def _number(row_id: Any, text: object) -> int:
@@ -361,7 +354,7 @@ def _decode(number: int, text: Any) -> bytes:
 
 
 def _extract(
-    archive: IO[bytes], folder: str, name: str = "the archive that holds the model"
+    archive: ByteFile, folder: str, name: str = "the archive that holds the model"
 ) -> None:
     try:
         files = unpack_archive(archive, folder, copy=_copy)
@@ -375,7 +368,7 @@ def _extract(
         path = os.path.join(folder, MANIFEST)
         with open(path, "rb") as file:
             try:
-                manifest = json.loads(TEXT.read(file).decode("utf-8"))
+                manifest = json.loads(TEXT.read(file))
             except (ValueError, RecursionError) as error:
                 raise ModelError(
                     f"{name}: its manifest {MANIFEST} cannot be read: {error}"

@@ -9,23 +9,22 @@ Nothing is unpickled.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
 import re
 import tarfile
 import tempfile
-import uuid
 import zipfile
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
 
 from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
 from akdl.storage.ak_records import is_ak_file, model_rows
 from akdl.storage.archive import ArchiveError, damage_is_named, is_zip, unpack_archive
 from akdl.storage.files import (
-    UNFINISHED,
     FileError,
     fetch,
     is_remote,
@@ -69,7 +68,6 @@ class ModelFolder:
             self.path = address
             return
         self._temporary = OwnedFolder("akdl-model-")
-        self._temporary.remove_at_exit()
         try:
             self.path = self._fetched(address, self._temporary.path, of_function)
         except BaseException:
@@ -171,46 +169,32 @@ def _put(folder: str, model_dir: str, has_manifest: bool = True) -> dict[str, An
     It is not compressed, because compression hardly shrinks weights. A file of the same name has
     the same content, so writing it again changes nothing, and a restarted training leaves one file.
     """
+    place, send = None, os.replace
     try:
-        if not is_remote(model_dir):
-            target = local_path(model_dir)
-            os.makedirs(target, exist_ok=True)
-            return _put_file(
-                folder,
-                target,
-                has_manifest,
-                lambda path, name: os.replace(path, os.path.join(target, name)),
+        with contextlib.ExitStack() as stack:
+            if is_remote(model_dir):
+                system, root = stack.enter_context(opened_with_fsspec(model_dir))
+                send = functools.partial(put_whole, system)
+            else:
+                root = place = local_path(model_dir)
+                os.makedirs(root, exist_ok=True)
+            # The file is written before its name is known, which is its checksum. A folder of its
+            # own keeps trainings apart that write at the same time.
+            work = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix=".akdl-model-", dir=place)
             )
-        with tempfile.TemporaryDirectory() as work, opened_with_fsspec(model_dir) as (system, root):
-            return _put_file(
-                folder,
-                work,
-                has_manifest,
-                lambda path, name: put_whole(system, path, f"{root}/{name}"),
-            )
+            path = os.path.join(work, "model.zip")
+            with open(path, "wb") as file:
+                write_zip(folder, file, has_manifest, compress=False)
+            sha256, size = sha256_of(path), os.path.getsize(path)
+            name = f"akdl-model-{sha256}.zip"
+            send(path, f"{root}/{name}")
+            return {"name": name, "size": size, "sha256": sha256}
     except OSError as error:
         raise FileError(
             f"modelDir {shown(model_dir)}: the model cannot be written there:"
             f" {error.strerror or error}"
         ) from None
-
-
-def _put_file(
-    folder: str, work: str, has_manifest: bool, send: Callable[[str, str], None]
-) -> dict[str, Any]:
-    # The file is written before its name is known, which is its checksum. The random name keeps
-    # trainings apart that write at the same time.
-    path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{UNFINISHED}")
-    try:
-        with open(path, "x+b") as file:
-            write_zip(folder, file, has_manifest, compress=False)
-        sha256, size = sha256_of(path), os.path.getsize(path)
-        name = f"akdl-model-{sha256}.zip"
-        send(path, name)
-        return {"name": name, "size": size, "sha256": sha256}
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(path)
 
 
 def check_model(path: str) -> None:

@@ -120,10 +120,8 @@ def restore(
                 for key, shape in shapes.items()
                 if key.startswith(f"{name}/")
             }
-            wanted, got = (
-                [one.shape.as_list() for one in own],
-                [numbered[number] for number in sorted(numbered)],
-            )
+            wanted = [one.shape.as_list() for one in own]
+            got = [numbered[number] for number in sorted(numbered)]
             # TensorFlow notices a wrong shape only when it assigns it, after it has assigned other
             # variables.
             if wanted != got:
@@ -243,8 +241,7 @@ class BestCheckpoints:
         if not os.path.exists(path):
             return {}
         with open(path, encoding="utf-8") as file:
-            known: dict[str, float] = json.load(file)
-        return known
+            return dict(json.load(file))
 
 
 def best_checkpoints(

@@ -2,30 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Callable, Mapping, Sequence
 
+from akdl.process.ranks import read_cluster
 from akdl.tf_version import tf_version
-
-
-def read_cluster(environment: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the `cluster` of TF_CONFIG: role to the "host:port" of each process.
-
-    Empty without TF_CONFIG.
-    """
-    cluster: dict[str, list[str]] = json.loads(environment.get("TF_CONFIG") or "{}").get(
-        "cluster", {}
-    )
-    return cluster
-
-
-def read_task(environment: Mapping[str, str]) -> tuple[str | None, int]:
-    """Return this process's role and number in TF_CONFIG, such as ("chief", 0).
-
-    The role is None without TF_CONFIG.
-    """
-    task = json.loads(environment.get("TF_CONFIG") or "{}").get("task", {})
-    return task.get("type"), int(task.get("index", 0))
 
 
 def in_step_workers(environment: Mapping[str, str]) -> int:

@@ -29,6 +29,9 @@ _MOST_STEPS = 10_000
 
 logger = logging.getLogger(__name__)
 
+Report = Callable[[str], None]
+"""Takes a line about the progress of a training, for the user."""
+
 
 class TrainingWatch:
     """Reports and requests to stop of one training; workers in step set `stop` at the same step.
@@ -52,12 +55,10 @@ class TrainingWatch:
         looks: bool = True,
         total: Callable[[Sequence[float]], Any] | None = None,
     ) -> None:
-        self._task_config, self._folder, self._looks, self._total = (
-            task_config,
-            folder,
-            looks,
-            total,
-        )
+        self._task_config = task_config
+        self._folder = folder
+        self._looks = looks
+        self._total = total
         self._look_s = REMOTE_LOOK_S if folder is not None and folder.is_remote else LOOK_S
         self._report_due = self._looked = time.monotonic()
         # The pace is known only after the first step, so the first look comes then.

@@ -1,5 +1,7 @@
 """Messages of the channel between processes, generated from `proto/` by scripts/build_proto.py."""
 
+from typing import Sequence
+
 from akdl.wire.example_pb2 import Example
 from akdl.wire.exchange_pb2 import (
     AWAITING,
@@ -51,3 +53,6 @@ from akdl.wire.task_pb2 import (
     TableColumn,
     Task,
 )
+
+TableColumns = Sequence[TableColumn]
+"""The columns of a table, in their order."""

@@ -4,8 +4,10 @@ The layout is that of `proto/exchange.proto`, and Arrow's, so buffers are copied
 numpy here, since the environments of scripts need no pyarrow, and with pyarrow on the Flink side.
 """
 
+from __future__ import annotations
+
 import itertools
-from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set
+from typing import Any, Dict, Iterable, NamedTuple, Sequence
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, 
 from akdl.wire.byte_ranges import packed_offsets
 
 Array = Any  # the oldest supported numpy has no generic array type
+Arrays = Dict[str, Array]  # by name: of columns, or of the inputs or outputs of a model
 
 DTYPES = {INT8: "<i1", INT16: "<i2", INT32: "<i4", INT64: "<i8", FLOAT32: "<f4", FLOAT64: "<f8"}
 # Integers are accepted as booleans: 0 and 1.
@@ -42,9 +45,9 @@ class Cells(NamedTuple):
     """
 
     values: Array
-    valid: Optional[Array] = None
-    cell_offsets: Optional[Array] = None
-    value_offsets: Optional[Array] = None
+    valid: Array | None = None
+    cell_offsets: Array | None = None
+    value_offsets: Array | None = None
 
 
 def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
@@ -100,7 +103,7 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
     return Cells(values, valid, cell_offsets, value_offsets)
 
 
-def byte_strings(cells: Cells) -> List[bytes]:
+def byte_strings(cells: Cells) -> list[bytes]:
     """Values of a column of bytes, as objects."""
     offsets, data = cells.value_offsets.tolist(), cells.values.tobytes()  # type: ignore[union-attr]
     return [data[start:end] for start, end in zip(offsets, offsets[1:])]
@@ -143,8 +146,8 @@ def as_array(value: object) -> Array:
     """
     # Types of all levels are collected, since lists of texts may be nested: numpy decides by the
     # innermost elements.
-    types: Set[type] = set()
-    level: List[object] = [value]
+    types: set[type] = set()
+    level: list[object] = [value]
     while level:
         types.update(map(type, level))
         level = list(
@@ -174,7 +177,7 @@ def lengths_of(cells: Sequence[Any]) -> Array:
     return np.fromiter(map(len, cells), np.int64, len(cells))
 
 
-def spread(values: Array, valid: Optional[Array]) -> Array:
+def spread(values: Array, valid: Array | None) -> Array:
     """Put the values of valid cells at their rows, with zeros in the rows of nulls."""
     if valid is None:
         return values

@@ -8,7 +8,7 @@ import enum
 import functools
 import re
 from dataclasses import dataclass
-from typing import Dict, FrozenSet, Mapping, NamedTuple, Tuple
+from typing import Dict, Mapping, NamedTuple, Tuple
 
 from akdl.near_names import did_you_mean
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, TableColumn
@@ -121,13 +121,9 @@ _TENSORS = {
     "STRING_TENSOR": "ARRAY<STRING>",
 }
 
-POINTS_IN_TIME: FrozenSet[Kind] = frozenset(
-    kind for kind, meaning in MEANINGS.items() if meaning.unit
-)
-FLOATS: FrozenSet[Kind] = frozenset(
-    kind for kind, meaning in MEANINGS.items() if meaning.feature == FLOAT32_FEATURE
-)
-INTEGERS: FrozenSet[Kind] = frozenset(
+POINTS_IN_TIME = frozenset(kind for kind, meaning in MEANINGS.items() if meaning.unit)
+FLOATS = frozenset(kind for kind, meaning in MEANINGS.items() if meaning.feature == FLOAT32_FEATURE)
+INTEGERS = frozenset(
     kind
     for kind, meaning in MEANINGS.items()
     if meaning.feature == INT64_FEATURE and meaning.sent != BOOL and not meaning.unit

@@ -6,16 +6,18 @@ tensors and lists. A conversion that would change a value is refused instead, si
 a table shows no error.
 """
 
+from __future__ import annotations
+
 import datetime
 import decimal
 import itertools
 from operator import attrgetter
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Iterable, List, Mapping, Union
 
 import numpy as np
 
 from akdl.near_names import listed, short
-from akdl.wire import Column, Rows, TableColumn
+from akdl.wire import Column, Rows, TableColumn, TableColumns
 from akdl.wire.cells import (
     UNCUT,
     Array,
@@ -39,7 +41,7 @@ Values = Union[Array, List[Any]]
 """An array of numbers, booleans or points in time; a list of other objects."""
 
 
-def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Rows:
+def encode_columns(values: Mapping[str, Any], columns: TableColumns) -> Rows:
     """Message with the rows of a batch.
 
     Args:
@@ -58,12 +60,9 @@ def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) ->
     return message
 
 
-def fill_rows(message: Rows, values: Mapping[str, Any], columns: Sequence[TableColumn]) -> None:
+def fill_rows(message: Rows, values: Mapping[str, Any], columns: TableColumns) -> None:
     """Like `encode_columns`, in place: assigning a message to a field would copy it."""
-    types = {column.name: column for column in columns}
-    unknown = sorted(set(values) - set(types))
-    if unknown:
-        raise ValueError(f"unknown column {listed(unknown)}; outputSchemaStr has {listed(types)}")
+    types = _types_of(values, columns, "outputSchemaStr has")
     if not values:
         raise ValueError(f"no column was given; outputSchemaStr has {listed(types)}")
     lengths = {
@@ -74,7 +73,7 @@ def fill_rows(message: Rows, values: Mapping[str, Any], columns: Sequence[TableC
         raise ValueError(f"the columns have different numbers of rows: {lengths}")
 
 
-def decode_columns(message: Rows, columns: Sequence[TableColumn]) -> Dict[str, Any]:
+def decode_columns(message: Rows, columns: TableColumns) -> dict[str, Any]:
     """Inverse of `encode_columns`: the cells of a message by column.
 
     Numbers and booleans are read-only arrays of shape [rows]; strings, in UTF-8, and bytes are
@@ -82,13 +81,19 @@ def decode_columns(message: Rows, columns: Sequence[TableColumn]) -> Dict[str, A
     shape [rows, n] if all cells have n elements, else a list of arrays or lists. DATE, TIME and
     TIMESTAMP are integers.
     """
-    types = {column.name: column for column in columns}
-    unknown = sorted({column.name for column in message.columns} - set(types))
-    if unknown:
-        raise ValueError(f"unknown column {listed(unknown)}; expected {listed(types)}")
+    types = _types_of((column.name for column in message.columns), columns, "expected")
     return {
         column.name: _decode(column, types[column.name], message.rows) for column in message.columns
     }
+
+
+def _types_of(names: Iterable[str], columns: TableColumns, expected: str) -> dict[str, TableColumn]:
+    """Return the columns by name; ValueError for a name that is not among them."""
+    types = {column.name: column for column in columns}
+    unknown = sorted(set(names) - set(types))
+    if unknown:
+        raise ValueError(f"unknown column {listed(unknown)}; {expected} {listed(types)}")
+    return types
 
 
 def is_utf8(column: TableColumn) -> bool:
@@ -152,7 +157,7 @@ def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
     return rows
 
 
-def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
+def _present(cells: Any, where: str) -> tuple[Values, Array | None]:
     """Valid cells, rows on the first axis, and the mask of valid rows (None for all).
 
     Nulls leave here, before any conversion, because a None among numbers would make numpy fall back
@@ -198,7 +203,7 @@ def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
     return _array([cell for cell in cells if cell is not None]), valid
 
 
-def _arrays(cells: object, where: str) -> Tuple[Array, Values, Optional[Array]]:
+def _arrays(cells: object, where: str) -> tuple[Array, Values, Array | None]:
     """Length of each valid cell, all elements, and the mask of valid rows (None for all)."""
     if hasattr(cells, "dense_shape"):
         return (*flat_sparse(cells, where), None)
@@ -206,7 +211,7 @@ def _arrays(cells: object, where: str) -> Tuple[Array, Values, Optional[Array]]:
     return (*_flat(values, where), valid)
 
 
-def flat_sparse(tensor: Any, where: str) -> Tuple[Array, Values]:
+def flat_sparse(tensor: Any, where: str) -> tuple[Array, Values]:
     """Length of each row of a `tf.SparseTensor`, the form in which scripts read ARRAY columns, and
     all elements.
     """
@@ -219,10 +224,10 @@ def flat_sparse(tensor: Any, where: str) -> Tuple[Array, Values]:
     ).any():
         raise ValueError(f"{where}: expected a SparseTensor without gaps in its rows")
     values = tensor.values.numpy()
-    return lengths, _array(values.tolist()) if values.dtype == object else values
+    return lengths, _listed(values)
 
 
-def _array(cells: List[Any]) -> Values:
+def _array(cells: list[Any]) -> Values:
     """Array of booleans, numbers or points in time; other and mixed objects stay a list.
 
     Booleans among numbers stay a list too, which the column's type then refuses: numpy would make
@@ -239,16 +244,17 @@ def _array(cells: List[Any]) -> Values:
     return cells
 
 
-def _flat(values: Values, where: str) -> Tuple[Array, Values]:
+def _listed(values: Array) -> Values:
+    """Give the objects of an array the type that their values have in common."""
+    return _array(values.tolist()) if values.dtype == object else values
+
+
+def _flat(values: Values, where: str) -> tuple[Array, Values]:
     """Length of each cell, and all elements in one array or list."""
     if isinstance(values, np.ndarray):
         if values.ndim == 2:
             lengths = np.full(len(values), values.shape[1])
-            return lengths, (
-                _array(values.reshape(-1).tolist())
-                if values.dtype == object
-                else values.reshape(-1)
-            )
+            return lengths, _listed(values.reshape(-1))
     else:
         types = set(map(type, values))
         if all(
@@ -258,7 +264,7 @@ def _flat(values: Values, where: str) -> Tuple[Array, Values]:
     raise ValueError(f"{where}: expected an array of shape [rows, n] or a list of lists")
 
 
-def _concatenated(cells: List[Any], types: Set[type]) -> Values:
+def _concatenated(cells: list[Any], types: set[type]) -> Values:
     """Elements of all lists; numpy would convert lists of different types to one common type."""
     if (
         types == {np.ndarray}
@@ -266,11 +272,11 @@ def _concatenated(cells: List[Any], types: Set[type]) -> Values:
         and len(set(map(attrgetter("dtype"), cells))) == 1
     ):
         array = np.concatenate(cells)
-        return _array(array.tolist()) if array.dtype == object else array
+        return _listed(array)
     return _array(list(itertools.chain.from_iterable(cells)))
 
 
-def _encoded(values: Values, kind: Kind, where: str) -> Tuple[Array, Optional[Array]]:
+def _encoded(values: Values, kind: Kind, where: str) -> tuple[Array, Array | None]:
     """Values in the form of the column's type in the message; for bytes also the length of each."""
     dtype = values.dtype if isinstance(values, np.ndarray) else np.dtype(object)
     if kind is Kind.BOOLEAN:
@@ -331,7 +337,7 @@ def _points_in_time(array: Array, kind: Kind, where: str) -> Array:
     return points.astype("<i8")
 
 
-def _bytes(values: List[Any], kind: Kind, where: str) -> Tuple[Array, Array]:
+def _bytes(values: list[Any], kind: Kind, where: str) -> tuple[Array, Array]:
     types = set(map(type, values))
     # The types of all values are found first: a column of one type is encoded without Python code
     # for each value.
@@ -352,7 +358,7 @@ def _bytes(values: List[Any], kind: Kind, where: str) -> Tuple[Array, Array]:
 
 
 def _as_bytes(
-    value: Any, to_bytes: Callable[[Any, Kind], Optional[bytes]], kind: Kind, where: str
+    value: Any, to_bytes: Callable[[Any, Kind], bytes | None], kind: Kind, where: str
 ) -> bytes:
     encoded = to_bytes(value, kind)
     if encoded is None:
@@ -363,23 +369,23 @@ def _as_bytes(
     return encoded
 
 
-def _string(value: Any, kind: Kind) -> Optional[bytes]:
+def _string(value: Any, kind: Kind) -> bytes | None:
     return value.encode("utf-8") if isinstance(value, str) else None
 
 
-def _decimal_string(value: Any, kind: Kind) -> Optional[bytes]:
+def _decimal_string(value: Any, kind: Kind) -> bytes | None:
     exact = isinstance(value, (str, int, decimal.Decimal)) and not isinstance(value, bool)
     return str(value).encode("utf-8") if exact else None
 
 
-def _temporal_string(value: Any, kind: Kind) -> Optional[bytes]:
+def _temporal_string(value: Any, kind: Kind) -> bytes | None:
     if isinstance(value, str):
         return value.encode("utf-8")
     if kind is Kind.TIMESTAMP_LTZ and getattr(value, "tzinfo", None) is not None:
         value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
     # A datetime is a date in Python, and would lose its time in a DATE column.
     if (type(value) is datetime.datetime and kind is Kind.DATE) or not isinstance(
-        value, _CLASSES[kind]
+        value, CLASSES[kind]
     ):
         return None
     return value.isoformat().encode("ascii") if getattr(value, "tzinfo", None) is None else None
@@ -387,13 +393,13 @@ def _temporal_string(value: Any, kind: Kind) -> Optional[bytes]:
 
 _BOOLEANS = (bool, np.bool_)
 _NUMBERS = (int, float, np.number, np.datetime64)
-_CLASSES: Dict[Kind, Any] = {
+CLASSES: dict[Kind, Any] = {
     Kind.DATE: datetime.date,
     Kind.TIME: datetime.time,
     Kind.TIMESTAMP: datetime.datetime,
     Kind.TIMESTAMP_LTZ: datetime.datetime,
 }
-_TO_BYTES = {Kind.DECIMAL: _decimal_string, **dict.fromkeys(_CLASSES, _temporal_string)}
+_TO_BYTES = {Kind.DECIMAL: _decimal_string, **dict.fromkeys(CLASSES, _temporal_string)}
 _EXPECTED = {
     Kind.DECIMAL: "decimal.Decimal, int or a string",
     Kind.DATE: "datetime64, datetime.date, days or a string",

@@ -33,19 +33,17 @@ def serialized_rows(rows: int, columns: Sequence[ColumnBuffers]) -> bytes:
     pieces: List[Any] = [Rows(rows=rows).SerializeToString()]
     for column in columns:
         inner: List[Any] = [Column(name=column.name, type=column.type).SerializeToString()]
-        for number in (_VALID, _CELL_OFFSETS, _VALUE_OFFSETS, _VALUES):
-            # The numbers of the fields in the message count from 1, in the order of
-            # `ColumnBuffers`.
-            inner += _field(number, column[number - 1])
-        pieces += [_head(_COLUMNS, sum(map(_size, inner))), *inner]
+        # The buffers have the order of their fields in the message, which are numbered in it.
+        for number, buffer in enumerate(column[2:], Column.VALID_FIELD_NUMBER):
+            inner += _field(number, buffer)
+        pieces += [_head(Rows.COLUMNS_FIELD_NUMBER, sum(map(_size, inner))), *inner]
     return b"".join(pieces)
 
 
 def serialized_chunk(rows: int, extra_input: int, columns: bytes) -> bytes:
     """Serialize the message `Chunk`, whose field `columns` is a serialized `Rows`."""
-    return b"".join(
-        [Chunk(rows=rows, input=extra_input).SerializeToString(), *_field(_CHUNK_COLUMNS, columns)]
-    )
+    head = Chunk(rows=rows, input=extra_input).SerializeToString()
+    return b"".join([head, *_field(Chunk.COLUMNS_FIELD_NUMBER, columns)])
 
 
 class Tally:
@@ -78,14 +76,6 @@ class Tally:
                 f"expected {end.rows} rows with checksum {end.checksum:08x}, "
                 f"received {self._rows} rows with checksum {self._checksum:08x}"
             )
-
-
-_VALID = Column.VALID_FIELD_NUMBER
-_CELL_OFFSETS = Column.CELL_OFFSETS_FIELD_NUMBER
-_VALUE_OFFSETS = Column.VALUE_OFFSETS_FIELD_NUMBER
-_VALUES = Column.VALUES_FIELD_NUMBER
-_COLUMNS = Rows.COLUMNS_FIELD_NUMBER
-_CHUNK_COLUMNS = Chunk.COLUMNS_FIELD_NUMBER
 
 
 def _field(number: int, data: object) -> List[Any]:

@@ -23,7 +23,6 @@ def program_folder() -> str:
     """Path of the folder, which is made on the first call and removed at exit."""
     sweep()
     folder = OwnedFolder("akdl_packed_")
-    folder.remove_at_exit()
     return folder.path
 
 

@@ -64,7 +64,6 @@ def _own_packages() -> str:
     PYTHONPATH.
     """
     owned = OwnedFolder("akdl_packed_")
-    owned.remove_at_exit()
     folder = tempfile.mkdtemp(dir=owned.path)
     own = sys.modules[__name__].__spec__
     # `flink run -pyfs` was given our wheel, so the packages are in a zip file.

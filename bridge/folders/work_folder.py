@@ -49,7 +49,7 @@ class WorkFolder:
         self.path = path or ""
         try:
             if path is None:
-                owned = OwnedFolder("akdl-", place)
+                owned = OwnedFolder("akdl-", place, at_exit=False)
                 self.path, self.fds = owned.path, (owned.fd,)
                 # The remover starts before the folder has files, so it also removes a folder that
                 # is never completed.

@@ -114,7 +114,6 @@ def _private_address() -> str:
         address = socket_address(os.path.join(place, "akdl_local_000000000000", "pool"))
         if address is not None and os.access(place, os.W_OK | os.X_OK):
             folder = OwnedFolder("akdl_local_", place)
-            folder.remove_at_exit()
             return f"unix:{folder.path}/pool"
     raise OSError(
         "no folder is usable for a unix socket: set TMPDIR to a folder with a path of at most 70"

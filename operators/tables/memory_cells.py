@@ -22,6 +22,7 @@ from akdl.near_names import short
 from akdl.wire import INT64
 from akdl.wire.cells import UNCUT, are_cut, packed_bits
 from akdl.wire.column_type import FLOATS, INTEGERS, POINTS_IN_TIME, ColumnType, Kind
+from akdl.wire.columns import CLASSES
 from bridge.codec.first_wrong import first_wrong
 from bridge.codec.ipc import arrow_schema
 from bridge.codec.temporal import points_in_time
@@ -345,7 +346,7 @@ def _points_of_objects(kind: Kind, cells: list[Any]) -> pa.Array:
     # A list of dates alone is the common case, which Arrow converts exactly.
     if found == {datetime.date} and kind is Kind.DATE:
         return pa.array(cells, pa.date32())
-    if found - {_CLASSES[kind]}:
+    if found - {CLASSES[kind]}:
         cells = [None if cell is None else _point(kind, cell) for cell in cells]
     # Arrow would convert the time to UTC and drop the zone, so the cell would silently be another
     # local time.
@@ -362,18 +363,10 @@ def _point(kind: Kind, cell: Any) -> Any:
         cell = pd.Timestamp(cell)
     # A Timestamp of pandas is a datetime with nanoseconds, which the microseconds of a datetime
     # would drop.
-    if not isinstance(cell, _CLASSES[kind]) or getattr(cell, "nanosecond", False):
+    if not isinstance(cell, CLASSES[kind]) or getattr(cell, "nanosecond", False):
         raise TypeError(type(cell))
     # A datetime is a date too, so the exact type decides. A date among datetimes means midnight.
     return datetime.datetime.combine(cell, datetime.time()) if type(cell) is datetime.date else cell
-
-
-_CLASSES: dict[Kind, type] = {
-    Kind.DATE: datetime.date,
-    Kind.TIME: datetime.time,
-    Kind.TIMESTAMP: datetime.datetime,
-    Kind.TIMESTAMP_LTZ: datetime.datetime,
-}
 
 
 def _refuse(bad: pa.Array) -> None:

@@ -159,12 +159,10 @@ class TrainStep:
         metrics: Metrics,
         spare: Part,
     ) -> None:
-        self._group, self._model, self._variables, self._objective = (
-            group,
-            model,
-            variables,
-            objective,
-        )
+        self._group = group
+        self._model = model
+        self._variables = variables
+        self._objective = objective
         self._metrics = metrics
         self.losses = tf.Variable(0.0, trainable=False, dtype=tf.float64)
         self.bad_steps = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -361,10 +359,8 @@ def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Seq
     function = traced_once(run)
 
     def predict(parts: Sequence[Part]) -> Sequence[Any]:
-        outputs: Sequence[Any] = group.strategy.experimental_local_results(
-            function(group.local_values([part.features for part in parts]))
-        )
-        return outputs
+        outputs = function(group.local_values([part.features for part in parts]))
+        return list(group.strategy.experimental_local_results(outputs))
 
     return predict
 

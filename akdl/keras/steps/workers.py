@@ -12,7 +12,8 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from akdl.training.clusters import read_cluster, read_task, worker_sums
+from akdl.process.ranks import read_cluster, read_task
+from akdl.training.clusters import strategy_named, worker_sums
 
 
 class Group:
@@ -84,9 +85,7 @@ class Group:
 
     def _choose(self, devices: Sequence[str] | None) -> Any:
         if self.ranks > 1:
-            # The class left `experimental` in TensorFlow 2.4 or later.
-            kind = getattr(tf.distribute, "MultiWorkerMirroredStrategy", None)
-            return (kind or tf.distribute.experimental.MultiWorkerMirroredStrategy)()
+            return strategy_named("MultiWorkerMirroredStrategy")()
         if devices:
             return tf.distribute.MirroredStrategy(list(devices))
         if len(tf.config.list_physical_devices("GPU")) > 1:

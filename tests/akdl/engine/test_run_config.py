@@ -34,7 +34,7 @@ def test_in_step_workers_counts_the_workers_of_a_cluster_without_servers(
 
 @pytest.mark.tf
 def test_read_task_returns_type_and_index() -> None:
-    from akdl.training.clusters import read_task
+    from akdl.process.ranks import read_task
 
     assert read_task({}) == (None, 0)
     assert read_task({"TF_CONFIG": json.dumps(IN_STEP)}) == ("worker", 1)

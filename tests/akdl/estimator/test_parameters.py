@@ -23,10 +23,8 @@ def test_with_defaults_fills_in_every_parameter() -> None:
     }
 
 
-def test_later_layers_win_and_other_keys_go_along() -> None:
-    params = with_defaults(
-        {"eval_steps": 7, "layers": [1, 2]}, None, {"eval_steps": None, "name": {"a": None}}
-    )
+def test_given_values_win_and_other_keys_go_along() -> None:
+    params = with_defaults({"layers": [1, 2], "eval_steps": None, "name": {"a": None}})
     assert params["eval_steps"] is None
     assert (params["layers"], params["name"]) == ([1, 2], {"a": None})
 
@@ -54,7 +52,7 @@ def test_saving_by_steps_and_by_seconds_exclude_each_other() -> None:
     with pytest.raises(
         ConfigError, match="expected one of the two, got 50 and 60; remove one or set it to null"
     ):
-        with_defaults({"save_checkpoints_secs": 60}, {"save_checkpoints_steps": 50})
+        with_defaults({"save_checkpoints_secs": 60, "save_checkpoints_steps": 50})
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ import os, sys
 from akdl.folders.locked_folder import OwnedFolder
 
 folder = OwnedFolder("akdl_local_", sys.argv[1])
-folder.remove_at_exit()
 child = os.fork()
 if child == 0:
     sys.exit()

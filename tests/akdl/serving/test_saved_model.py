@@ -326,7 +326,7 @@ def test_garbage_collector_skips_tensorflow_and_collects_later_objects(folder: P
         folder,
         """
         import gc
-        from akdl.serving.saved_model import import_tensorflow
+        from akdl.tf_version import import_tensorflow
         import_tensorflow()
         import tensorflow
         later = []
@@ -345,7 +345,7 @@ def test_nothing_is_frozen_if_tensorflow_was_imported_before(folder: Path) -> No
         """
         import gc
         import tensorflow
-        from akdl.serving.saved_model import import_tensorflow
+        from akdl.tf_version import import_tensorflow
         before = gc.get_freeze_count()  # Python 3.12 itself freezes some
         import_tensorflow()
         print(gc.get_freeze_count() - before)
@@ -360,7 +360,7 @@ def test_an_error_of_the_import_leaves_the_collector_at_work(folder: Path) -> No
         folder,
         """
         import gc
-        from akdl.serving.saved_model import import_tensorflow
+        from akdl.tf_version import import_tensorflow
         before = gc.get_freeze_count()
         try:
             import_tensorflow()

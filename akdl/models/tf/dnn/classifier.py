@@ -21,13 +21,11 @@ from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig
 from akdl.storage.model_archive import write_model
 from akdl.tf_version import LAST_WITH_ESTIMATOR, is_tensorflow_2, require_estimator, tf_version
 from akdl.user_code.config_file import Config
-from akdl.wire import TableColumn
+from akdl.wire import TableColumns
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind, type_of
 
 HIDDEN_UNITS = [30, 10]
 NUMERIC = [kind for kind in Kind if kind in {Kind.BOOLEAN, Kind.DECIMAL, *INTEGERS, *FLOATS}]
-
-_PARAMS = ("featureCols", "labelCol", "batch_size", "num_epochs")
 
 
 def train_and_write(task_config: BatchTaskConfig | StreamTaskConfig) -> None:
@@ -145,13 +143,8 @@ def _parameters(task_config: TaskConfig) -> tuple[list[str], str, dict[str, int]
     Raises:
         ValueError: A parameter is missing or wrong; the message lists the table's columns.
     """
+    numbers = numbers_of(task_config, "featureCols", "labelCol")
     params, columns = task_config.user_params, task_config.tf_context.columns
-    missing = [name for name in _PARAMS if name not in params]
-    if missing:
-        raise ValueError(
-            f"userParams: expected {listed(_PARAMS)}; missing are {listed(missing)}. The columns"
-            f" are {_columns(columns)}"
-        )
     features, label = _feature_names(params["featureCols"]), params["labelCol"]
     types = {column.name: column for column in columns}
     unknown = [name for name in [*features, label] if name not in types]
@@ -169,11 +162,23 @@ def _parameters(task_config: TaskConfig) -> tuple[list[str], str, dict[str, int]
             f" ({', '.join(kind.value for kind in NUMERIC)}), got {_columns(no_numbers)}: CAST them"
             " in SQL"
         )
-    return (
-        features,
-        label,
-        {name: whole_number(name, params[name]) for name in ("batch_size", "num_epochs")},
-    )
+    return features, label, numbers
+
+
+def numbers_of(task_config: TaskConfig, *names: str) -> dict[str, int]:
+    """Return batch_size and num_epochs of the user parameters.
+
+    Raises:
+        ValueError: One of these two, or a parameter of `names`, is missing or wrong.
+    """
+    params, wanted = task_config.user_params, [*names, "batch_size", "num_epochs"]
+    missing = [name for name in wanted if name not in params]
+    if missing:
+        raise ValueError(
+            f"userParams: expected {listed(wanted)}; missing are {listed(missing)}. The columns"
+            f" are {_columns(task_config.tf_context.columns)}"
+        )
+    return {name: _whole_number(name, params[name]) for name in wanted[-2:]}
 
 
 def _feature_names(value: object) -> list[str]:
@@ -190,7 +195,7 @@ def _feature_names(value: object) -> list[str]:
     return names
 
 
-def whole_number(name: str, value: Any) -> int:
+def _whole_number(name: str, value: Any) -> int:
     """Return a parameter as an int; programs for Alink pass numbers as text."""
     try:
         number = float(value)
@@ -223,5 +228,5 @@ def _number(cell: Any) -> Any:
     return tf.strings.to_number(cell, tf.float64) if cell.dtype == tf.string else cell
 
 
-def _columns(columns: Sequence[TableColumn]) -> str:
+def _columns(columns: TableColumns) -> str:
     return ", ".join(f"{column.name!r} ({column.type})" for column in columns) or "none"

@@ -4,8 +4,5 @@ It writes the model when the stream ends.
 """
 
 from akdl.models.tf.dnn.classifier import train_and_write
-from akdl.runner.config import StreamTaskConfig
 
-
-def main(task_config: StreamTaskConfig) -> None:
-    train_and_write(task_config)
+main = train_and_write

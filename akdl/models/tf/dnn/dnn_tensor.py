@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from akdl.models.tf.dnn.classifier import check_rows, train_classifier, whole_number
+from akdl.models.tf.dnn.classifier import check_rows, numbers_of, train_classifier
 from akdl.runner.config import TrainTaskConfig
 from akdl.runner.tensor_shapes import first_shape
 
@@ -17,17 +17,9 @@ def dnn_tensor(task_config: TrainTaskConfig) -> None:
     `num_epochs`. The export's signatures "predict" and "serving_default" take one float tensor of
     shape [n, k].
     """
-    params = task_config.user_params
-    missing = [
-        name for name in ("tensorCol", "labelCol", "batch_size", "num_epochs") if name not in params
-    ]
-    if missing:
-        raise ValueError(
-            "userParams: expected tensorCol, labelCol, batch_size and num_epochs; missing are"
-            f" {', '.join(missing)}"
-        )
+    numbers = numbers_of(task_config, "tensorCol", "labelCol")
     check_rows(task_config)
-    tensor = params["tensorCol"]
+    tensor = task_config.user_params["tensorCol"]
     # An ARRAY column has no declared length, so this waits for the first rows.
     shape = first_shape(task_config.tf_context.rows, tensor)
     if shape is None:
@@ -38,7 +30,7 @@ def dnn_tensor(task_config: TrainTaskConfig) -> None:
             f"tensorCol: expected an ARRAY column with a value in the first rows, got {tensor!r} of"
             f" {columns}"
         )
-    label = params["labelCol"]
+    label = task_config.user_params["labelCol"]
     inputs = [{"name": tensor, "dtype": "float", "shape": shape}]
     train_classifier(
         HIDDEN_UNITS,
@@ -47,7 +39,7 @@ def dnn_tensor(task_config: TrainTaskConfig) -> None:
             "example_config": [*inputs, {"name": label, "dtype": "long", "shape": [1]}],
             "label_col": label,
         },
-        {name: whole_number(name, params[name]) for name in ("batch_size", "num_epochs")},
+        numbers,
         task_config.saved_model_dir,
         task_config,
     )

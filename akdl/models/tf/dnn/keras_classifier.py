@@ -74,10 +74,8 @@ def _export(model: Any, inputs: Sequence[Config], folder: str) -> None:
     v1, values = tf.compat.v1, model.get_weights()
     with tf.Graph().as_default(), v1.Session() as session:
         given = get_feature_placeholders(inputs, True)
-        logits, weights = (
-            tf.concat(list(given.values()), axis=1),
-            [v1.Variable(each) for each in values],
-        )
+        logits = tf.concat(list(given.values()), axis=1)
+        weights = [v1.Variable(each) for each in values]
         for number in range(0, len(weights), 2):
             # The weights are in pairs, kernel and bias. Each layer but the last has a relu behind
             # it, which is applied in front of the next.

@@ -12,6 +12,7 @@ regression. A classifier also returns `detail`, a JSON object with the probabili
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -67,8 +68,10 @@ def main(task_config: TrainTaskConfig) -> None:
             f" {params['tensorCol']!r}, which should be an ARRAY column: feed more rows or set"
             " fewer workers"
         )
+    num_labels = None if labels is None else len(labels)
+    make_model = functools.partial(build_model, params["layers"], shape, num_labels)
     with strategy.scope():
-        model = build_model(params["layers"], shape, None if labels is None else len(labels))
+        model = make_model()
         model.compile(_optimizer(params), _loss(labels), metrics=_metrics(labels))
     total = sum_over_workers(strategy)
     train, valid = _datasets(task_config, params, shape, labels, is_alone=total is None)
@@ -101,7 +104,7 @@ def main(task_config: TrainTaskConfig) -> None:
     if task_config.task_type == "chief":
         # The chief exports a fresh model with these weights. Saving the trained one would need all
         # workers, as it reads such sums.
-        served = build_model(params["layers"], shape, None if labels is None else len(labels))
+        served = make_model()
         served.set_weights(weights)
         folder = os.path.join(task_config.saved_model_dir, str(int(time.time())))
         _export(served, shape, labels, folder)
