@@ -21,9 +21,8 @@ _Value = TypeVar("_Value")
 # No parameter has a getter for this name, because `getSchemaStr` returns the columns of any table,
 # in the same form for all operators.
 OF_TABLES = "schemaStr"
-# This default marks a parameter that the user has to set. It is not None, because None is a valid
-# default.
-REQUIRED = object()
+# This default marks a parameter that the user has to set; in a signature it has no default.
+REQUIRED = Parameter.empty
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Param:
     name: str
     doc: str
     convert: Callable[[Any], Any]
-    default: Any = REQUIRED
+    default: Any = None
     aliases: tuple[str, ...] = ()
 
     @property
@@ -176,8 +175,19 @@ def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
         "params": tuple(params),
         "__doc__": doc,
         "__module__": "operators.params.accessors",
+        # Completion and help show it. Aliases are accepted and not listed.
+        "__signature__": Signature(
+            [
+                Parameter(
+                    each.name,
+                    Parameter.KEYWORD_ONLY,
+                    default=each.default,
+                    annotation=each.annotation,
+                )
+                for each in params
+            ]
+        ),
     }
-    members["__signature__"] = _signature(params)
     for param in params:
         for alias in param.names:
             for method in (
@@ -189,19 +199,6 @@ def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
                 method.__qualname__ = f"{name}.{method.__name__}"
                 members[method.__name__] = method
     return type(name, (WithParams,), members)
-
-
-def _signature(params: Sequence[Param]) -> Signature:
-    """Signature of constructors, for completion and help. Aliases are accepted and not listed."""
-    parameters = []
-    for param in params:
-        default = Parameter.empty if param.default is REQUIRED else param.default
-        parameters.append(
-            Parameter(
-                param.name, Parameter.KEYWORD_ONLY, default=default, annotation=param.annotation
-            )
-        )
-    return Signature(parameters)
 
 
 def _setter(param: Param, name: str) -> Callable[..., Any]:
