@@ -52,7 +52,8 @@ class ScriptOp(WithParams, Operator[Any]):
     """
 
     _kind: str
-    _env_variable: str
+    # Alink has this variable for the environment of TensorFlow 2.
+    _env_variable = "TF231_PYTHON_ENV_PATH"
     # This is True for operators whose script is part of akdl.
     _has_own_script = False
 
@@ -67,7 +68,8 @@ class ScriptOp(WithParams, Operator[Any]):
         Raises:
             ConfigurationError: `checkpointDir` is not set, or cannot be reached.
         """
-        name, address = type(self).__name__, self._get(CHECKPOINT_DIR)
+        name = self._name
+        address = self._get(CHECKPOINT_DIR)
         if address is None:
             raise ConfigurationError(
                 f"{name}.stop(): the request is a file in the checkpoint folder: set checkpointDir"
@@ -89,7 +91,7 @@ class ScriptOp(WithParams, Operator[Any]):
         Raises:
             ConfigurationError: A parameter is wrong, or the cluster can never have enough slots.
         """
-        name = type(self).__name__
+        name = self._name
         values = self._values_of_all()
         columns = values["selectedCols"]
         self._check_known("selectedCols", columns, ops[0].getColNames())
@@ -179,6 +181,8 @@ class ScriptOp(WithParams, Operator[Any]):
 
 
 class _ScriptBatchOp(ScriptOp, BatchOperator):
+    _kind = "batch"
+
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
         """Set the inputs of the script. Its files are read now; it runs when a result is requested.
 
@@ -201,7 +205,6 @@ class TensorFlowBatchOp(ScriptParams, _ScriptBatchOp):
     The default of `pythonEnv` is the environment variable TF115_PYTHON_ENV_PATH.
     """
 
-    _kind = "batch"
     _env_variable = "TF115_PYTHON_ENV_PATH"
 
 
@@ -234,9 +237,6 @@ class TensorFlow2BatchOp(ScriptParams, _ScriptBatchOp):
             script.
     """
 
-    _kind = "batch"
-    _env_variable = "TF231_PYTHON_ENV_PATH"
-
 
 class TFTableModelTrainBatchOp(TrainParams, _ScriptBatchOp):
     """Runs a TensorFlow 1 style script that exports a SavedModel; the result is its model table.
@@ -265,7 +265,6 @@ class TF2TableModelTrainBatchOp(TrainParams, _ScriptBatchOp):
     """
 
     _kind = "train"
-    _env_variable = "TF231_PYTHON_ENV_PATH"
 
 
 class _ScriptStreamOp(ScriptOp, StreamOperator):
@@ -314,5 +313,3 @@ class TensorFlow2StreamOp(StreamParams, _ScriptStreamOp):
         stream.link(op).print()
         StreamOperator.execute()
     """
-
-    _env_variable = "TF231_PYTHON_ENV_PATH"

@@ -227,7 +227,7 @@ class Operator(JobTable, Rendered, Generic[_Family]):
 
     def linkFrom(self, *ops: Any) -> _Family:
         """Feed this operator and return it."""
-        raise ConfigurationError(f"{type(self).__name__} takes no input")
+        raise ConfigurationError(f"{self._name} takes no input")
 
     def _inputs(
         self, ops: tuple[Any, ...], expected: str, least: int = 1, most: float = 1
@@ -237,7 +237,7 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         if not least <= len(ops) <= most or not all(isinstance(op, self._family) for op in ops):
             got = ", ".join(type(op).__name__ for op in ops) or "none"
             hint = f"{self._family.__name__}.fromTable(table) wraps a PyFlink Table"
-            raise ConfigurationError(f"{type(self).__name__} takes {expected}, got {got}; {hint}")
+            raise ConfigurationError(f"{self._name} takes {expected}, got {got}; {hint}")
         return ops
 
     @planning()

@@ -50,7 +50,7 @@ class _SinkOp(WithParams, Operator[Any]):
 
     def _write(self, values: dict[str, Any], op: Any) -> None:
         """Check the target and defer the writing; called once by `linkFrom`."""
-        raise NotImplementedError(type(self).__name__)
+        raise NotImplementedError
 
 
 class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
@@ -66,8 +66,8 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
     """
 
     def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
-        name, table = type(self).__name__, op.getOutputTable()
-        path, schema = self._target(values), schema_of(name, table)
+        path = self._target(values)
+        schema = schema_of(self._name, op.getOutputTable())
         zone = session_zone(values["timeZone"], op._table_env)
         with open(os.devnull, "wb") as nowhere:
             # The writer raises errors about types and names. This call raises them now, and not
@@ -77,7 +77,8 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
 
     def _target(self, values: dict[str, Any]) -> str:
         """Absolute path of the file, as the program may change its folder before the job."""
-        name, address = type(self).__name__, values["filePath"]
+        name = self._name
+        address = values["filePath"]
         with refused_at(f"{name}: filePath", FileError):
             path = None if is_remote(address) else local_path(address)
         if path is None:
@@ -98,7 +99,9 @@ class _FilesSinkOp(OfFormat, _SinkOp):
         from bridge.files.publishing import CHECKPOINT_ENDS_FILE, FileSink, abandon, check_target
         from bridge.flink.file_sink import write_files
 
-        name, address, by = type(self).__name__, values["filePath"], tuple(values["partitionBy"])
+        name = self._name
+        address = values["filePath"]
+        by = tuple(values["partitionBy"])
         self._check_known("partitionBy", by, op.getColNames())
         rows, types, csv = self._rows(values, op)
         for column in [types.field(each) for each in by]:
@@ -111,9 +114,10 @@ class _FilesSinkOp(OfFormat, _SinkOp):
                     f"{name}: partitionBy: {column.name!r} cannot name folders: expected columns of"
                     " numbers, texts or times, and another one that is written"
                 )
-        subtasks, table_env = values["numFiles"], op._table_env
-        if (subtasks or 1) > parallelism_of(table_env):
-            most = parallelism_of(table_env)
+        subtasks = values["numFiles"]
+        table_env = op._table_env
+        most = parallelism_of(table_env)
+        if (subtasks or 1) > most:
             raise ConfigurationError(
                 f"{name}: numFiles={subtasks} needs as many slots; the parallelism is {most}"
             )
@@ -182,13 +186,12 @@ class _CsvSinkOp(_FilesSinkOp, format="csv"):
         from bridge.flink.arrow_operators import arrow_types
         from bridge.formats.csv_text import CsvForm
 
-        name = type(self).__name__
-        schema = schema_of(name, op.getOutputTable())
+        schema = schema_of(self._name, op.getOutputTable())
         for column in schema:
             if column.type.is_array or column.type.kind is Kind.BYTES:
                 raise ConfigurationError(
-                    f"{name}: column {column.name!r} has the type {column.type.sql}: CAST it to"
-                    " STRING, or convert an ARRAY with toVector"
+                    f"{self._name}: column {column.name!r} has the type {column.type.sql}: CAST it"
+                    " to STRING, or convert an ARRAY with toVector"
                 )
         rows = _with_local_times(op, schema)
         # `_with_local_times` appends columns that are not written, so only the columns of the
@@ -338,7 +341,9 @@ class _AkFile(Receiver):
     """Writes an .ak file on this host, which appears when it is complete."""
 
     def __init__(self, path: str, schema: Schema, zone: tzinfo) -> None:
-        self._path, self._schema, self._zone = path, schema, zone
+        self._path = path
+        self._schema = schema
+        self._zone = zone
 
     def take(self, batch: pa.RecordBatch) -> None:
         for row in zip(*(column.to_pylist() for column in batch.columns)):

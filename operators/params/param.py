@@ -87,13 +87,12 @@ class WithParams(Rendered):
             known = ", ".join(param.name for param in self.params)
             hint = instead_of(unknown[0]) or f"{did_you_mean(unknown[0], by_name)}; it has {known}"
             raise ConfigurationError(
-                f"{type(self).__name__} has no parameter {', '.join(map(repr, unknown))}{hint}"
+                f"{self._name} has no parameter {', '.join(map(repr, unknown))}{hint}"
             )
         for name, value in values.items():
             if value is not None and by_name[name].name in self._values:
                 raise ConfigurationError(
-                    f"{type(self).__name__}: {by_name[name].name!r} is given twice, also as"
-                    f" {name!r}"
+                    f"{self._name}: {by_name[name].name!r} is given twice, also as {name!r}"
                 )
             self._set(by_name[name], name, value)
 
@@ -106,7 +105,7 @@ class WithParams(Rendered):
     def _set(self, param: Param, name: str, value: object) -> None:
         if self._fixed:
             raise ConfigurationError(
-                f"{type(self).__name__}: parameter {name!r} is set too late, the operator's table"
+                f"{self._name}: parameter {name!r} is set too late, the operator's table"
                 " exists already: set it before the operator is linked or its columns are asked"
                 " for, or make a new operator"
             )
@@ -114,7 +113,7 @@ class WithParams(Rendered):
         if value is None:
             self._values.pop(param.name, None)
             return
-        where = f"{type(self).__name__}: parameter {name!r}"
+        where = f"{self._name}: parameter {name!r}"
         self._values[param.name] = param.checked(
             where, value, lambda each: f"{value_text(name, each)} of type {type(each).__name__}"
         )
@@ -124,7 +123,7 @@ class WithParams(Rendered):
             return self._values[param.name]
         if param.default is REQUIRED:
             raise ConfigurationError(
-                f"{type(self).__name__}: parameter {param.name!r} is not set and has no default"
+                f"{self._name}: parameter {param.name!r} is not set and has no default"
             )
         return param.default
 
@@ -135,8 +134,7 @@ class WithParams(Rendered):
         ]
         if missing:
             raise ConfigurationError(
-                f"{type(self).__name__}: set {', '.join(map(repr, missing))} before it is linked"
-                " or run"
+                f"{self._name}: set {', '.join(map(repr, missing))} before it is linked or run"
             )
         return {param.name: self._get(param) for param in self.params}
 
@@ -147,7 +145,7 @@ class WithParams(Rendered):
         if unknown:
             named = ", ".join(map(repr, unknown)) + did_you_mean(unknown[0], existing)
             raise ConfigurationError(
-                f"{type(self).__name__}: parameter {parameter!r} names {named}; the input has"
+                f"{self._name}: parameter {parameter!r} names {named}; the input has"
                 f" {', '.join(map(repr, existing))}"
             )
 

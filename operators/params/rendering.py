@@ -35,8 +35,13 @@ class Description:
 class Rendered(WithHints):
     """Base of classes whose representation starts no job, no Java and no process."""
 
+    @property
+    def _name(self) -> str:
+        """Name of the class, with which errors begin."""
+        return type(self).__name__
+
     def _description(self) -> Description:
-        return Description(type(self).__name__)
+        return Description(self._name)
 
     def __repr__(self) -> str:
         return as_text(self._description())
@@ -63,12 +68,10 @@ def as_html(described: Description) -> str:
     parts = [f"<strong>{escape(described.title)}</strong>"]
     if described.note:
         parts.append(f" <em>{escape(described.note)}</em>")
-    parts += (
-        [_table(("parameter", "value"), described.settings.items())] if described.settings else []
-    )
-    parts += (
-        [_table(("column", "type"), described.columns)] if described.columns is not None else []
-    )
+    if described.settings:
+        parts.append(_table(("parameter", "value"), described.settings.items()))
+    if described.columns is not None:
+        parts.append(_table(("column", "type"), described.columns))
     return f"<div>{''.join(parts)}</div>"
 
 
