@@ -145,11 +145,9 @@ class LocalPredictor(WithHints):
         """
         import pandas as pd
 
-        names, is_frame, is_dict = (
-            self._inputs.names,
-            isinstance(rows, pd.DataFrame),
-            isinstance(rows, Mapping),
-        )
+        names = self._inputs.names
+        is_frame = isinstance(rows, pd.DataFrame)
+        is_dict = isinstance(rows, Mapping)
         if (is_frame or is_dict) and (missing := [name for name in names if name not in rows]):
             raise ServingError(
                 f"expected the columns {listed(names)}; the data lacks {listed(missing)}"
@@ -235,18 +233,14 @@ class _LoadedStage(NamedTuple):
 
     @classmethod
     def of(cls, stage: dict[str, Any], columns: Sequence[Column]) -> _LoadedStage:
-        params, names, model = (
-            LocalStage(**stage["params"]),
-            [column.name for column in columns],
-            stage["model"],
-        )
+        params = LocalStage(**stage["params"])
+        names = [column.name for column in columns]
+        model = stage["model"]
         fed, by_name = fed_columns(params, names), {column.name: column for column in columns}
         serving = serving_of(params, Schema(tuple(by_name[name] for name in fed)))
         if "function" in stage:
-            serving.function, serving.user_params = (
-                stage["function"]["name"],
-                stage["function"]["params"],
-            )
+            serving.function = stage["function"]["name"]
+            serving.user_params = stage["function"]["params"]
             serving.function_folder = stage["code"]
             model = model or stage["code"]
         # The cells of modelCol have the name of the file. In a job that is the name of the file

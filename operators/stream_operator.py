@@ -169,10 +169,8 @@ class StreamJob:
         try:
             with interrupts_later(), ExitStack() as stack:
                 stack.enter_context(running(self._combined))
-                table, job_name = (
-                    self._combined.getOutputTable(),
-                    name or self._combined._job_name(),
-                )
+                table = self._combined.getOutputTable()
+                job_name = name or self._combined._job_name()
                 with (
                     planning(),
                     job_named(self._combined._table_env, job_name, first=name is not None),

@@ -114,16 +114,16 @@ def digits_of(numbers: Iterable[decimal.Decimal]) -> tuple[int, int]:
             _, digits, exponent = number.as_tuple()
             # Zeros at the end need no digits after the point: 1.500 needs one.
             zeros = next(place for place, digit in enumerate(reversed(digits)) if digit)
-            before, after = (
-                max(before, len(digits) + int(exponent)),
-                max(after, -zeros - int(exponent)),
-            )
+            before = max(before, len(digits) + int(exponent))
+            after = max(after, -zeros - int(exponent))
     return before, after
 
 
 # Java writes integers in big-endian order: 4 bytes, 8 bytes, and for a timestamp 8 bytes of
 # milliseconds and 4 of nanoseconds.
-_INT, _LONG, _TIMESTAMP = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">qi")
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+_TIMESTAMP = struct.Struct(">qi")
 
 
 def _timestamp(

@@ -209,10 +209,8 @@ def _fetch(coordinate: str, path: str, repository: str | None) -> None:
             checksum, jar = (
                 Path(fetch(each, folder)).read_bytes() for each in (f"{url}.sha1", url)
             )
-        expected, digest = (
-            checksum.decode("ascii", "replace").split()[:1],
-            hashlib.sha1(jar).hexdigest(),
-        )
+        expected = checksum.decode("ascii", "replace").split()[:1]
+        digest = hashlib.sha1(jar).hexdigest()
         # Some repositories write the name of the file behind the checksum, so only the first word
         # counts.
         if expected != [digest]:

@@ -148,7 +148,9 @@ class Rest:
         return content
 
     def _content_of(self, answer: requests.Response) -> bytes:
-        parts, length, began = [], 0, time.monotonic()
+        parts = []
+        length = 0
+        began = time.monotonic()
         for part in answer.iter_content(_PART_BYTES):
             parts.append(part)
             length += len(part)

@@ -34,7 +34,9 @@ from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted, wanted_in
 from operators.tools.passwords import refuse_password
 
-OK, NOTE, WRONG = "ok", "note", "WRONG"
+OK = "ok"
+NOTE = "note"
+WRONG = "WRONG"
 
 _WANTED = f"Flink {FLINKS[0]} to {FLINKS[-1]}"
 _PACKAGES = (
@@ -235,10 +237,8 @@ def environments() -> Iterator[Finding]:
             elif wants_old and not has_old:
                 remedy, is_note = "scripts of TensorFlow 1 find it in tf.compat.v1", True
             elif grpcio is not None and preflight.deadlocks(grpcio.group(1)):
-                remedy, is_note = (
-                    f"this grpcio can deadlock: install '{preflight.GRPCIO}' there",
-                    True,
-                )
+                remedy = f"this grpcio can deadlock: install '{preflight.GRPCIO}' there"
+                is_note = True
             yield Finding(what, f"{variable}: {found}", remedy, is_note)
     if unset:
         runs, found = _look_into(sys.executable)
@@ -310,10 +310,8 @@ def proxies() -> Iterator[Finding]:
 def disk(wanted_gb: float) -> Iterator[Finding]:
     folder = tempfile.gettempdir()
     free_gb = shutil.disk_usage(folder).free / 1e9
-    found, remedy = (
-        f"{free_gb:.1f} GB free in {folder}",
-        "make room there, or set TMPDIR to another place",
-    )
+    found = f"{free_gb:.1f} GB free in {folder}"
+    remedy = "make room there, or set TMPDIR to another place"
     yield (
         Finding("Disk", found)
         if free_gb >= wanted_gb

@@ -23,7 +23,10 @@ from operators.tools.passwords import refuse_password
 
 # Sizes of a drawing in pixels: its width, the height of a chart, the margin for labels, and the
 # height of a member's row.
-_WIDTH, _HEIGHT, _LEFT, _ROW = 860, 150, 90, 22
+_WIDTH = 860
+_HEIGHT = 150
+_LEFT = 90
+_ROW = 22
 _COLORS = {
     WORK: "#3f9c6b",
     READ: "#a8cf6f",
@@ -181,7 +184,9 @@ def _times(record: Record) -> str:
     scale = _scale(0.0, record.total_s)
     shapes, used = [], set()
     for row, (label, samples) in enumerate(shown):
-        top, place, time_s = row * _ROW, 0.0, samples[-1][1].time_s
+        top = row * _ROW
+        place = 0.0
+        time_s = samples[-1][1].time_s
         shapes.append(f'<text x="0" y="{top + 15}">{html.escape(label)}</text>')
         for use, percent in percentages(time_s).items():
             used.add(use)
