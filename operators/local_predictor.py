@@ -152,10 +152,11 @@ class LocalPredictor(WithHints):
             raise ServingError(
                 f"expected the columns {listed(names)}; the data lacks {listed(missing)}"
             )
-        if is_frame:
-            given: dict[str, Values] = {name: _with_nulls(rows[name]) for name in names}
-        else:
-            given = {name: rows[name] for name in names} if is_dict else _columns_of(names, rows)
+        given: dict[str, Values] = (
+            {name: _with_nulls(rows[name]) if is_frame else rows[name] for name in names}
+            if is_frame or is_dict
+            else _columns_of(names, rows)
+        )
         results, bad = self._map_columns(given, len(given[names[0]]))
         if bad:
             raise RowsError(bad)

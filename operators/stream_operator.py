@@ -69,7 +69,7 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
         """
         if isinstance(n, str):
             key, n = n, 0
-        if isinstance(n, bool) or not isinstance(n, int):
+        if type(n) is not int:
             raise ConfigurationError(f"print: expected a number of rows, got {n!r}")
         StreamOperator._printed.append(
             _Printed(self, max(n, 0), title if title is not None else key)

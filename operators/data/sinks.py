@@ -21,6 +21,7 @@ from akdl.storage.whole_file import WholeFile
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.shipped import runs_elsewhere
+from bridge.formats.csv_text import CsvForm
 from bridge.schema import Schema, quoted
 from bridge.table_env import has_checkpoints, is_streaming, parallelism_of, planning
 from bridge.workarounds.pyflink_defects import columns_of
@@ -28,6 +29,7 @@ from operators.alink.ak_file import AkWriter
 from operators.base.job import schema_of, session_zone
 from operators.base.operator import OfFormat, Operator
 from operators.batch_operator import BatchOperator
+from operators.flink.collect import type_in_zone
 from operators.flink.joint_job import Receiver, Uncollected
 from operators.params.accessors import AkSinkParams, CsvSinkParams, FilesSinkParams, TableSinkParams
 from operators.params.param import WithParams, fields_of
@@ -170,7 +172,6 @@ class _FilesSinkOp(OfFormat, _SinkOp):
         `FileSink`.
         """
         from bridge.flink.arrow_operators import arrow_types
-        from operators.flink.collect import type_in_zone
 
         # Flink's Arrow types of instants have no zone, so PyFlink's types are needed to recognize
         # instants.
@@ -184,7 +185,6 @@ class _FilesSinkOp(OfFormat, _SinkOp):
 class _CsvSinkOp(_FilesSinkOp, format="csv"):
     def _rows(self, values: dict[str, Any], op: Any) -> tuple[Any, pa.Schema, tuple[Any, ...]]:
         from bridge.flink.arrow_operators import arrow_types
-        from bridge.formats.csv_text import CsvForm
 
         schema = schema_of(self._name, op.getOutputTable())
         for column in schema:

@@ -47,7 +47,7 @@ _CHECKSUM = ".sha256"
 _PLUGINS = "flink-s3-fs-"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="akdl jars",
         description=(

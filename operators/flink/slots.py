@@ -66,7 +66,6 @@ class Need:
 def check_slots(
     config: FlinkConfiguration,
     needs: Sequence[Need],
-    wait_s: float = WAIT_S,
     only_total: bool = False,
 ) -> None:
     """Refuse a job for which the cluster has too few slots.
@@ -74,7 +73,6 @@ def check_slots(
     Args:
         config: Configuration of the environment.
         needs: Needs of the job, of which the largest counts.
-        wait_s: Seconds in which slots of an earlier job may become free.
         only_total: Count slots in use too, for a job that starts later.
     """
     if not needs:
@@ -87,7 +85,7 @@ def check_slots(
     rest = rest_of(config)
     if rest is not None:
         try:
-            _check_cluster(rest, need, wait_s, only_total)
+            _check_cluster(rest, need, only_total)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             # A check must not stop a job that could run. If the cluster is really gone, Flink
             # reports that when the job is sent.
@@ -164,8 +162,8 @@ def _slots_of_mini_cluster(config: FlinkConfiguration) -> int | None:
     return None
 
 
-def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> None:
-    deadline = time.monotonic() + wait_s
+def _check_cluster(rest: Rest, need: Need, only_total: bool) -> None:
+    deadline = time.monotonic() + WAIT_S
     # Most jobs find enough slots at once, so the cluster is asked only if they don't.
     grows: bool | None = None
     while True:

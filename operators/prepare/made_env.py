@@ -60,7 +60,7 @@ _SYSTEM = ("/usr", "/usr/local", "/")
 _TREE = re.compile(r"^[\s×╰├─▶│]*((error|cause): )?", re.MULTILINE)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run `akdl env` and return its exit status."""
     parser = argparse.ArgumentParser(
         prog="akdl env", description="Python environments that were made for scripts."

@@ -83,7 +83,7 @@ class Finding:
         return NOTE if self.is_note else WRONG if self.remedy else OK
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="akdl doctor", description="Look whether jobs can run here."
     )

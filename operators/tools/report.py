@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 
 from akdl.masking import masked, shown
-from akdl.storage.files import FileError, fetch, is_remote, local_path, name_of
+from akdl.storage.files import FileError, fetch, is_remote, name_of
 from akdl.storage.limits import RECORD
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.member.status import DATA, EXPORT, LOST, PEERS, READ, START, WORK
@@ -51,7 +51,7 @@ _STYLE = (
 _Curve = tuple[str, list[tuple[float, float]]]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="akdl report", description="Make one HTML page of the record of a run."
     )
@@ -67,8 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     refuse_password(parser, "RECORD", given.record, remedy)
     try:
         with tempfile.TemporaryDirectory(prefix="akdl_report_") as folder:
-            is_here = not is_remote(given.record)
-            local = local_path(given.record) if is_here else fetch(given.record, folder)
+            local = fetch(given.record, folder)
             with open(local, "rb") as record:
                 page = page_of(read_record(RECORD.read(record).decode("utf-8")))
     except (OSError, FileError, ValueError) as error:
@@ -78,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     # A remote record cannot have the page next to it, so that page is written to the current
     # folder.
-    path = given.page or os.path.splitext(local if is_here else name_of(given.record))[0] + ".html"
+    record_name = name_of(given.record) if is_remote(given.record) else local
+    path = given.page or os.path.splitext(record_name)[0] + ".html"
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(page)
