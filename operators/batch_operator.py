@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -290,8 +289,7 @@ _NOT_RUN = (
 warn_at_exit(lambda: _NOT_RUN if BatchOperator._deferred else "")
 
 
-@dataclass(frozen=True)
-class Deferred:
+class Deferred(NamedTuple):
     """A result of the next job: rows for a receiver, or without one for the Flink table `into`.
 
     Deferred results wait in a class attribute, as Alink's `BatchOperator.execute()` has no

@@ -7,7 +7,6 @@ import os
 import pathlib
 import tempfile
 import zipfile
-from dataclasses import replace
 from typing import Any, Generic, TypeVar, Union, cast
 
 from akdl.storage.whole_file import WholeFile
@@ -231,9 +230,10 @@ class _Stages(Rendered, Generic[_Stage]):
         self._stages = list(stages)
 
     def _description(self) -> Description:
-        return replace(
-            super()._description(),
-            settings={str(i): repr(stage) for i, stage in enumerate(self._stages)},
+        return (
+            super()
+            ._description()
+            ._replace(settings={str(i): repr(stage) for i, stage in enumerate(self._stages)})
         )
 
     @staticmethod

@@ -9,8 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from bridge.exceptions import ConfigurationError
 from bridge.host.console import say
@@ -136,8 +135,7 @@ class MemSourceStreamOp(MemorySource, StreamOperator):
 StreamOperator._table_source, StreamOperator._memory_source = TableSourceStreamOp, MemSourceStreamOp
 
 
-@dataclass(frozen=True)
-class _Printed:
+class _Printed(NamedTuple):
     op: StreamOperator
     rows: int
     title: str | None

@@ -15,7 +15,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 from akdl.storage.checkpoint_folder import LAST, STOP, STOPPED, ask_to_stop, files_at
@@ -77,7 +76,7 @@ def _run_elastic(op: JobTable, job: Callable[[], _Result], group: str, elastic: 
         workers = elastic.workers_in(slots)
         elastic.resize(workers)
         # The progress display counts the processes of this job.
-        op._shown[group] = replace(op._shown[group], size=workers + elastic.servers)
+        op._shown[group] = op._shown[group]._replace(size=workers + elastic.servers)
         # Without REST there is no cluster whose TaskManagers could be lost or added, and a cluster
         # that makes slots on demand has always enough. One job with a fixed size is then all that
         # is needed.

@@ -8,7 +8,6 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from bridge.errors.flink_errors import readable
@@ -55,7 +54,7 @@ class Operator(JobTable, Rendered, Generic[_Family]):
             if columns is None
             else "collectToDataframe() or print() returns its rows"
         )
-        return replace(super()._description(), columns=columns, note=note)
+        return super()._description()._replace(columns=columns, note=note)
 
     def _known_columns(self) -> list[tuple[str, str]] | None:
         """Names and types of the columns, if they are known without creating the table."""

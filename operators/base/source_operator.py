@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sized
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -122,9 +121,8 @@ class MemorySource(SourceOperator):
             self._schema = Schema.parse(columns)
 
     def _description(self) -> Description:
-        return replace(
-            super()._description(), settings={} if self._rows is None else {"rows": str(self._rows)}
-        )
+        settings = {} if self._rows is None else {"rows": str(self._rows)}
+        return super()._description()._replace(settings=settings)
 
     def _known_columns(self) -> list[tuple[str, str]] | None:
         return [(column.name, column.type.sql) for column in self._schema]

@@ -449,7 +449,7 @@ def _has_python_library(config: dict[str, str]) -> bool:
     """
     rest = rest_of(config)
     try:
-        return rest is not None and "flink-python" in rest.text("/jobmanager/environment")
+        return rest is not None and b"flink-python" in rest.content("/jobmanager/environment")
     except OSError:
         return False
 

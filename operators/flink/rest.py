@@ -71,10 +71,6 @@ class Rest:
                 f"{self.address}{path}: the JSON of the answer is nested too deeply"
             ) from None
 
-    def text(self, path: str) -> str:
-        """Return an answer as text, with replacements for bytes that aren't UTF-8."""
-        return self.content(path).decode("utf-8", "replace")
-
     def jobs(self) -> list[dict[str, str]]:
         """Jobs that have not ended, with their `jid`, `name` and `state`."""
         return [job for job in self.get("/jobs/overview")["jobs"] if job["state"] not in _ENDED]

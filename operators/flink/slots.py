@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple
 
 from bridge.exceptions import ConfigurationError
 from operators.flink.rest import Rest
@@ -23,18 +22,13 @@ WAIT_S = 5.0
 _POLL_S = 0.1
 _SCHEDULER = "jobmanager.scheduler"
 _SLOTS = "taskmanager.numberOfTaskSlots"
+# Of a configuration, only the method `get` is used, which `table_env.get_config()` has too.
+FlinkConfiguration = Mapping[str, str]
 # Programs choose the names of their jobs, which may be long, so errors show this many characters.
 _NAME_LENGTH = 60
 
 
-class FlinkConfiguration(Protocol):
-    """The one method of a configuration in use: `table_env.get_config()` and dict have it."""
-
-    def get(self, key: str, default: str, /) -> str: ...
-
-
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """Slots that `who` needs at once. A job needs as many as the largest of its needs: its
     operators share slots.
     """

@@ -119,13 +119,6 @@ GPUS_PER_WORKER = Param(
     " one.",
     count(0),
 )
-CHECKPOINT_DIR = Param(
-    "checkpointDir",
-    "Where a training keeps checkpoints, from which it continues after a restart, and in the next"
-    " job: a folder that all hosts share, or an address of a storage. None if unset.",
-    filled_text,
-    aliases=("checkpoint_dir",),
-)
 # The job takes the shortest wait, because Flink's interval of bundles belongs to the environment
 # and not to an operator.
 CHUNK_WAIT = Param(
@@ -307,7 +300,13 @@ TRAIN = (
     HOST_NETWORK,
     GROUP_TLS,
     GPUS_PER_WORKER,
-    CHECKPOINT_DIR,
+    Param(
+        "checkpointDir",
+        "Where a training keeps checkpoints, from which it continues after a restart, and in the"
+        " next job: a folder that all hosts share, or an address of a storage. None if unset.",
+        filled_text,
+        aliases=("checkpoint_dir",),
+    ),
     START_TIMEOUT,
     STALL_TIMEOUT,
     PROGRESS,

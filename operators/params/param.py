@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, TypeVar
 
@@ -97,9 +97,10 @@ class WithParams(Rendered):
             self._set(by_name[name], name, value)
 
     def _description(self) -> Description:
-        return replace(
-            super()._description(),
-            settings={name: value_text(name, v) for name, v in self._values.items()},
+        return (
+            super()
+            ._description()
+            ._replace(settings={name: value_text(name, v) for name, v in self._values.items()})
         )
 
     def _set(self, param: Param, name: str, value: object) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from html import escape
+from typing import NamedTuple
 
 from akdl.masking import masked_value
 from akdl.near_names import short
@@ -20,14 +20,13 @@ _LONGEST = 60
 _COLUMNS = 12
 
 
-@dataclass(frozen=True)
-class Description:
+class Description(NamedTuple):
     """Content of a representation: parameters that were set, and the columns, None where they are
     not known yet.
     """
 
     title: str
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = {}
     columns: Sequence[tuple[str, str]] | None = None
     note: str = ""
 

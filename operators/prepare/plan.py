@@ -147,8 +147,6 @@ def plan(
         "checkpoint_dir": _absolute(operator, "checkpointDir", values),
         "log_dir": _absolute(operator, "logDir", values),
         "model_dir": _absolute(operator, "modelDir", values) if kind == "train" else None,
-        "log_file_bytes": values["logFileSize"],
-        "log_files": values["logFileCount"],
     }
     return GroupSettings(
         **{

@@ -7,7 +7,6 @@ last line.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import json
 import logging
@@ -16,7 +15,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable
-from typing import IO, TypeVar
+from typing import IO, NamedTuple, TypeVar
 
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
@@ -144,8 +143,7 @@ class Recorder:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """Parsed record of a run; `failed` is None where the run has not ended."""
 
     name: str
