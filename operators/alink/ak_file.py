@@ -1,9 +1,7 @@
 """Alink's .ak files: rows and their schema in one zip file. Pure, apart from the file itself.
 
 `akdl/storage/ak_records.py` has the form of the file. A row begins with one null bit per column,
-most significant bit first; the other cells follow. Files of earlier akdl versions, known by the
-spaces in their `alink_meta.json`, have two more bits before a row, no scale after the decimals 0, 1
-and 10, and times in UTC.
+most significant bit first; the other cells follow.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from operators.alink.ak_cells import UNREADABLE, Reader, cell_reader, cell_write
 from operators.alink.java_times import JavaClock
 
 _DATA = "data"
-_BEGIN_OF_EARLIER = '{"fileFormat": "binary", '
 _MOST_BYTES = 2**31 - 1
 # Rows are kept in memory, unlike the content of archives, so the limit is lower than the one for
 # them, see `Limits`.
@@ -54,7 +51,6 @@ _FAMILY = re.compile(r"(VECTOR|TENSOR|MTABLE)$")
 class _Meta(NamedTuple):
     schema: Schema
     vectors: frozenset[str]
-    is_earlier: bool
 
 
 def read_schema(path: str) -> Schema:
@@ -140,16 +136,15 @@ class AkWriter:
 
 
 def _read_meta(path: str) -> _Meta:
-    """Read the schema in a file. `is_earlier` marks a file of an earlier akdl."""
+    """Read the schema in a file."""
     damages = OSError, KeyError, ValueError, TypeError
     with refused_at(path, SchemaError), refused_at(f"{path} is not an .ak file", *damages):
         with damage_is_named(), zipfile.ZipFile(path) as file, file.open(META) as content:
-            meta = content.read(PIECE_BYTES).decode("utf-8")
-        text = json.loads(meta)["schemaStr"]
+            text = json.loads(content.read(PIECE_BYTES))["schemaStr"]
         parts = [part.strip().split(None, 1) for part in _COMMA.split(text)]
         columns = [_column(path, name, type_text.strip()) for name, type_text in parts]
         vectors = {name for name, type_text in parts if type_text.upper().endswith(_DENSE_VECTOR)}
-        return _Meta(Schema(tuple(columns)), frozenset(vectors), meta.startswith(_BEGIN_OF_EARLIER))
+        return _Meta(Schema(tuple(columns)), frozenset(vectors))
 
 
 def _column(path: str, name: str, text: str) -> Column:
@@ -179,37 +174,28 @@ def _column(path: str, name: str, text: str) -> Column:
 
 
 def _rows(path: str, meta: _Meta, zone: tzinfo | None) -> Iterator[tuple[Any, ...]]:
-    clock = None if meta.is_earlier else JavaClock(zone)
+    clock = JavaClock(zone)
     readers = [
         read_dense_vector if column.name in meta.vectors else cell_reader(column.type.kind, clock)
         for column in meta.schema
     ]
-    kind_bits = 2 if meta.is_earlier else 0
     counter = Counter(Limits.of(os.environ)._replace(free_bytes=_FREE_BYTES), os.path.getsize(path))
     with zipfile.ZipFile(path) as file:
         check_directory(file)
         for name in entries(file):
             with file.open(name) as data:
-                for number, record in enumerate(records(data, name, counter, not meta.is_earlier)):
+                for number, record in enumerate(records(data, name, counter)):
                     counter.add_bytes(_CELL_BYTES * (1 + len(readers)))
-                    yield _row(
-                        f"{path}: row {number} of {name}", meta.schema, readers, record, kind_bits
-                    )
+                    yield _row(f"{path}: row {number} of {name}", meta.schema, readers, record)
 
 
-def _row(
-    where: str, schema: Schema, readers: Sequence[Reader], record: Record, kind_bits: int
-) -> tuple[Any, ...]:
+def _row(where: str, schema: Schema, readers: Sequence[Reader], record: Record) -> tuple[Any, ...]:
     """Read the cells of a record.
 
-    An impossible null mask, or bytes that are left, mean that the file is damaged.
+    Bytes that are left mean that the file is damaged.
     """
-    bits = kind_bits + len(readers)
-    place = (bits + 7) // 8
-    mask = int.from_bytes(record[:place], "big") >> (place * 8 - bits)
-    # The bits for the kind of a row are always 0 in these files.
-    if mask >> len(readers):
-        raise ConfigurationError(f"{where} is damaged")
+    place = (len(readers) + 7) // 8
+    mask = int.from_bytes(record[:place], "big") >> (place * 8 - len(readers))
     cells: list[Any] = []
     for number, (column, read) in enumerate(zip(schema, readers)):
         if mask >> (len(readers) - 1 - number) & 1:
