@@ -178,7 +178,7 @@ def _read_decimal(record: Record, place: int) -> tuple[decimal.Decimal | None, i
     number, place = _read_whole(record, place)
     if number is None:
         return None, place
-    (scale) = _INT.unpack_from(record, place)
+    (scale,) = _INT.unpack_from(record, place)
     # From its digits: arithmetic would round to the 28 digits of the default context.
     return decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale)), place + 4
 

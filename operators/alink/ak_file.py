@@ -11,8 +11,9 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import tzinfo
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from akdl.storage.ak_records import LONG, MAGIC, META, PIECE_BYTES, Record, entries, records
 from akdl.storage.archive import ArchiveError, Counter, Limits, check_directory, damage_is_named
@@ -48,21 +49,29 @@ _UNNAMEABLE = re.compile(r"[\s,()<>`]")
 _FAMILY = re.compile(r"(VECTOR|TENSOR|MTABLE)$")
 
 
-class _Meta(NamedTuple):
-    schema: Schema
-    vectors: frozenset[str]
-
-
 def read_schema(path: str) -> Schema:
-    return _read_meta(path).schema
+    return _read_meta(path)[0]
 
 
 def read_rows(path: str, zone: tzinfo | None = None) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a file whose writer had the time zone `zone`, by default that of this
     program.
     """
-    with refused_at(path, ArchiveError), damage_is_named():
-        yield from _rows(path, _read_meta(path), zone)
+    schema, vectors = _read_meta(path)
+    clock = JavaClock(zone)
+    readers = [
+        read_dense_vector if column.name in vectors else cell_reader(column.type.kind, clock)
+        for column in schema
+    ]
+    with refused_at(path, ArchiveError), damage_is_named(), zipfile.ZipFile(path) as file:
+        limits = Limits.of(os.environ)._replace(free_bytes=_FREE_BYTES)
+        counter = Counter(limits, os.path.getsize(path))
+        check_directory(file)
+        for name in entries(file):
+            with file.open(name) as data:
+                for number, record in enumerate(records(data, name, counter)):
+                    counter.add_bytes(_CELL_BYTES * (1 + len(readers)))
+                    yield _row(f"{path}: row {number} of {name}", schema, readers, record)
 
 
 class AkWriter:
@@ -135,8 +144,8 @@ class AkWriter:
         self._zip.close()
 
 
-def _read_meta(path: str) -> _Meta:
-    """Read the schema in a file."""
+def _read_meta(path: str) -> tuple[Schema, frozenset[str]]:
+    """Read the schema in a file, and the names of its columns of dense vectors."""
     damages = OSError, KeyError, ValueError, TypeError
     with refused_at(path, SchemaError), refused_at(f"{path} is not an .ak file", *damages):
         with damage_is_named(), zipfile.ZipFile(path) as file, file.open(META) as content:
@@ -144,49 +153,27 @@ def _read_meta(path: str) -> _Meta:
         parts = [part.strip().split(None, 1) for part in _COMMA.split(text)]
         columns = [_column(path, name, type_text.strip()) for name, type_text in parts]
         vectors = {name for name, type_text in parts if type_text.upper().endswith(_DENSE_VECTOR)}
-        return _Meta(Schema(tuple(columns)), frozenset(vectors))
+        return Schema(tuple(columns)), frozenset(vectors)
 
 
 def _column(path: str, name: str, text: str) -> Column:
-    family = _FAMILY.search(text.upper())
     if text.upper().endswith(_DENSE_VECTOR):
         return Column(name, parse_type("STRING"))
-    try:
-        parsed = None if family else parse_type(text)
-    except ValueError:
-        parsed = None
+    family = _FAMILY.search(text.upper())
+    parsed = None
+    if family is None:
+        remedy = "without the column, or as text"
+        with suppress(ValueError):
+            parsed = parse_type(text)
+    else:
+        kind = "MTable" if family[0] == "MTABLE" else family[0].title()
+        remedy = f"after {kind}SerializeBatchOp, which converts the cells to text"
     if parsed is None or parsed.is_array or parsed.kind not in _NAMES:
-        operator = (
-            f"{'MTable' if family[0] == 'MTABLE' else family[0].title()}SerializeBatchOp"
-            if family
-            else ""
-        )
-        remedy = (
-            f"after {operator}, which converts the cells to text"
-            if family
-            else "without the column, or as text"
-        )
         raise ConfigurationError(
             f"{path}: column {name!r} has the type {text}, which only Java can read: write the file"
             f" in Alink {remedy}"
         )
     return Column(name, parse_type(_LARGEST.get(parsed.kind, parsed.sql)))
-
-
-def _rows(path: str, meta: _Meta, zone: tzinfo | None) -> Iterator[tuple[Any, ...]]:
-    clock = JavaClock(zone)
-    readers = [
-        read_dense_vector if column.name in meta.vectors else cell_reader(column.type.kind, clock)
-        for column in meta.schema
-    ]
-    counter = Counter(Limits.of(os.environ)._replace(free_bytes=_FREE_BYTES), os.path.getsize(path))
-    with zipfile.ZipFile(path) as file:
-        check_directory(file)
-        for name in entries(file):
-            with file.open(name) as data:
-                for number, record in enumerate(records(data, name, counter)):
-                    counter.add_bytes(_CELL_BYTES * (1 + len(readers)))
-                    yield _row(f"{path}: row {number} of {name}", meta.schema, readers, record)
 
 
 def _row(where: str, schema: Schema, readers: Sequence[Reader], record: Record) -> tuple[Any, ...]:

@@ -258,9 +258,6 @@ ML_ENVIRONMENT_ID = Param(
 MODEL_FILE_PATH = Param(
     "modelFilePath", "Address of an .ak file with a model, or of a SavedModel.", filled_text
 )
-MODEL_SINK_PATH = replace(
-    MODEL_FILE_PATH, doc="Path of an .ak file into which the next job writes the trained model."
-)
 OVERWRITE_SINK = Param(
     "overwriteSink", "Replace a file that exists; otherwise it is an error.", flag, False
 )
@@ -347,14 +344,14 @@ SCRIPT = (*_SCRIPT[:3], OUTPUT_SCHEMA_STR, *_SCRIPT[3:])
 _OF_TABLES = (EQUAL_STEPS, WEIGHT_COL, SHUFFLE_PARTS, READ_ONCE)
 STREAM = (
     *_SCRIPT[:3],
-    Param(
-        "outputSchemaStr",
-        'Columns of the rows that the script writes: "name type, name type"; an event time is'
-        ' declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with'
-        " the watermarks of the input.",
-        stream_schema_text,
-        REQUIRED,
-        aliases=("schemaStr", "schema", "tableSchema"),
+    replace(
+        OUTPUT_SCHEMA_STR,
+        convert=stream_schema_text,
+        doc=(
+            'Columns of the rows that the script writes: "name type, name type"; an event time is'
+            ' declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()",'
+            " with the watermarks of the input."
+        ),
     ),
     *(each for each in _SCRIPT[3:] if each not in _OF_TABLES),
     CHUNK_WAIT,
@@ -618,6 +615,13 @@ _OF_STREAMS = (
     replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the model")),
     CHUNK_ROWS,
 )
+_OF_TRAINERS = (
+    *_OF_STREAMS,
+    replace(
+        MODEL_FILE_PATH, doc="Path of an .ak file into which the next job writes the trained model."
+    ),
+    OVERWRITE_SINK,
+)
 ANY_PREDICT = (*_ANY_PREDICT, RESUME_DIR, ID_COL)
 ANY_PREDICT_STREAM = (*_ANY_PREDICT, *_OF_STREAMS)
 SAVED_MODEL_PREDICT_STREAM = (MODEL_PATH, *PREDICT, *_SHADOW, *_OF_STREAMS)
@@ -629,15 +633,11 @@ TRAINER = (
     # A parameter of the same name, such as pythonEnv, is given once and used for both. A training
     # makes one model, so there are no keys to choose by.
     *(each for each in PREDICT if each not in _KEYED and each.name not in {p.name for p in TRAIN}),
-    *_OF_STREAMS,
-    MODEL_SINK_PATH,
-    OVERWRITE_SINK,
+    *_OF_TRAINERS,
 )
 KERAS_PREDICT_STREAM = (*KERAS_PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)
 KERAS_TRAINER = (
     *KERAS_TRAIN,
     *(param for param in KERAS_PREDICT if param.name not in {each.name for each in KERAS_TRAIN}),
-    *_OF_STREAMS,
-    MODEL_SINK_PATH,
-    OVERWRITE_SINK,
+    *_OF_TRAINERS,
 )

@@ -74,10 +74,21 @@ def _batches(
     where: str, schema: Schema, columns: Sequence[Cells], start: int, end: int, before: int
 ) -> Iterator[pa.RecordBatch]:
     wanted = arrow_schema(schema)
+
+    def converted(column: Column, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
+        part = cells[start:end]
+        if isinstance(part, pa.ChunkedArray):
+            part = _joined_chunks(part)
+        try:
+            return cells_to_arrow(column.type, arrow_type, part)
+        except UnfitError as bad:
+            raise ConfigurationError(
+                f"{where}: column {column.name!r} does not fit {column.type.sql}: row"
+                f" {before + start + bad.position}: expected {bad.expected}, got {bad.got}"
+            ) from None
+
     try:
-        arrays = [
-            _column(where, *each, start, end, before) for each in zip(schema, wanted.types, columns)
-        ]
+        arrays = list(map(converted, schema, wanted.types, columns))
     except _TooLargeError:
         if end - start <= 1:
             raise ConfigurationError(
@@ -90,29 +101,6 @@ def _batches(
         yield from _batches(where, schema, columns, middle, end, before)
         return
     yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
-
-
-def _column(
-    where: str,
-    column: Column,
-    arrow_type: pa.DataType,
-    cells: Cells,
-    start: int,
-    end: int,
-    before: int,
-) -> pa.Array:
-    part = cells[start:end]
-    try:
-        return cells_to_arrow(
-            column.type,
-            arrow_type,
-            _joined_chunks(part) if isinstance(part, pa.ChunkedArray) else part,
-        )
-    except UnfitError as bad:
-        raise ConfigurationError(
-            f"{where}: column {column.name!r} does not fit {column.type.sql}: row"
-            f" {before + start + bad.position}: expected {bad.expected}, got {bad.got}"
-        ) from None
 
 
 def cells_to_arrow(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
@@ -135,10 +123,8 @@ def _joined_chunks(cells: pa.ChunkedArray) -> pa.Array:
 
 
 def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    if isinstance(cells, pa.Array):
-        valid, lengths, elements = _parts_of_lists(cells)
-    else:
-        valid, lengths, elements = _parts_of_objects(cells)
+    parts_of = _parts_of_lists if isinstance(cells, pa.Array) else _parts_of_objects
+    valid, lengths, elements = parts_of(cells)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     if offsets[-1] > np.iinfo(np.int32).max:
         raise _TooLargeError

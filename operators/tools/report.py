@@ -138,14 +138,12 @@ def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
     for name in sorted(names - {TOTAL_STEPS}):
         curves = []
         for label, samples in record.samples.items():
-            values = [
+            points = [
                 (seconds, status.metrics[name])
                 for seconds, status in samples
-                if name in status.metrics
+                if math.isfinite(status.metrics.get(name, math.nan))
             ]
-            curves.append(
-                (label, [(seconds, value) for seconds, value in values if math.isfinite(value)])
-            )
+            curves.append((label, points))
         charts.append((name, curves))
     memory = [
         (
