@@ -34,7 +34,7 @@ from operators.params.accessors import (
     KerasTrainerParams,
     KerasTrainParams,
 )
-from operators.params.param import REQUIRED, Param
+from operators.params.param import Param
 from operators.pipeline import TableModelPredictor, Trainer
 from operators.predict_batch import TableModelPredictBatchOp
 from operators.predict_stream import TableModelPredictStreamOp
@@ -219,7 +219,8 @@ def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, A
 
 
 def _defaults(params: tuple[Param, ...]) -> dict[str, Any]:
-    return {param.name: param.default for param in params if param.default is not REQUIRED}
+    """Defaults of parameters; the callers set the required ones."""
+    return {param.name: param.default for param in params}
 
 
 class KerasSequentialClassifierPredictBatchOp(

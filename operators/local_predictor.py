@@ -26,7 +26,7 @@ from akdl.wire.cells import UNCUT, Array, are_cut
 from akdl.wire.column_type import Kind
 from akdl.wire.columns import Values
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.schema import Column, Schema, schema_text
+from bridge.schema import Schema, schema_text
 from operators.alink.missing_names import WithHints
 from operators.alink.saved_pipeline import SAVED_MODEL, AlinkStage, read_alink_pipeline
 from operators.params.accessors import PredictStreamParams
@@ -77,7 +77,7 @@ class LocalPredictor(WithHints):
         self._stages: list[_LoadedStage] = []
         try:
             self._inputs = Schema.parse(inputSchemaStr)
-            columns: Sequence[Column] = self._inputs.columns
+            columns = self._inputs
             for stage in read_pipeline(path, self._folder, trusted):
                 self._stages.append(_LoadedStage.of(stage, columns))
                 columns = self._stages[-1].columns
@@ -88,7 +88,7 @@ class LocalPredictor(WithHints):
 
     def getOutputColNames(self) -> list[str]:
         """Return the names of the output columns."""
-        return [column.name for column in self._columns]
+        return self._columns.names
 
     def getOutputColTypes(self) -> list[str]:
         """Return the types of the output columns."""
@@ -230,12 +230,12 @@ class _LoadedStage(NamedTuple):
     fed: list[str]
     result: list[tuple[str, bool]]
     # These are the columns of the result, which are the inputs of the next stage.
-    columns: list[Column]
+    columns: Schema
 
     @classmethod
-    def of(cls, stage: dict[str, Any], columns: Sequence[Column]) -> _LoadedStage:
+    def of(cls, stage: dict[str, Any], columns: Schema) -> _LoadedStage:
         params = LocalStage(**stage["params"])
-        names = [column.name for column in columns]
+        names = columns.names
         model = stage["model"]
         fed, by_name = fed_columns(params, names), {column.name: column for column in columns}
         serving = serving_of(params, Schema(tuple(by_name[name] for name in fed)))
@@ -253,7 +253,8 @@ class _LoadedStage(NamedTuple):
         serving.model, outputs = model, predicted_schema(serving)
         result = columns_of_result(params, names, outputs.names)
         by_name.update((column.name, column) for column in outputs)
-        return cls(ModelStore(serving), fed, result, [by_name[name] for name, _ in result])
+        columns = Schema(tuple(by_name[name] for name, _ in result))
+        return cls(ModelStore(serving), fed, result, columns)
 
 
 def _columns_of(names: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str, Values]:

@@ -81,19 +81,19 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
         """Absolute path of the file, as the program may change its folder before the job."""
         name = self._name
         address = values["filePath"]
-        with refused_at(f"{name}: filePath", FileError):
-            path = None if is_remote(address) else local_path(address)
-        if path is None:
+        if is_remote(address):
             raise ConfigurationError(
                 f"{name}: filePath {shown(address)!r}: only files on this host can be written:"
                 " write to other addresses with a TableSinkBatchOp and a table of Flink's"
                 " filesystem connector"
             )
+        with refused_at(f"{name}: filePath", FileError):
+            path = local_path(address)
         if os.path.isdir(path) or (os.path.exists(path) and not values["overwriteSink"]):
             raise ConfigurationError(
                 f"{name}: filePath: {path} exists already; setOverwriteSink(True) replaces a file"
             )
-        return os.path.abspath(path)
+        return path
 
 
 class _FilesSinkOp(OfFormat, _SinkOp):

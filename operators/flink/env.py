@@ -134,10 +134,7 @@ def useLocalEnv(
             console what scripts print, and `jars=["kafka", ...]` are names that `akdl jars --list`
             knows, Maven coordinates or paths of jars for the jobs.
     """
-    if isinstance(flinkHome, dict):
-        flinkHome, config = None, flinkHome
-    note_flink_home("useLocalEnv", flinkHome)
-    flink_config, debug_mode = _checked(parallelism, config)
+    flink_config, debug_mode = _checked("useLocalEnv", parallelism, flinkHome, config)
     if _is_submitted():
         logger.warning(
             "useLocalEnv: this program was submitted to Flink, so its jobs run there and not"
@@ -176,9 +173,6 @@ def useRemoteEnv(
         ConfigurationError: A value is wrong, or this program was submitted, as with `flink run`,
             which says where it runs.
     """
-    if isinstance(flinkHome, dict):
-        flinkHome, config = None, flinkHome
-    note_flink_home("useRemoteEnv", flinkHome)
     port = port_of(port)
     if _is_submitted():
         raise ConfigurationError(
@@ -191,7 +185,7 @@ def useRemoteEnv(
         raise ConfigurationError(
             f"useRemoteEnv: port: expected a number from 1 to 65535, got {port!r}"
         )
-    flink_config, debug_mode = _checked(parallelism, config)
+    flink_config, debug_mode = _checked("useRemoteEnv", parallelism, flinkHome, config)
     where = f"Flink cluster at {host}:{port}, parallelism {parallelism}"
     return _use(
         lambda mode: _remote(host, port, parallelism, _merged(mode, flink_config)),
@@ -302,8 +296,14 @@ def _merged(mode: dict[str, str], config: dict[str, str]) -> dict[str, str]:
     return {**_DEFAULTS, **mode, **config}
 
 
-def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str, str], bool]:
+def _checked(
+    function: str, parallelism: int, home: object, config: dict[str, Any] | None
+) -> tuple[dict[str, str], bool]:
     """Check the arguments of `useLocalEnv` and `useRemoteEnv`, also the names of jars."""
+    if isinstance(home, dict):
+        config = home
+    else:
+        note_flink_home(function, home)
     if type(parallelism) is not int or parallelism < 1:
         raise ConfigurationError(
             f"parallelism: expected a whole number of at least 1, got {parallelism!r}"

@@ -19,7 +19,6 @@ from akdl.storage.files import (
     fetch,
     file_states,
     is_remote,
-    local_path,
     place_of,
     sha256_of,
 )
@@ -98,8 +97,9 @@ def refuse_other_models(where: str, address: str, is_elsewhere: bool) -> None:
     hosts of a cluster.
     """
     with refused_at(where, FileError, ModelError):
-        if not is_remote(address) and (not is_elsewhere or os.path.exists(local_path(address))):
-            check_model(local_path(address))
+        path = place_of(address)
+        if not is_remote(address) and (not is_elsewhere or os.path.exists(path)):
+            check_model(path)
 
 
 def placed_model(path: str) -> PlacedModel | None:

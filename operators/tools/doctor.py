@@ -91,11 +91,15 @@ def main(arguments: Sequence[str]) -> int:
         metavar="HOST:PORT",
         help="look at a Flink cluster too, at its REST endpoint, or https://[USER@]HOST:PORT",
     )
-    named = (
-        "tell which Python runs this main script, or is this pythonEnv, and what is in it; makes it"
-        " if need be"
+    parser.add_argument(
+        "named",
+        metavar="SCRIPT",
+        nargs="*",
+        help=(
+            "tell which Python runs this main script, or is this pythonEnv, and what is in it;"
+            " makes it if need be"
+        ),
     )
-    parser.add_argument("named", metavar="SCRIPT", nargs="*", help=named)
     parser.add_argument(
         "--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with"
     )
