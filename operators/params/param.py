@@ -120,24 +120,22 @@ class WithParams(Rendered):
         )
 
     def _get(self, param: Param) -> Any:
-        if param.name in self._values:
-            return self._values[param.name]
-        if param.default is REQUIRED:
+        value = self._values.get(param.name, param.default)
+        if value is REQUIRED:
             raise ConfigurationError(
                 f"{self._name}: parameter {param.name!r} is not set and has no default"
             )
-        return param.default
+        return value
 
     def _values_of_all(self) -> dict[str, Any]:
         """Values of all parameters; one error names all that are missing."""
-        missing = [
-            p.name for p in self.params if p.default is REQUIRED and p.name not in self._values
-        ]
+        values = {param.name: param.default for param in self.params} | self._values
+        missing = [name for name, value in values.items() if value is REQUIRED]
         if missing:
             raise ConfigurationError(
                 f"{self._name}: set {', '.join(map(repr, missing))} before it is linked or run"
             )
-        return {param.name: self._get(param) for param in self.params}
+        return values
 
     def _check_known(
         self, parameter: str, names: Sequence[str] | None, existing: Sequence[str]

@@ -70,15 +70,7 @@ class Recorder:
             self._file = open(self._path, "w", 1, encoding="utf-8")
         except (OSError, FileError) as error:
             self._give_up(error)
-        self._write(
-            {
-                "kind": "run",
-                "version": VERSION,
-                "name": name,
-                "size": size,
-                "started": started.isoformat(),
-            }
-        )
+        self._write("run", version=VERSION, name=name, size=size, started=started.isoformat())
 
     def look(self, members: Iterable[MemberStatus], is_last: bool = False) -> None:
         """Take a sample of the members, if one is due."""
@@ -89,13 +81,11 @@ class Recorder:
         for member in members:
             fields = MessageToDict(member, preserving_proto_field_name=True)
             kept = {name: value for name, value in fields.items() if name not in _NOT_KEPT}
-            self._write({"kind": "sample", "t": round(age_s, 2), **kept})
+            self._write("sample", t=round(age_s, 2), **kept)
 
     def end(self, failed: bool) -> None:
         """Write the end of the run, and bring a record for a remote folder to its address."""
-        self._write(
-            {"kind": "end", "t": round(time.monotonic() - self._began, 2), "failed": failed}
-        )
+        self._write("end", t=round(time.monotonic() - self._began, 2), failed=failed)
         if self._file is None:
             return
         self._file.close()
@@ -123,10 +113,10 @@ class Recorder:
         os.makedirs(folder, exist_ok=True)
         return os.path.join(folder, self._name)
 
-    def _write(self, line: dict[str, object]) -> None:
+    def _write(self, kind: str, /, **entries: object) -> None:
         if self._file is not None:
             try:
-                self._file.write(json.dumps(line) + "\n")
+                self._file.write(json.dumps({"kind": kind, **entries}) + "\n")
             except OSError as error:
                 self._give_up(error)
 
