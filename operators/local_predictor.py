@@ -280,11 +280,9 @@ def _cells_of(column: Values) -> list[object]:
 def _with_nulls(column: pd.Series[Any]) -> Values:
     # pandas has NaN, NaT and NA for missing cells, and models take None for null.
     missing = column.isna()
-    return (
-        [None if gone else cell for cell, gone in zip(column, missing)]
-        if missing.any()
-        else column.to_numpy()
-    )
+    if missing.any():
+        return [None if gone else cell for cell, gone in zip(column, missing)]
+    return column.to_numpy()
 
 
 def _array(column: Values) -> Array:

@@ -89,11 +89,9 @@ def expression(distribution: Distribution | None, draws: list[str]) -> str:
         )
     else:
         value = _choice(draw(), list(zip(numbers[::2], numbers[1::2])))
-    return (
-        f"CASE WHEN {draw()} < {_literal(nulls)} THEN CAST(NULL AS DOUBLE) ELSE {value} END"
-        if nulls
-        else value
-    )
+    if nulls:
+        return f"CASE WHEN {draw()} < {_literal(nulls)} THEN CAST(NULL AS DOUBLE) ELSE {value} END"
+    return value
 
 
 def _choice(draw: str, weighted: list[tuple[float, float]]) -> str:

@@ -130,11 +130,9 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         from bridge.flink.elements import origin_of
 
         table_env, origin = self._table_env, origin_of(self.getOutputTable())
-        return (
-            None
-            if origin is None or (is_streaming(table_env) and has_checkpoints(table_env))
-            else origin.files
-        )
+        if origin is None or (is_streaming(table_env) and has_checkpoints(table_env)):
+            return None
+        return origin.files
 
     def insertInto(self: _Op, table: str) -> _Op:
         """Insert all rows into a Flink table and wait for the job; Ctrl-C cancels it.
@@ -160,11 +158,9 @@ class Operator(JobTable, Rendered, Generic[_Family]):
     def _job_name(self, *into: str) -> str | None:
         """Name of a job in Flink's web UI; None if only Flink's own name is known."""
         scripts = ", ".join(dict.fromkeys(each.name for each in self._shown.values()))
-        return (
-            f"{scripts or 'insert'} into {', '.join(dict.fromkeys(into))}"
-            if into
-            else scripts or None
-        )
+        if into:
+            return f"{scripts or 'insert'} into {', '.join(dict.fromkeys(into))}"
+        return scripts or None
 
     def getColNames(self) -> list[str]:
         """Return the names of the columns."""
@@ -358,8 +354,6 @@ def _quoting_hint(sql: str, reason: str, columns: Sequence[str]) -> str:
     ]
     # The parser stops at a keyword that is used as a name, and quotes it in this form.
     meant += [word for word in re.findall(r'Encountered "(\w+)"', reason)[:1] if word in words]
-    return (
-        f"; quote column names such as {', '.join(map(quoted, meant))} with back-quotes"
-        if meant
-        else ""
-    )
+    if meant:
+        return f"; quote column names such as {', '.join(map(quoted, meant))} with back-quotes"
+    return ""

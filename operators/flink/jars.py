@@ -231,11 +231,9 @@ def _with_login(base: str) -> str:
     from requests.utils import get_netrc_auth
 
     login = None if "@" in base else get_netrc_auth(base)
-    return (
-        base
-        if login is None
-        else base.replace("://", f"://{urllib.parse.quote(':'.join(login), safe=':')}@", 1)
-    )
+    if login is None:
+        return base
+    return base.replace("://", f"://{urllib.parse.quote(':'.join(login), safe=':')}@", 1)
 
 
 def _compile(path: str) -> None:

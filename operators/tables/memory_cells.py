@@ -209,9 +209,9 @@ def _plain(column_type: ColumnType, cells: Cells) -> pa.Array:
             return _points(column_type, part)
         array = cast_cells(column, _natural(column_type, part))
         # Like Flink's CAST.
-        return (
-            pc.utf8_rpad(array, column_type.arguments[0]) if column_type.name == "CHAR" else array
-        )
+        if column_type.name == "CHAR":
+            return pc.utf8_rpad(array, column_type.arguments[0])
+        return array
 
     # numpy's own type for bytes cuts NUL at the end of each element, so such an array may have lost
     # bytes before it came here.
