@@ -106,7 +106,8 @@ def test_rest_reads_json_and_text_without_proxies(
     with serving(lambda path: {"asked": path}) as config:
         rest = Rest(f"127.0.0.1:{config['rest.port']}")
         assert (
-            rest.get("/overview") == {"asked": "/overview"} and rest.content("/x") == b'{"asked": "/x"}'
+            rest.get("/overview") == {"asked": "/overview"}
+            and rest.content("/x") == b'{"asked": "/x"}'
         )
 
 
