@@ -334,7 +334,7 @@ def files_in_sight() -> Iterator[Finding]:
             # 0o055 are the rights of group and others to read, and to enter the folder.
             if (
                 path.name.startswith(_FLINK_FOLDERS)
-                and path.is_dir()
+                and os.path.isdir(path)
                 and path.stat().st_mode & 0o055
             ):
                 seen.append(str(path))
