@@ -138,8 +138,8 @@ class GroupSettings:
     # A dozen chunks hide the latency of a call, and are small compared with other memory.
     queue_bytes: int = 16 << 20
     log_lines: int = 100
-    log_file_bytes: int = 100 << 20
-    log_files: int | None = None  # None for Flink's own number
+    log_file_size: int = 100 << 20
+    log_file_count: int | None = None  # None for Flink's own number
 
     @property
     def shipped(self) -> list[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -16,8 +15,9 @@ from operators.base.elastic import run
 from operators.base.shaping import ShapingOperator, refuse_replacement
 from operators.base.source_operator import MemorySource, TableSource
 from operators.errors.exit_warnings import warn_at_exit
+from operators.flink.collect import arrow_of, frame_of, still_there
 from operators.flink.env import getMLEnv
-from operators.flink.joint_job import Receiver, run_jointly
+from operators.flink.joint_job import Receiver, collect, run_jointly
 from operators.tables.table_statistics import aggregates, statistics_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
 
     def firstN(self, n: int) -> BatchOperator:
         """Take n rows, the first n of a sorted table."""
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        if type(n) is not int or n < 1:
             raise ConfigurationError(f"firstN: expected a number of rows of at least 1, got {n!r}")
         # In SQL, a LIMIT around a sorted subquery loses the order.
         with planning():
@@ -175,9 +175,6 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         Example:
             table = data.collectToArrow()
         """
-        from operators.flink.collect import arrow_of, still_there
-        from operators.flink.joint_job import collect
-
         if BatchOperator._deferred:
             tables: list[pa.Table] = []
             self._defer(_TableReceiver(self.getOutputTable(), tables.append))
@@ -199,16 +196,12 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         Instants have the session's time zone; a column with an instant before 1678 is in UTC, since
         pandas cannot represent it in other zones.
         """
-        from operators.flink.collect import frame_of
-
         return frame_of(self.collectToArrow())
 
     def lazyCollectToDataframe(self, *callbacks: Callable[[pd.DataFrame], Any]) -> BatchOperator:
         """Call functions with the rows when the next job runs, see `collectToDataframe`."""
 
         def call(table: pa.Table) -> None:
-            from operators.flink.collect import frame_of
-
             frame = frame_of(table)
             for callback in callbacks:
                 callback(frame)
@@ -275,7 +268,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         )
 
     def _limited(self, n: int) -> BatchOperator:
-        if isinstance(n, bool) or not isinstance(n, int):
+        if type(n) is not int:
             raise ConfigurationError(f"print: expected a number of rows, got {n!r}")
         return self.firstN(n) if n > 0 else self
 
@@ -296,8 +289,7 @@ _NOT_RUN = (
 warn_at_exit(lambda: _NOT_RUN if BatchOperator._deferred else "")
 
 
-@dataclass(frozen=True)
-class Deferred:
+class Deferred(NamedTuple):
     """A result of the next job: rows for a receiver, or without one for the Flink table `into`.
 
     Deferred results wait in a class attribute, as Alink's `BatchOperator.execute()` has no
@@ -341,8 +333,6 @@ class _TableReceiver(Receiver):
         self._batches.append(batch)
 
     def finish(self) -> None:
-        from operators.flink.collect import arrow_of
-
         self._callback(arrow_of(self._table, self._batches))
 
     def abandon(self) -> None:

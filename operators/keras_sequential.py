@@ -34,7 +34,7 @@ from operators.params.accessors import (
     KerasTrainerParams,
     KerasTrainParams,
 )
-from operators.params.param import REQUIRED, Param
+from operators.params.param import Param
 from operators.pipeline import TableModelPredictor, Trainer
 from operators.predict_batch import TableModelPredictBatchOp
 from operators.predict_stream import TableModelPredictStreamOp
@@ -54,7 +54,6 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
     """Base of the operators that train; they differ in the type of the label column."""
 
     _kind = "train"
-    _env_variable = "TF231_PYTHON_ENV_PATH"
     _has_own_script = True
     _label_kinds: frozenset[Kind]
     _with_labels: bool
@@ -77,7 +76,7 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
         return self
 
     def _check_types(self, selection: BatchOperator) -> None:
-        name = type(self).__name__
+        name = self._name
         tensor, label = schema_of(name, selection.getOutputTable())
         if not tensor.type.is_array or tensor.type.kind not in _NUMBERS:
             raise ConfigurationError(
@@ -93,7 +92,8 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
 
     def _values_of_all(self) -> dict[str, Any]:
         own = super()._values_of_all()
-        name, evaluates = type(self).__name__, own["validationSplit"] > 0
+        name = self._name
+        evaluates = own["validationSplit"] > 0
         for parameter, texts, module in (
             ("layers", own["layers"], LAYERS),
             ("optimizer", [own["optimizer"]], OPTIMIZERS),
@@ -172,11 +172,9 @@ class KerasPrediction(Operator[Any]):
 
     def _values_of_all(self) -> dict[str, Any]:
         own: dict[str, Any] = super()._values_of_all()  # type: ignore[misc]
-        return (
-            own
-            if self._model_file is None
-            else prediction_values(type(self).__name__, own, self._model_file)
-        )
+        if self._model_file is None:
+            return own
+        return prediction_values(self._name, own, self._model_file)
 
 
 def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, Any]:
@@ -221,7 +219,8 @@ def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, A
 
 
 def _defaults(params: tuple[Param, ...]) -> dict[str, Any]:
-    return {param.name: param.default for param in params if param.default is not REQUIRED}
+    """Defaults of parameters; the callers set the required ones."""
+    return {param.name: param.default for param in params}
 
 
 class KerasSequentialClassifierPredictBatchOp(
@@ -273,7 +272,7 @@ class KerasSequentialRegressorPredictStreamOp(
 class _KerasModel(KerasPredictStreamParams, TableModelPredictor):
     def _values_of_all(self) -> dict[str, Any]:
         """Values of a general predictor, which a saved pipeline contains."""
-        return prediction_values(type(self).__name__, super()._values_of_all(), self._model_file())
+        return prediction_values(self._name, super()._values_of_all(), self._model_file())
 
 
 class KerasSequentialClassificationModel(_KerasModel):

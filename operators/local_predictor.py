@@ -26,7 +26,7 @@ from akdl.wire.cells import UNCUT, Array, are_cut
 from akdl.wire.column_type import Kind
 from akdl.wire.columns import Values
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.schema import Column, Schema, schema_text
+from bridge.schema import Schema, schema_text
 from operators.alink.missing_names import WithHints
 from operators.alink.saved_pipeline import SAVED_MODEL, AlinkStage, read_alink_pipeline
 from operators.params.accessors import PredictStreamParams
@@ -76,7 +76,7 @@ class LocalPredictor(WithHints):
         self._stages: list[_LoadedStage] = []
         try:
             self._inputs = Schema.parse(inputSchemaStr)
-            columns: Sequence[Column] = self._inputs.columns
+            columns = self._inputs
             for stage in read_pipeline(path, self._folder, trusted):
                 self._stages.append(_LoadedStage.of(stage, columns))
                 columns = self._stages[-1].columns
@@ -87,7 +87,7 @@ class LocalPredictor(WithHints):
 
     def getOutputColNames(self) -> list[str]:
         """Return the names of the output columns."""
-        return [column.name for column in self._columns]
+        return self._columns.names
 
     def getOutputColTypes(self) -> list[str]:
         """Return the types of the output columns."""
@@ -144,19 +144,18 @@ class LocalPredictor(WithHints):
         """
         import pandas as pd
 
-        names, is_frame, is_dict = (
-            self._inputs.names,
-            isinstance(rows, pd.DataFrame),
-            isinstance(rows, Mapping),
-        )
+        names = self._inputs.names
+        is_frame = isinstance(rows, pd.DataFrame)
+        is_dict = isinstance(rows, Mapping)
         if (is_frame or is_dict) and (missing := [name for name in names if name not in rows]):
             raise ServingError(
                 f"expected the columns {listed(names)}; the data lacks {listed(missing)}"
             )
-        if is_frame:
-            given: dict[str, Values] = {name: _with_nulls(rows[name]) for name in names}
-        else:
-            given = {name: rows[name] for name in names} if is_dict else _columns_of(names, rows)
+        given: dict[str, Values] = (
+            {name: _with_nulls(rows[name]) if is_frame else rows[name] for name in names}
+            if is_frame or is_dict
+            else _columns_of(names, rows)
+        )
         results, bad = self._map_columns(given, len(given[names[0]]))
         if bad:
             raise RowsError(bad)
@@ -230,22 +229,18 @@ class _LoadedStage(NamedTuple):
     fed: list[str]
     result: list[tuple[str, bool]]
     # These are the columns of the result, which are the inputs of the next stage.
-    columns: list[Column]
+    columns: Schema
 
     @classmethod
-    def of(cls, stage: dict[str, Any], columns: Sequence[Column]) -> _LoadedStage:
-        params, names, model = (
-            LocalStage(**stage["params"]),
-            [column.name for column in columns],
-            stage["model"],
-        )
+    def of(cls, stage: dict[str, Any], columns: Schema) -> _LoadedStage:
+        params = LocalStage(**stage["params"])
+        names = columns.names
+        model = stage["model"]
         fed, by_name = fed_columns(params, names), {column.name: column for column in columns}
         serving = serving_of(params, Schema(tuple(by_name[name] for name in fed)))
         if "function" in stage:
-            serving.function, serving.user_params = (
-                stage["function"]["name"],
-                stage["function"]["params"],
-            )
+            serving.function = stage["function"]["name"]
+            serving.user_params = stage["function"]["params"]
             serving.function_folder = stage["code"]
             model = model or stage["code"]
         # The cells of modelCol have the name of the file. In a job that is the name of the file
@@ -257,7 +252,8 @@ class _LoadedStage(NamedTuple):
         serving.model, outputs = model, predicted_schema(serving)
         result = columns_of_result(params, names, outputs.names)
         by_name.update((column.name, column) for column in outputs)
-        return cls(ModelStore(serving), fed, result, [by_name[name] for name, _ in result])
+        columns = Schema(tuple(by_name[name] for name, _ in result))
+        return cls(ModelStore(serving), fed, result, columns)
 
 
 def _columns_of(names: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str, Values]:
@@ -283,11 +279,9 @@ def _cells_of(column: Values) -> list[object]:
 def _with_nulls(column: pd.Series[Any]) -> Values:
     # pandas has NaN, NaT and NA for missing cells, and models take None for null.
     missing = column.isna()
-    return (
-        [None if gone else cell for cell, gone in zip(column, missing)]
-        if missing.any()
-        else column.to_numpy()
-    )
+    if missing.any():
+        return [None if gone else cell for cell, gone in zip(column, missing)]
+    return column.to_numpy()
 
 
 def _array(column: Values) -> Array:

@@ -7,7 +7,6 @@ import os
 import pathlib
 import tempfile
 import zipfile
-from dataclasses import replace
 from typing import Any, Generic, TypeVar, Union, cast
 
 from akdl.storage.whole_file import WholeFile
@@ -28,13 +27,12 @@ from operators.params.rendering import Description, Rendered
 from operators.params.saved import HARMLESS
 from operators.predict_batch import (
     PredictBatchOp,
-    TableModelPredictBatchOp,
+    PredictOp,
     TFTableModelPredictBatchOp,
     pack_model_table,
 )
 from operators.predict_stream import (
     PredictStreamOp,
-    TableModelPredictStreamOp,
     TFTableModelPredictStreamOp,
 )
 from operators.prepare.model_file import packed_model
@@ -47,11 +45,18 @@ _Table = TypeVar("_Table", bound="TableModelPredictor")
 
 
 class _Predictor(WithParams):
-    """A stage that predicts."""
+    """A stage that predicts, with an operator for tables and one for streams."""
+
+    _batch: type[PredictOp]
+    _stream: type[PredictOp]
 
     def transform(self, data: _Op) -> _Op:
         """Add the model's outputs to a table or stream."""
-        raise NotImplementedError
+        kind = self._stream if isinstance(data, StreamOperator) else self._batch
+        return cast("_Op", self._linked(_operator_of(kind, self), data))
+
+    def _linked(self, operator: PredictOp, data: object) -> object:
+        return operator.linkFrom(data)
 
     def collectLocalPredictor(self, inputSchemaStr: str) -> LocalPredictor:
         """Return a predictor for this program, see `PipelineModel.collectLocalPredictor`."""
@@ -63,9 +68,6 @@ class _Predictor(WithParams):
 
 class TableModelPredictor(_Predictor):
     """Base of stages that predict with a model table, or with a file, see `setModelFilePath`."""
-
-    _batch: type[TableModelPredictBatchOp]
-    _stream: type[TableModelPredictStreamOp]
 
     def __init__(self, **params: Any) -> None:
         super().__init__(**params)
@@ -88,22 +90,21 @@ class TableModelPredictor(_Predictor):
             )
         return self._model
 
-    def transform(self, data: _Op) -> _Op:
-        """Add the model's outputs to a table or stream."""
-        kind = self._stream if isinstance(data, StreamOperator) else self._batch
-        return cast("_Op", _operator_of(kind, self)._predict_with(self._model_file(), data))
+    def _linked(self, operator: Any, data: object) -> object:
+        return operator._predict_with(self._model_file(), data)
 
     def _model_file(self) -> str:
-        name, path = type(self).__name__, self._values.get("modelFilePath")
+        path = self._values.get("modelFilePath")
         # The file is stored, so the model is trained or fetched once for all uses of this stage.
         if self._file is None and self._model is not None:
             self._file = pack_model_table(self._model)
         elif self._file is None:
             if path is None:
                 raise ConfigurationError(
-                    f"{name} has no model: call setModelData or setModelFilePath, or fit a trainer"
+                    f"{self._name} has no model: call setModelData or setModelFilePath, or fit a"
+                    " trainer"
                 )
-            self._file = packed_model(f"{name}: modelFilePath", path)
+            self._file = packed_model(f"{self._name}: modelFilePath", path)
         return self._file
 
 
@@ -132,15 +133,13 @@ class Predictor(AnyPredictStreamParams, _Predictor):
         predicted = predictor.transform(data)
     """
 
-    def transform(self, data: _Op) -> _Op:
-        """Add the model's outputs to a table or stream."""
-        kind: Any = PredictStreamOp if isinstance(data, StreamOperator) else PredictBatchOp
-        return cast("_Op", data.link(_operator_of(kind, self)))
+    _batch = PredictBatchOp
+    _stream = PredictStreamOp
 
     def _model_file(self) -> str:
-        values, where = self._values_of_all(), f"{type(self).__name__}: modelPath"
-        is_any = values["modelKeyCol"] is not None or "predictFn" in self._values
-        return packed_model(where, values["modelPath"], is_any) if values["modelPath"] else ""
+        path = self._values_of_all()["modelPath"]
+        is_any = bool(self._values.keys() & {"modelKeyCol", "predictFn"})
+        return packed_model(f"{self._name}: modelPath", path, is_any) if path else ""
 
 
 class TFSavedModelPredictor(SavedModelPredictStreamParams, Predictor):
@@ -157,8 +156,7 @@ class TFSavedModelPredictor(SavedModelPredictStreamParams, Predictor):
 def _operator_of(kind: Any, stage: WithParams) -> Any:
     """Operator with the parameters that it shares with a stage."""
     # The stage has the model already, so the operator does not read it again.
-    known = _names(kind, "modelFilePath")
-    return kind(**{name: value for name, value in stage._values.items() if name in known})
+    return kind(**_shared(stage, kind, "modelFilePath"))
 
 
 class Trainer(WithParams, Generic[_Table]):
@@ -172,11 +170,7 @@ class Trainer(WithParams, Generic[_Table]):
         # Errors in parameters are raised here, before anything is trained.
         self._values_of_all()
         given = self._values
-        model = data.link(
-            self._operator(
-                **{name: given[name] for name in _names(self._operator) if name in given}
-            )
-        )
+        model = data.link(self._operator(**_shared(self, self._operator)))
         if "modelFilePath" in given:
             model.link(
                 AkSinkBatchOp(
@@ -185,11 +179,7 @@ class Trainer(WithParams, Generic[_Table]):
             )
         # Both stages have a parameter selectedCols. The trainer's own belongs to the training, and
         # its inferSelectedCols becomes the predictor's selectedCols.
-        predict = {
-            name: given[name]
-            for name in _names(self._predictor, "selectedCols", "modelFilePath")
-            if name in given
-        }
+        predict = _shared(self, self._predictor, "selectedCols", "modelFilePath")
         if "inferSelectedCols" in given:
             predict["selectedCols"] = given["inferSelectedCols"]
         return self._predictor(**predict).setModelData(model)
@@ -199,8 +189,10 @@ class Trainer(WithParams, Generic[_Table]):
         return self.fit(data).transform(data)
 
 
-def _names(kind: type[WithParams], *without: str) -> list[str]:
-    return [param.name for param in kind.params if param.name not in without]
+def _shared(stage: WithParams, kind: type[WithParams], *without: str) -> dict[str, object]:
+    """Values of a stage that its operator has as parameters too."""
+    known = {param.name for param in kind.params}.difference(without)
+    return {name: value for name, value in stage._values.items() if name in known}
 
 
 class TFTableModelTrainer(TrainerParams, Trainer[TFTableModelPredictor]):
@@ -238,9 +230,10 @@ class _Stages(Rendered, Generic[_Stage]):
         self._stages = list(stages)
 
     def _description(self) -> Description:
-        return replace(
-            super()._description(),
-            settings={str(i): repr(stage) for i, stage in enumerate(self._stages)},
+        return (
+            super()
+            ._description()
+            ._replace(settings={str(i): repr(stage) for i, stage in enumerate(self._stages)})
         )
 
     @staticmethod
@@ -344,14 +337,17 @@ class PipelineModel(_Stages[_Predictor]):
             raise ConfigurationError(
                 f"PipelineModel.save: {path} exists already, and overwrite is False"
             )
-        # Parameters that are valid on other machines: no paths of models or environments.
-        portable = [
-            {name: value for name, value in each._values_of_all().items() if name in HARMLESS}
-            for each in self._stages
-        ]
         stages: list[dict[str, object]] = [
-            {"type": type(stage).__name__, "params": params}
-            for stage, params in zip(self._stages, portable)
+            {
+                "type": stage._name,
+                # Parameters that are valid on other machines: no paths of models or environments.
+                "params": {
+                    name: value
+                    for name, value in stage._values_of_all().items()
+                    if name in HARMLESS
+                },
+            }
+            for stage in self._stages
         ]
         with WholeFile(path) as whole, zipfile.ZipFile(whole, "w") as file:
             for number, stage in enumerate(self._stages):

@@ -19,7 +19,7 @@ from google.protobuf import json_format
 
 from akdl.serving.kinds.model_file import missing_package
 from akdl.serving.output_cells import result_columns
-from akdl.storage.files import FileError, is_remote, local_path
+from akdl.storage.files import FileError, place_of
 from akdl.storage.model_forms import ModelError, kind_at
 from akdl.wire import Serving
 from akdl.wire.column_type import Kind
@@ -75,18 +75,21 @@ class PredictOp(WithParams, Operator[Any]):
     """
 
     def _predict_at_path(self, data: Operator[Any], models: Operator[Any] | None = None) -> None:
-        name, values, is_elsewhere = type(self).__name__, self._values_of_all(), _is_remote(data)
-        address, has_keys, is_function = (
-            values["modelPath"],
-            values["modelKeyCol"] is not None,
-            self._has_function(),
-        )
+        values = self._values_of_all()
+        address = values["modelPath"]
+        has_keys = values["modelKeyCol"] is not None
+        is_function = values.get("predictFn") is not None
         if has_keys and models is not None:
             raise ConfigurationError(
-                f"{name}: modelKeyCol chooses among the models of modelPath: expected no stream of"
-                " models"
+                f"{self._name}: modelKeyCol chooses among the models of modelPath: expected no"
+                " stream of models"
             )
-        if address is None:
+        if address is not None:
+            model = model_for_job(
+                f"{self._name}: modelPath", address, _is_remote(data), has_keys or is_function
+            )
+        else:
+            model = ""
             others = ("modelKeyCol", "candidatePath", "modelStreamFilePath")
             named = next(
                 (each for each in others if values.get(each)),
@@ -94,18 +97,10 @@ class PredictOp(WithParams, Operator[Any]):
             )
             if named or not is_function:
                 raise ConfigurationError(
-                    f"{name}:"
+                    f"{self._name}:"
                     f" {f'{named} needs modelPath' if named else 'set modelPath or predictFn'}"
                 )
-        model = (
-            ""
-            if address is None
-            else model_for_job(name, "modelPath", address, is_elsewhere, has_keys or is_function)
-        )
         self._predict(data, model, models)
-
-    def _has_function(self) -> bool:
-        return self._values.get("predictFn") is not None
 
     def _predict(
         self, data: Operator[Any], model: str, models: Operator[Any] | None = None
@@ -120,9 +115,7 @@ class PredictOp(WithParams, Operator[Any]):
         settings = self._settings(data, model, models is not None)
         group = settings.process.group
         self._models = frozenset({group})
-        needs = [
-            need for each in (data, models) if each is not None for need in each._groups.values()
-        ]
+        inputs = [data] if models is None else [data, models]
         try:
             # With `resumeDir`, rows that an earlier run has predicted are split off first. The
             # others come from a join then, so files cannot be read in place of rows.
@@ -132,34 +125,37 @@ class PredictOp(WithParams, Operator[Any]):
             self._table = predict_table(
                 table_env, table, settings, files if known is None else None
             )
-            self._table = self._table if known is None else known.union_all(self._table)
+            if known is not None:
+                self._table = known.union_all(self._table)
             if models is not None:
-                check_scheduler(table_env.get_config(), type(self).__name__)
+                check_scheduler(table_env.get_config(), self._name)
                 # Models have to reach each host of the job, so the branch that delivers them needs
                 # a subtask in each slot. Operators share slots, so the job has as many as the
                 # largest of its needs.
-                slots = max([parallelism_of(table_env), *(need.slots for need in needs)])
+                needs = (need.slots for each in inputs for need in each._groups.values())
+                slots = max([parallelism_of(table_env), *needs])
                 self._table = deliver_models(
                     table_env, self._table, models.getOutputTable(), settings, slots
                 )
         except Exception as error:
             raise readable(error) from None
-        visible, limit_s = self._values_of_all()["progress"], settings.process.start_timeout_s
-        self._show(
-            {
-                group: Shown(
-                    type(self).__name__, predicts=True, visible=visible, start_timeout_s=limit_s
-                )
-            }
+        shown = Shown(
+            self._name,
+            predicts=True,
+            visible=self._values_of_all()["progress"],
+            start_timeout_s=settings.process.start_timeout_s,
         )
-        self._include(data, *([] if models is None else [models]))
+        self._show({group: shown})
+        self._include(*inputs)
         self._fix()
 
     def _settings(self, data: Operator[Any], model: str, has_models: bool) -> PredictionSettings:
         """Settings of a prediction, checked against the columns of the input."""
         from bridge.serving.outputs import PredictionSettings
 
-        name, values, columns = type(self).__name__, self._values_of_all(), data.getColNames()
+        name = self._name
+        values = self._values_of_all()
+        columns = data.getColNames()
         fed = fed_columns(self, columns)
         try:
             input_schema = schema_of(
@@ -186,7 +182,7 @@ class PredictOp(WithParams, Operator[Any]):
                 )
             if not serving.function:
                 refuse_other_models(
-                    name, "candidatePath", values["candidatePath"], _is_remote(data)
+                    f"{name}: candidatePath", values["candidatePath"], _is_remote(data)
                 )
         for added in result_columns(serving)[len(own.names) :]:
             if added.name in {*columns, *own.names}:
@@ -195,10 +191,8 @@ class PredictOp(WithParams, Operator[Any]):
                     f"{name}: {parameter} {added.name!r} is also another column: rename it"
                 )
         output_schema = predicted_schema(serving)
-        result, error_column = (
-            tuple(columns_of_result(self, columns, output_schema.names)),
-            values["errorCol"],
-        )
+        result = tuple(columns_of_result(self, columns, output_schema.names))
+        error_column = values["errorCol"]
         if error_column in [column for column, _ in result]:
             raise ConfigurationError(
                 f"{name}: errorCol {error_column!r} is also another column of the result: rename it"
@@ -210,11 +204,9 @@ class PredictOp(WithParams, Operator[Any]):
         settings = PredictionSettings(
             process, model, input_schema, output_schema, result, error_column, gathering, source
         )
-        return (
-            settings
-            if values.get("resumeDir") is None
-            else replace(settings, resumption=self._resumption(data, settings))
-        )
+        if values.get("resumeDir") is not None:
+            settings = replace(settings, resumption=self._resumption(data, settings))
+        return settings
 
     def _resumption(
         self, data: Operator[BatchOperator], settings: PredictionSettings
@@ -222,11 +214,9 @@ class PredictOp(WithParams, Operator[Any]):
         """Settings of a prediction that continues from the files of an earlier run."""
         from bridge.serving.resumption import Resumption
 
-        name, folder, id_column = (
-            type(self).__name__,
-            self._values_of_all()["resumeDir"],
-            self._values_of_all()["idCol"],
-        )
+        name = self._name
+        values = self._values_of_all()
+        id_column = values["idCol"]
         if id_column is None or is_streaming(data._table_env):
             raise ConfigurationError(
                 f"{name}: resumeDir needs idCol, a column whose values tell rows apart, and a"
@@ -255,14 +245,15 @@ class PredictOp(WithParams, Operator[Any]):
         model = json.dumps([serving, sources, content_of(settings.model)])
         schema = Schema((column, *settings.output_schema, *others))
         with refused_at(f"{name}: resumeDir", FileError):
-            place = folder if is_remote(folder) else local_path(folder)
+            place = place_of(values["resumeDir"])
         return Resumption(name, place, schema, model)
 
     def _process(
         self, inputs: Schema, model: str, elsewhere: bool, restarts: bool = True
     ) -> tuple[ModelSettings, Serving]:
         """Settings of the process of a model, and of the prediction in it."""
-        name, values = type(self).__name__, self._values_of_all()
+        name = self._name
+        values = self._values_of_all()
         changes = not restarts or values.get("modelStreamFilePath")
         if values["inferProcesses"] > 1 and changes:
             raise ConfigurationError(
@@ -303,14 +294,12 @@ class PredictOp(WithParams, Operator[Any]):
         """Add to the settings what is not the value of a parameter; return the user's files, and
         requirements in them.
         """
-        name, values, folder = (
-            type(self).__name__,
-            self._values_of_all(),
-            serving.model_stream_file_path,
-        )
-        with refused_at(f"{name}: candidatePath", FileError):
-            if serving.candidate_path and not is_remote(serving.candidate_path):
-                serving.candidate_path = local_path(serving.candidate_path)
+        name = self._name
+        values = self._values_of_all()
+        folder = serving.model_stream_file_path
+        if serving.candidate_path:
+            with refused_at(f"{name}: candidatePath", FileError):
+                serving.candidate_path = place_of(serving.candidate_path)
         if folder and serving.model_key_col:
             raise ConfigurationError(
                 f"{name}: expected modelKeyCol or modelStreamFilePath, got both"
@@ -322,9 +311,9 @@ class PredictOp(WithParams, Operator[Any]):
             # job, agree on which models are new.
             start_s = time.time() if start is None else read_time(start).timestamp()
             serving.models_from_ms = int(start_s * 1000)
-        if not self._has_function():
+        given = values.get("predictFn")
+        if given is None:
             return (), None
-        given = values["predictFn"]
         script: str | FunctionScript
         script, function = (
             (given, given.name) if isinstance(given, FunctionScript) else given.rsplit(":", 1)
@@ -342,13 +331,13 @@ class PredictOp(WithParams, Operator[Any]):
         """Refuse a table without the two columns of a model table. Case does not count."""
         if self._values.get("modelKeyCol") is not None:
             raise ConfigurationError(
-                f"{type(self).__name__}: modelKeyCol chooses among models in a folder, and {what}"
+                f"{self._name}: modelKeyCol chooses among models in a folder, and {what}"
                 " is one model: use a TFSavedModel operator with modelPath"
             )
         names = [name.lower() for name in model.getColNames()]
         if names != MODEL_SCHEMA.names:
             raise ConfigurationError(
-                f"{type(self).__name__}: {what}: expected a model table with the columns"
+                f"{self._name}: {what}: expected a model table with the columns"
                 f" {', '.join(MODEL_SCHEMA.names)}, got {', '.join(names)}"
             )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from akdl.storage.files import FileError, is_remote, local_path
+from akdl.storage.files import FileError, place_of
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema
 from operators.predict_batch import PredictBatchOp
@@ -49,12 +49,14 @@ def function_settings(
     is_function = callable(model) or re.search(r"\.py:\w+$", model) is not None
     given = {"predictFn" if is_function else "modelPath": model, **params}
     make: Callable[..., PredictBatchOp] = PredictBatchOp
-    op, place = make(outputSchemaStr=outputs, **given), str(given.get("modelPath") or "")
+    op = make(outputSchemaStr=outputs, **given)
+    place = str(given.get("modelPath") or "")
     with refused_at(name, FileError):
-        path = place if is_remote(place) or not place else local_path(place)
+        path = place_of(place) if place else ""
     if path and not (is_function or params.get("modelKeyCol")):
-        refuse_other_models(name, "the model", path, not is_host)
-    arguments, results = Schema.parse(inputs), Schema.parse(outputs)
+        refuse_other_models(f"{name}: the model", path, not is_host)
+    arguments = Schema.parse(inputs)
+    results = Schema.parse(outputs)
     process = replace(op._process(arguments, path, elsewhere=False)[0], operator=name)
     # A large file is not part of the settings but travels through Flink with a job, and a function
     # belongs to no job yet.

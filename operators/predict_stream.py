@@ -25,14 +25,11 @@ class _PredictStreamOp(PredictOp, StreamOperator):
         models.
         """
         ops = self._inputs(ops, "the stream to predict, and optionally a stream of models", 1, 2)
-        values = self._values_of_all()
         data, models = (*ops, None)[:2]
         table_env = data._table_env
         if models is not None and models._table_env is not table_env:
-            raise ConfigurationError(
-                f"{type(self).__name__}: all inputs must belong to one environment"
-            )
-        prepare_for_stream(table_env, values["chunkWait"])
+            raise ConfigurationError(f"{self._name}: all inputs must belong to one environment")
+        prepare_for_stream(table_env, self._values_of_all()["chunkWait"])
         return data, models
 
 
@@ -52,7 +49,7 @@ class TableModelPredictStreamOp(_PredictStreamOp):
                 columns `alinkmodelstreamtimestamp` and `alinkmodelstreamcount`. Each model replaces
                 the previous one when it is complete.
         """
-        name = type(self).__name__
+        name = self._name
         path = self._values.get("modelFilePath")
         if self._model is None and path is not None:
             self._prepare(ops)

@@ -32,7 +32,6 @@ from operators.errors.exit_warnings import note_linked
 from operators.flink.env import prepare_for_batch, prepare_for_stream, shows_process_output
 from operators.flink.slots import Need, check_scheduler, check_slots, free_slots
 from operators.params.accessors import ScriptParams, StreamParams, TrainParams
-from operators.params.catalog import CHECKPOINT_DIR, LOG_DIR, PROGRESS
 from operators.params.param import WithParams
 from operators.prepare.input_names import warn_of_names
 from operators.prepare.plan import plan
@@ -52,7 +51,8 @@ class ScriptOp(WithParams, Operator[Any]):
     """
 
     _kind: str
-    _env_variable: str
+    # Alink has this variable for the environment of TensorFlow 2.
+    _env_variable = "TF231_PYTHON_ENV_PATH"
     # This is True for operators whose script is part of akdl.
     _has_own_script = False
 
@@ -67,7 +67,8 @@ class ScriptOp(WithParams, Operator[Any]):
         Raises:
             ConfigurationError: `checkpointDir` is not set, or cannot be reached.
         """
-        name, address = type(self).__name__, self._get(CHECKPOINT_DIR)
+        name = self._name
+        address = self._values.get("checkpointDir")
         if address is None:
             raise ConfigurationError(
                 f"{name}.stop(): the request is a file in the checkpoint folder: set checkpointDir"
@@ -89,7 +90,7 @@ class ScriptOp(WithParams, Operator[Any]):
         Raises:
             ConfigurationError: A parameter is wrong, or the cluster can never have enough slots.
         """
-        name = type(self).__name__
+        name = self._name
         values = self._values_of_all()
         columns = values["selectedCols"]
         self._check_known("selectedCols", columns, ops[0].getColNames())
@@ -139,7 +140,7 @@ class ScriptOp(WithParams, Operator[Any]):
             spare.prepare(settings)
         # The job may run much later, when slots in use are free again, so only the total is checked
         # now. `running` checks the free slots when the job starts.
-        least = settings.num_workers if settings.least_workers is None else settings.least_workers
+        least = settings.least_workers or settings.num_workers
         need = Need.of_group(name, least, settings.num_ps)
         check_scheduler(table_env.get_config(), name)
         check_slots(table_env.get_config(), [need], only_total=True)
@@ -161,16 +162,28 @@ class ScriptOp(WithParams, Operator[Any]):
             raise readable(error) from None
         self._groups = {group: need}
         if resize is not None and settings.checkpoint_dir is not None:
-            numbers = (least, settings.num_workers, settings.num_ps)
             elastic = Elastic(
-                shown_name, *numbers, values["elasticWait"], settings.checkpoint_dir, resize
+                shown_name,
+                least,
+                settings.num_workers,
+                settings.num_ps,
+                values["elasticWait"],
+                settings.checkpoint_dir,
+                resize,
             )
             # A job that the program starts with plain PyFlink does not pass through `elastic.run`,
             # so it gets the number that fits now.
             resize(elastic.workers_in(free_slots(table_env.get_config())))
             self._elastic = {group: elastic}
-        shows = (settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))
-        self._show({group: Shown(shown_name, *shows, start_timeout_s=settings.start_timeout_s)})
+        shown = Shown(
+            shown_name,
+            settings.size,
+            self._kind == "train",
+            values["progress"],
+            values["logDir"],
+            start_timeout_s=settings.start_timeout_s,
+        )
+        self._show({group: shown})
         self._model_dir = settings.model_dir
         if not elsewhere:
             note_linked(group, name)
@@ -179,6 +192,8 @@ class ScriptOp(WithParams, Operator[Any]):
 
 
 class _ScriptBatchOp(ScriptOp, BatchOperator):
+    _kind = "batch"
+
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
         """Set the inputs of the script. Its files are read now; it runs when a result is requested.
 
@@ -201,7 +216,6 @@ class TensorFlowBatchOp(ScriptParams, _ScriptBatchOp):
     The default of `pythonEnv` is the environment variable TF115_PYTHON_ENV_PATH.
     """
 
-    _kind = "batch"
     _env_variable = "TF115_PYTHON_ENV_PATH"
 
 
@@ -234,9 +248,6 @@ class TensorFlow2BatchOp(ScriptParams, _ScriptBatchOp):
             script.
     """
 
-    _kind = "batch"
-    _env_variable = "TF231_PYTHON_ENV_PATH"
-
 
 class TFTableModelTrainBatchOp(TrainParams, _ScriptBatchOp):
     """Runs a TensorFlow 1 style script that exports a SavedModel; the result is its model table.
@@ -265,7 +276,6 @@ class TF2TableModelTrainBatchOp(TrainParams, _ScriptBatchOp):
     """
 
     _kind = "train"
-    _env_variable = "TF231_PYTHON_ENV_PATH"
 
 
 class _ScriptStreamOp(ScriptOp, StreamOperator):
@@ -276,8 +286,8 @@ class _ScriptStreamOp(ScriptOp, StreamOperator):
         operator runs.
         """
         ops = self._inputs(ops, "one StreamOperator")
-        values = self._values_of_all()
-        self._link(ops, lambda table_env: prepare_for_stream(table_env, values["chunkWait"]))
+        wait_s = self._values_of_all()["chunkWait"]
+        self._link(ops, lambda table_env: prepare_for_stream(table_env, wait_s))
         return self
 
 
@@ -314,5 +324,3 @@ class TensorFlow2StreamOp(StreamParams, _ScriptStreamOp):
         stream.link(op).print()
         StreamOperator.execute()
     """
-
-    _env_variable = "TF231_PYTHON_ENV_PATH"

@@ -9,8 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from bridge.exceptions import ConfigurationError
 from bridge.host.console import say
@@ -69,7 +68,7 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
         """
         if isinstance(n, str):
             key, n = n, 0
-        if isinstance(n, bool) or not isinstance(n, int):
+        if type(n) is not int:
             raise ConfigurationError(f"print: expected a number of rows, got {n!r}")
         StreamOperator._printed.append(
             _Printed(self, max(n, 0), title if title is not None else key)
@@ -136,8 +135,7 @@ class MemSourceStreamOp(MemorySource, StreamOperator):
 StreamOperator._table_source, StreamOperator._memory_source = TableSourceStreamOp, MemSourceStreamOp
 
 
-@dataclass(frozen=True)
-class _Printed:
+class _Printed(NamedTuple):
     op: StreamOperator
     rows: int
     title: str | None
@@ -169,10 +167,8 @@ class StreamJob:
         try:
             with interrupts_later(), ExitStack() as stack:
                 stack.enter_context(running(self._combined))
-                table, job_name = (
-                    self._combined.getOutputTable(),
-                    name or self._combined._job_name(),
-                )
+                table = self._combined.getOutputTable()
+                job_name = name or self._combined._job_name()
                 with (
                     planning(),
                     job_named(self._combined._table_env, job_name, first=name is not None),

@@ -85,12 +85,8 @@ def entries(file: zipfile.ZipFile) -> Iterator[str]:
     yield from names
 
 
-def records(
-    data: IO[bytes], entry: str, counter: Counter, has_long: bool = True
-) -> Iterator[Record]:
-    """Yield the rows of an entry; files of earlier akdl versions have only lengths of three
-    bytes.
-    """
+def records(data: IO[bytes], entry: str, counter: Counter) -> Iterator[Record]:
+    """Yield the rows of an entry."""
     if data.read(len(MAGIC)) != MAGIC:
         raise ArchiveError(f"the entry {entry} does not begin with {MAGIC.decode()}")
     while True:
@@ -98,7 +94,7 @@ def records(
         if not head:
             return
         length = int.from_bytes(head, "big")
-        if length == LONG and has_long:
+        if length == LONG:
             head = data.read(4)
             length = int.from_bytes(head, "big", signed=True)
         record = bytearray()

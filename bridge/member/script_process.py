@@ -68,7 +68,7 @@ class ScriptProcess:
         self.label = label(index, settings.num_workers)
         self.name = f"{settings.operator}, {self.label}"
         log_name = f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}"
-        self._log_file = open_log_file(log_name, settings.log_file_bytes, settings.log_files)
+        self._log_file = open_log_file(log_name, settings.log_file_size, settings.log_file_count)
         # The rows of the members are spread over the disks that Flink has for temporary files.
         known = places(os.environ, settings.tmp_dirs)
         place = known[index % len(known)]

@@ -18,7 +18,6 @@ from operators.alink.java_times import JavaClock
 Reader = Callable[[Record, int], tuple[Any, int]]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
-_MS = datetime.timedelta(milliseconds=1)
 _NUMBERS = {
     Kind.BOOLEAN: "?",
     Kind.TINYINT: "b",
@@ -42,24 +41,27 @@ _DENSE_VECTOR = struct.Struct(">bbi")
 UNREADABLE = (struct.error, IndexError, ValueError, OverflowError)
 
 
-def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
-    """Function from a record and an offset to a cell and the offset after it; without a clock, for
-    akdl's earlier files.
-    """
+def cell_reader(kind: Kind, clock: JavaClock) -> Reader:
+    """Function from a record and an offset to a cell and the offset after it."""
     if kind in _NUMBERS:
         # The form is made once here, because the function below runs for each cell.
         form = struct.Struct(">" + _NUMBERS[kind])
         return lambda record, place: (form.unpack_from(record, place)[0], place + form.size)
     if kind is Kind.DECIMAL:
-        return _read_decimal if clock is not None else _read_earlier_decimal
-    local = (lambda milliseconds: _EPOCH + milliseconds * _MS) if clock is None else clock.local
+        return _read_decimal
     if kind is Kind.DATE:
-        return lambda record, place: (local(*_LONG.unpack_from(record, place)).date(), place + 8)
+        return lambda record, place: (
+            clock.local(*_LONG.unpack_from(record, place)).date(),
+            place + 8,
+        )
     if kind is Kind.TIME:
-        return lambda record, place: (local(*_LONG.unpack_from(record, place)).time(), place + 8)
+        return lambda record, place: (
+            clock.local(*_LONG.unpack_from(record, place)).time(),
+            place + 8,
+        )
     if kind is Kind.TIMESTAMP:
         return lambda record, place: (
-            _timestamp(local, *_TIMESTAMP.unpack_from(record, place)),
+            _timestamp(clock, *_TIMESTAMP.unpack_from(record, place)),
             place + 12,
         )
     return read_string if kind is Kind.STRING else _read_bytes
@@ -114,21 +116,19 @@ def digits_of(numbers: Iterable[decimal.Decimal]) -> tuple[int, int]:
             _, digits, exponent = number.as_tuple()
             # Zeros at the end need no digits after the point: 1.500 needs one.
             zeros = next(place for place, digit in enumerate(reversed(digits)) if digit)
-            before, after = (
-                max(before, len(digits) + int(exponent)),
-                max(after, -zeros - int(exponent)),
-            )
+            before = max(before, len(digits) + int(exponent))
+            after = max(after, -zeros - int(exponent))
     return before, after
 
 
 # Java writes integers in big-endian order: 4 bytes, 8 bytes, and for a timestamp 8 bytes of
 # milliseconds and 4 of nanoseconds.
-_INT, _LONG, _TIMESTAMP = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">qi")
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+_TIMESTAMP = struct.Struct(">qi")
 
 
-def _timestamp(
-    local: Callable[[int], datetime.datetime], milliseconds: int, nanoseconds: int
-) -> datetime.datetime:
+def _timestamp(clock: JavaClock, milliseconds: int, nanoseconds: int) -> datetime.datetime:
     # The milliseconds stand in both numbers, see `write_timestamp`, so damage shows where they
     # differ.
     if not 0 <= nanoseconds < 1_000_000_000 or nanoseconds // 1_000_000 != milliseconds % 1000:
@@ -137,7 +137,7 @@ def _timestamp(
         raise ValueError(
             f"a TIMESTAMP has {nanoseconds} nanoseconds; akdl reads at most TIMESTAMP(6)"
         )
-    return local(milliseconds).replace(microsecond=nanoseconds // 1000)
+    return clock.local(milliseconds).replace(microsecond=nanoseconds // 1000)
 
 
 def write_string(cell: object) -> bytes:
@@ -181,15 +181,6 @@ def _read_decimal(record: Record, place: int) -> tuple[decimal.Decimal | None, i
     (scale,) = _INT.unpack_from(record, place)
     # From its digits: arithmetic would round to the 28 digits of the default context.
     return decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale)), place + 4
-
-
-def _read_earlier_decimal(record: Record, place: int) -> tuple[decimal.Decimal | None, int]:
-    # Earlier versions of akdl wrote the small integers without a scale. Their lengths are 0 to 3 in
-    # big-endian order, so three zero bytes precede them.
-    if any(record[place : place + 3]) or record[place + 3] >= 4:
-        return _read_decimal(record, place)
-    number, place = _read_whole(record, place)
-    return (None if number is None else decimal.Decimal(number)), place
 
 
 def _write_decimal(cell: decimal.Decimal) -> bytes:

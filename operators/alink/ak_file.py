@@ -1,9 +1,7 @@
 """Alink's .ak files: rows and their schema in one zip file. Pure, apart from the file itself.
 
 `akdl/storage/ak_records.py` has the form of the file. A row begins with one null bit per column,
-most significant bit first; the other cells follow. Files of earlier akdl versions, known by the
-spaces in their `alink_meta.json`, have two more bits before a row, no scale after the decimals 0, 1
-and 10, and times in UTC.
+most significant bit first; the other cells follow.
 """
 
 from __future__ import annotations
@@ -13,8 +11,9 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import tzinfo
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from akdl.storage.ak_records import LONG, MAGIC, META, PIECE_BYTES, Record, entries, records
 from akdl.storage.archive import ArchiveError, Counter, Limits, check_directory, damage_is_named
@@ -25,7 +24,6 @@ from operators.alink.ak_cells import UNREADABLE, Reader, cell_reader, cell_write
 from operators.alink.java_times import JavaClock
 
 _DATA = "data"
-_BEGIN_OF_EARLIER = '{"fileFormat": "binary", '
 _MOST_BYTES = 2**31 - 1
 # Rows are kept in memory, unlike the content of archives, so the limit is lower than the one for
 # them, see `Limits`.
@@ -51,22 +49,29 @@ _UNNAMEABLE = re.compile(r"[\s,()<>`]")
 _FAMILY = re.compile(r"(VECTOR|TENSOR|MTABLE)$")
 
 
-class _Meta(NamedTuple):
-    schema: Schema
-    vectors: frozenset[str]
-    is_earlier: bool
-
-
 def read_schema(path: str) -> Schema:
-    return _read_meta(path).schema
+    return _read_meta(path)[0]
 
 
 def read_rows(path: str, zone: tzinfo | None = None) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a file whose writer had the time zone `zone`, by default that of this
     program.
     """
-    with refused_at(path, ArchiveError), damage_is_named():
-        yield from _rows(path, _read_meta(path), zone)
+    schema, vectors = _read_meta(path)
+    clock = JavaClock(zone)
+    readers = [
+        read_dense_vector if column.name in vectors else cell_reader(column.type.kind, clock)
+        for column in schema
+    ]
+    with refused_at(path, ArchiveError), damage_is_named(), zipfile.ZipFile(path) as file:
+        limits = Limits.of(os.environ)._replace(free_bytes=_FREE_BYTES)
+        counter = Counter(limits, os.path.getsize(path))
+        check_directory(file)
+        for name in entries(file):
+            with file.open(name) as data:
+                for number, record in enumerate(records(data, name, counter)):
+                    counter.add_bytes(_CELL_BYTES * (1 + len(readers)))
+                    yield _row(f"{path}: row {number} of {name}", schema, readers, record)
 
 
 class AkWriter:
@@ -139,38 +144,31 @@ class AkWriter:
         self._zip.close()
 
 
-def _read_meta(path: str) -> _Meta:
-    """Read the schema in a file. `is_earlier` marks a file of an earlier akdl."""
+def _read_meta(path: str) -> tuple[Schema, frozenset[str]]:
+    """Read the schema in a file, and the names of its columns of dense vectors."""
     damages = OSError, KeyError, ValueError, TypeError
     with refused_at(path, SchemaError), refused_at(f"{path} is not an .ak file", *damages):
         with damage_is_named(), zipfile.ZipFile(path) as file, file.open(META) as content:
-            meta = content.read(PIECE_BYTES).decode("utf-8")
-        text = json.loads(meta)["schemaStr"]
+            text = json.loads(content.read(PIECE_BYTES))["schemaStr"]
         parts = [part.strip().split(None, 1) for part in _COMMA.split(text)]
         columns = [_column(path, name, type_text.strip()) for name, type_text in parts]
         vectors = {name for name, type_text in parts if type_text.upper().endswith(_DENSE_VECTOR)}
-        return _Meta(Schema(tuple(columns)), frozenset(vectors), meta.startswith(_BEGIN_OF_EARLIER))
+        return Schema(tuple(columns)), frozenset(vectors)
 
 
 def _column(path: str, name: str, text: str) -> Column:
-    family = _FAMILY.search(text.upper())
     if text.upper().endswith(_DENSE_VECTOR):
         return Column(name, parse_type("STRING"))
-    try:
-        parsed = None if family else parse_type(text)
-    except ValueError:
-        parsed = None
+    family = _FAMILY.search(text.upper())
+    parsed = None
+    if family is None:
+        remedy = "without the column, or as text"
+        with suppress(ValueError):
+            parsed = parse_type(text)
+    else:
+        kind = "MTable" if family[0] == "MTABLE" else family[0].title()
+        remedy = f"after {kind}SerializeBatchOp, which converts the cells to text"
     if parsed is None or parsed.is_array or parsed.kind not in _NAMES:
-        operator = (
-            f"{'MTable' if family[0] == 'MTABLE' else family[0].title()}SerializeBatchOp"
-            if family
-            else ""
-        )
-        remedy = (
-            f"after {operator}, which converts the cells to text"
-            if family
-            else "without the column, or as text"
-        )
         raise ConfigurationError(
             f"{path}: column {name!r} has the type {text}, which only Java can read: write the file"
             f" in Alink {remedy}"
@@ -178,38 +176,13 @@ def _column(path: str, name: str, text: str) -> Column:
     return Column(name, parse_type(_LARGEST.get(parsed.kind, parsed.sql)))
 
 
-def _rows(path: str, meta: _Meta, zone: tzinfo | None) -> Iterator[tuple[Any, ...]]:
-    clock = None if meta.is_earlier else JavaClock(zone)
-    readers = [
-        read_dense_vector if column.name in meta.vectors else cell_reader(column.type.kind, clock)
-        for column in meta.schema
-    ]
-    kind_bits = 2 if meta.is_earlier else 0
-    counter = Counter(Limits.of(os.environ)._replace(free_bytes=_FREE_BYTES), os.path.getsize(path))
-    with zipfile.ZipFile(path) as file:
-        check_directory(file)
-        for name in entries(file):
-            with file.open(name) as data:
-                for number, record in enumerate(records(data, name, counter, not meta.is_earlier)):
-                    counter.add_bytes(_CELL_BYTES * (1 + len(readers)))
-                    yield _row(
-                        f"{path}: row {number} of {name}", meta.schema, readers, record, kind_bits
-                    )
-
-
-def _row(
-    where: str, schema: Schema, readers: Sequence[Reader], record: Record, kind_bits: int
-) -> tuple[Any, ...]:
+def _row(where: str, schema: Schema, readers: Sequence[Reader], record: Record) -> tuple[Any, ...]:
     """Read the cells of a record.
 
-    An impossible null mask, or bytes that are left, mean that the file is damaged.
+    Bytes that are left mean that the file is damaged.
     """
-    bits = kind_bits + len(readers)
-    place = (bits + 7) // 8
-    mask = int.from_bytes(record[:place], "big") >> (place * 8 - bits)
-    # The bits for the kind of a row are always 0 in these files.
-    if mask >> len(readers):
-        raise ConfigurationError(f"{where} is damaged")
+    place = (len(readers) + 7) // 8
+    mask = int.from_bytes(record[:place], "big") >> (place * 8 - len(readers))
     cells: list[Any] = []
     for number, (column, read) in enumerate(zip(schema, readers)):
         if mask >> (len(readers) - 1 - number) & 1:

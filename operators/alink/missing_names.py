@@ -77,14 +77,12 @@ def operator_instead(text: str, methods: Sequence[str]) -> str:
     )
     if found is None:
         return ""
-    stem = found.group(1)
+    stem = found[1]
     method = stem[:1].lower() + stem[1:]
     use = _OPERATORS.get(stem) or (method in methods and f"the method {method}")
-    return (
-        f": use {use} of a BatchOperator or StreamOperator"
-        if use
-        else did_you_mean(stem, [*_OPERATORS, *methods])
-    )
+    if use:
+        return f": use {use} of a BatchOperator or StreamOperator"
+    return did_you_mean(stem, [*_OPERATORS, *methods])
 
 
 class WithHints:

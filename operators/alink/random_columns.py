@@ -19,11 +19,11 @@ def read_distributions(text: str, names: list[str]) -> dict[str, Distribution]:
     result = {}
     for part in filter(str.strip, text.split(";")):
         match = _CONF.fullmatch(part)
-        if match is None or match.group(1) not in names:
+        if match is None or match[1] not in names:
             raise _conf_error(
                 part, f"name:distribution(numbers) for one of the columns {', '.join(names)}"
             )
-        result[match.group(1)] = _distribution(part, match.group(2), match.group(3))
+        result[match[1]] = _distribution(part, match[2], match[3])
     return result
 
 
@@ -89,11 +89,9 @@ def expression(distribution: Distribution | None, draws: list[str]) -> str:
         )
     else:
         value = _choice(draw(), list(zip(numbers[::2], numbers[1::2])))
-    return (
-        f"CASE WHEN {draw()} < {_literal(nulls)} THEN CAST(NULL AS DOUBLE) ELSE {value} END"
-        if nulls
-        else value
-    )
+    if nulls:
+        return f"CASE WHEN {draw()} < {_literal(nulls)} THEN CAST(NULL AS DOUBLE) ELSE {value} END"
+    return value
 
 
 def _choice(draw: str, weighted: list[tuple[float, float]]) -> str:

@@ -45,7 +45,7 @@ def read_numbers(
     body, own_size = _TENSOR.sub("", text.strip(), count=1), size
     sparse = _SIZE.match(body)
     if sparse is not None:
-        body, own_size = body[sparse.end() :], int(sparse.group(1) or size or -1)
+        body, own_size = body[sparse.end() :], int(sparse[1] or size or -1)
     words = [word for word in _BETWEEN.split(body) if word]
     if sparse is not None or ":" in body:
         if own_size is None or own_size < 0:

@@ -15,7 +15,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 from akdl.storage.checkpoint_folder import LAST, STOP, STOPPED, ask_to_stop, files_at
@@ -67,18 +66,17 @@ def run(op: JobTable, job: Callable[[], _Result]) -> _Result:
 def _run_elastic(op: JobTable, job: Callable[[], _Result], group: str, elastic: Elastic) -> _Result:
     """Run jobs until one succeeds, or fails for another reason than slots."""
     table_env = op._table_env
-    config, rest = table_env.get_config(), rest_of(table_env.get_config())
-    needs, was_stopped = (
-        needs_of(table_env, op._groups),
-        STOPPED in files_at(elastic.checkpoint_dir),
-    )
+    config = table_env.get_config()
+    rest = rest_of(config)
+    needs = needs_of(table_env, op._groups)
+    was_stopped = STOPPED in files_at(elastic.checkpoint_dir)
     while True:
         waited_for(lambda: check_slots(config, needs))
         slots = free_slots(config)
         workers = elastic.workers_in(slots)
         elastic.resize(workers)
         # The progress display counts the processes of this job.
-        op._shown[group] = replace(op._shown[group], size=workers + elastic.servers)
+        op._shown[group] = op._shown[group]._replace(size=workers + elastic.servers)
         # Without REST there is no cluster whose TaskManagers could be lost or added, and a cluster
         # that makes slots on demand has always enough. One job with a fixed size is then all that
         # is needed.
@@ -113,7 +111,10 @@ class SlotWatch:
     def __init__(
         self, rest: Rest, group: str, elastic: Elastic, workers: int, parallelism: int
     ) -> None:
-        self._rest, self._group, self._elastic, self._workers = rest, group, elastic, workers
+        self._rest = rest
+        self._group = group
+        self._elastic = elastic
+        self._workers = workers
         # Operators share slots, so a job takes as many as the larger of its group and its
         # parallelism.
         self._slots = max(workers + elastic.servers, parallelism)
@@ -156,7 +157,10 @@ class SlotWatch:
             change = "more"
         # A change that went away and came back has to last for the whole time again.
         if change != self._change:
-            self._change, self._since, self._saved, self._has_saved = change, now, None, False
+            self._change = change
+            self._since = now
+            self._saved = None
+            self._has_saved = False
         if not change or now < self._since + self._elastic.wait_s:
             return
         # A job that waits makes no progress and loses nothing. One that runs is cancelled only

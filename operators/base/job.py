@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import tzinfo
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
 _JOB_NAME = "pipeline.name"
 
 
-@dataclass(frozen=True)
-class Elastic:
+class Elastic(NamedTuple):
     """A group that trains with `least` to `most` workers; `resize` sets their number for the next
     job.
     """

@@ -8,7 +8,6 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from bridge.errors.flink_errors import readable
@@ -55,7 +54,7 @@ class Operator(JobTable, Rendered, Generic[_Family]):
             if columns is None
             else "collectToDataframe() or print() returns its rows"
         )
-        return replace(super()._description(), columns=columns, note=note)
+        return super()._description()._replace(columns=columns, note=note)
 
     def _known_columns(self) -> list[tuple[str, str]] | None:
         """Names and types of the columns, if they are known without creating the table."""
@@ -131,11 +130,9 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         from bridge.flink.elements import origin_of
 
         table_env, origin = self._table_env, origin_of(self.getOutputTable())
-        return (
-            None
-            if origin is None or (is_streaming(table_env) and has_checkpoints(table_env))
-            else origin.files
-        )
+        if origin is None or (is_streaming(table_env) and has_checkpoints(table_env)):
+            return None
+        return origin.files
 
     def insertInto(self: _Op, table: str) -> _Op:
         """Insert all rows into a Flink table and wait for the job; Ctrl-C cancels it.
@@ -161,11 +158,9 @@ class Operator(JobTable, Rendered, Generic[_Family]):
     def _job_name(self, *into: str) -> str | None:
         """Name of a job in Flink's web UI; None if only Flink's own name is known."""
         scripts = ", ".join(dict.fromkeys(each.name for each in self._shown.values()))
-        return (
-            f"{scripts or 'insert'} into {', '.join(dict.fromkeys(into))}"
-            if into
-            else scripts or None
-        )
+        if into:
+            return f"{scripts or 'insert'} into {', '.join(dict.fromkeys(into))}"
+        return scripts or None
 
     def getColNames(self) -> list[str]:
         """Return the names of the columns."""
@@ -227,7 +222,7 @@ class Operator(JobTable, Rendered, Generic[_Family]):
 
     def linkFrom(self, *ops: Any) -> _Family:
         """Feed this operator and return it."""
-        raise ConfigurationError(f"{type(self).__name__} takes no input")
+        raise ConfigurationError(f"{self._name} takes no input")
 
     def _inputs(
         self, ops: tuple[Any, ...], expected: str, least: int = 1, most: float = 1
@@ -237,7 +232,7 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         if not least <= len(ops) <= most or not all(isinstance(op, self._family) for op in ops):
             got = ", ".join(type(op).__name__ for op in ops) or "none"
             hint = f"{self._family.__name__}.fromTable(table) wraps a PyFlink Table"
-            raise ConfigurationError(f"{type(self).__name__} takes {expected}, got {got}; {hint}")
+            raise ConfigurationError(f"{self._name} takes {expected}, got {got}; {hint}")
         return ops
 
     @planning()
@@ -359,8 +354,6 @@ def _quoting_hint(sql: str, reason: str, columns: Sequence[str]) -> str:
     ]
     # The parser stops at a keyword that is used as a name, and quotes it in this form.
     meant += [word for word in re.findall(r'Encountered "(\w+)"', reason)[:1] if word in words]
-    return (
-        f"; quote column names such as {', '.join(map(quoted, meant))} with back-quotes"
-        if meant
-        else ""
-    )
+    if meant:
+        return f"; quote column names such as {', '.join(map(quoted, meant))} with back-quotes"
+    return ""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sized
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -45,7 +44,7 @@ class SourceOperator(Operator[Any]):
         return self._table
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
-        raise NotImplementedError(type(self).__name__)
+        raise NotImplementedError
 
 
 class TableSource(Operator[Any]):
@@ -55,7 +54,7 @@ class TableSource(Operator[Any]):
         super().__init__()
         if not hasattr(table, "_j_table"):
             raise ConfigurationError(
-                f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}"
+                f"{self._name}: expected a PyFlink Table, got a {type(table).__name__}"
             )
         self._table = table
         know_planner(self._table_env)
@@ -82,7 +81,7 @@ class MemorySource(SourceOperator):
         import pandas as pd
 
         super().__init__()
-        self._caller = name = caller or type(self).__name__
+        self._caller = name = caller or self._name
         # A reader of batches has no length before it is read.
         self._rows = len(data) if isinstance(data, Sized) else None
         if isinstance(data, pd.DataFrame):
@@ -122,9 +121,8 @@ class MemorySource(SourceOperator):
             self._schema = Schema.parse(columns)
 
     def _description(self) -> Description:
-        return replace(
-            super()._description(), settings={} if self._rows is None else {"rows": str(self._rows)}
-        )
+        settings = {} if self._rows is None else {"rows": str(self._rows)}
+        return super()._description()._replace(settings=settings)
 
     def _known_columns(self) -> list[tuple[str, str]] | None:
         return [(column.name, column.type.sql) for column in self._schema]

@@ -42,20 +42,22 @@ class _Files(OfFormat, WithParams, SourceOperator):
         from bridge.flink.file_rows import table_of_files
 
         values = self._values_of_all()
-        scan_s, schema, watermark = values.get("scanInterval"), None, None
+        scan_s = values.get("scanInterval")
+        schema = watermark = None
         if values["schemaStr"] is not None:
             columns, watermark = split_watermark(values["schemaStr"])
             # A cell of a file may be empty whatever the schema says, so NOT NULL is not kept: Flink
             # turns null in such a column into -1 or an empty text.
             schema = Schema.parse(columns).all_nullable
         addresses = [place_of(each) for each in values["filePath"]]
-        format_, selected, filter_ = (
+        files = describe(
+            self._name,
+            addresses,
             self._format or values["format"],
             values["selectedCols"],
             values["filter"],
-        )
-        files = describe(
-            type(self).__name__, addresses, format_, selected, filter_, schema, scan_s is not None
+            schema,
+            scan_s is not None,
         )
         return table_of_files(table_env, files, scan_s, watermark, isinstance(self, BatchOperator))
 
@@ -67,7 +69,8 @@ class _CsvFiles(WithParams, SourceOperator):
         from bridge.flink.time_attributes import with_event_time
 
         values = self._values_of_all()
-        name, address = type(self).__name__, values["filePath"]
+        name = self._name
+        address = values["filePath"]
         columns, watermark = split_watermark(values["schemaStr"])
         schema = Schema.parse(columns).all_nullable
         # A text has a local time. SQL turns it into an instant with the rules of the session's time

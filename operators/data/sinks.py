@@ -21,6 +21,7 @@ from akdl.storage.whole_file import WholeFile
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.shipped import runs_elsewhere
+from bridge.formats.csv_text import CsvForm
 from bridge.schema import Schema, quoted
 from bridge.table_env import has_checkpoints, is_streaming, parallelism_of, planning
 from bridge.workarounds.pyflink_defects import columns_of
@@ -28,6 +29,7 @@ from operators.alink.ak_file import AkWriter
 from operators.base.job import schema_of, session_zone
 from operators.base.operator import OfFormat, Operator
 from operators.batch_operator import BatchOperator
+from operators.flink.collect import type_in_zone
 from operators.flink.joint_job import Receiver, Uncollected
 from operators.params.accessors import AkSinkParams, CsvSinkParams, FilesSinkParams, TableSinkParams
 from operators.params.param import WithParams, fields_of
@@ -50,7 +52,7 @@ class _SinkOp(WithParams, Operator[Any]):
 
     def _write(self, values: dict[str, Any], op: Any) -> None:
         """Check the target and defer the writing; called once by `linkFrom`."""
-        raise NotImplementedError(type(self).__name__)
+        raise NotImplementedError
 
 
 class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
@@ -66,8 +68,8 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
     """
 
     def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
-        name, table = type(self).__name__, op.getOutputTable()
-        path, schema = self._target(values), schema_of(name, table)
+        path = self._target(values)
+        schema = schema_of(self._name, op.getOutputTable())
         zone = session_zone(values["timeZone"], op._table_env)
         with open(os.devnull, "wb") as nowhere:
             # The writer raises errors about types and names. This call raises them now, and not
@@ -77,20 +79,21 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
 
     def _target(self, values: dict[str, Any]) -> str:
         """Absolute path of the file, as the program may change its folder before the job."""
-        name, address = type(self).__name__, values["filePath"]
-        with refused_at(f"{name}: filePath", FileError):
-            path = None if is_remote(address) else local_path(address)
-        if path is None:
+        name = self._name
+        address = values["filePath"]
+        if is_remote(address):
             raise ConfigurationError(
                 f"{name}: filePath {shown(address)!r}: only files on this host can be written:"
                 " write to other addresses with a TableSinkBatchOp and a table of Flink's"
                 " filesystem connector"
             )
+        with refused_at(f"{name}: filePath", FileError):
+            path = local_path(address)
         if os.path.isdir(path) or (os.path.exists(path) and not values["overwriteSink"]):
             raise ConfigurationError(
                 f"{name}: filePath: {path} exists already; setOverwriteSink(True) replaces a file"
             )
-        return os.path.abspath(path)
+        return path
 
 
 class _FilesSinkOp(OfFormat, _SinkOp):
@@ -98,7 +101,9 @@ class _FilesSinkOp(OfFormat, _SinkOp):
         from bridge.files.publishing import CHECKPOINT_ENDS_FILE, FileSink, abandon, check_target
         from bridge.flink.file_sink import write_files
 
-        name, address, by = type(self).__name__, values["filePath"], tuple(values["partitionBy"])
+        name = self._name
+        address = values["filePath"]
+        by = tuple(values["partitionBy"])
         self._check_known("partitionBy", by, op.getColNames())
         rows, types, csv = self._rows(values, op)
         for column in [types.field(each) for each in by]:
@@ -111,9 +116,10 @@ class _FilesSinkOp(OfFormat, _SinkOp):
                     f"{name}: partitionBy: {column.name!r} cannot name folders: expected columns of"
                     " numbers, texts or times, and another one that is written"
                 )
-        subtasks, table_env = values["numFiles"], op._table_env
-        if (subtasks or 1) > parallelism_of(table_env):
-            most = parallelism_of(table_env)
+        subtasks = values["numFiles"]
+        table_env = op._table_env
+        most = parallelism_of(table_env)
+        if (subtasks or 1) > most:
             raise ConfigurationError(
                 f"{name}: numFiles={subtasks} needs as many slots; the parallelism is {most}"
             )
@@ -166,7 +172,6 @@ class _FilesSinkOp(OfFormat, _SinkOp):
         `FileSink`.
         """
         from bridge.flink.arrow_operators import arrow_types
-        from operators.flink.collect import type_in_zone
 
         # Flink's Arrow types of instants have no zone, so PyFlink's types are needed to recognize
         # instants.
@@ -180,15 +185,13 @@ class _FilesSinkOp(OfFormat, _SinkOp):
 class _CsvSinkOp(_FilesSinkOp, format="csv"):
     def _rows(self, values: dict[str, Any], op: Any) -> tuple[Any, pa.Schema, tuple[Any, ...]]:
         from bridge.flink.arrow_operators import arrow_types
-        from bridge.formats.csv_text import CsvForm
 
-        name = type(self).__name__
-        schema = schema_of(name, op.getOutputTable())
+        schema = schema_of(self._name, op.getOutputTable())
         for column in schema:
             if column.type.is_array or column.type.kind is Kind.BYTES:
                 raise ConfigurationError(
-                    f"{name}: column {column.name!r} has the type {column.type.sql}: CAST it to"
-                    " STRING, or convert an ARRAY with toVector"
+                    f"{self._name}: column {column.name!r} has the type {column.type.sql}: CAST it"
+                    " to STRING, or convert an ARRAY with toVector"
                 )
         rows = _with_local_times(op, schema)
         # `_with_local_times` appends columns that are not written, so only the columns of the
@@ -338,7 +341,9 @@ class _AkFile(Receiver):
     """Writes an .ak file on this host, which appears when it is complete."""
 
     def __init__(self, path: str, schema: Schema, zone: tzinfo) -> None:
-        self._path, self._schema, self._zone = path, schema, zone
+        self._path = path
+        self._schema = schema
+        self._zone = zone
 
     def take(self, batch: pa.RecordBatch) -> None:
         for row in zip(*(column.to_pylist() for column in batch.columns)):

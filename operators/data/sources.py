@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class _AkSource(AkSourceParams, SourceOperator):
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
-        with fetched(type(self).__name__, "filePath", values["filePath"]) as path:
+        with fetched(self._name, "filePath", values["filePath"]) as path:
             files = (
                 sorted(os.path.join(path, name) for name in os.listdir(path))
                 if os.path.isdir(path)
@@ -36,21 +36,21 @@ class _AkSource(AkSourceParams, SourceOperator):
             )
             if not files:
                 raise ConfigurationError(
-                    f"{type(self).__name__}: parameter 'filePath': the folder {path} is empty"
+                    f"{self._name}: parameter 'filePath': the folder {path} is empty"
                 )
             schema = read_schema(files[0])
             for file in files[1:]:
                 if read_schema(file) != schema:
                     raise ConfigurationError(
-                        f"{type(self).__name__}: parameter 'filePath': {file} and {files[0]} have"
+                        f"{self._name}: parameter 'filePath': {file} and {files[0]} have"
                         " different columns: use one folder per table"
                     )
             zone = session_zone(values["timeZone"], table_env)
             # The scale of a DECIMAL column follows from all of its cells, so all rows are read
             # before the table is made.
             rows = [row for file in files for row in read_rows(file, zone)]
-            schema = _with_digits(f"{type(self).__name__}: {path}", schema, rows)
-        return memory_table(table_env, schema, rows, type(self).__name__)
+            schema = _with_digits(f"{self._name}: {path}", schema, rows)
+        return memory_table(table_env, schema, rows, self._name)
 
 
 class AkSourceBatchOp(_AkSource, BatchOperator):
@@ -100,7 +100,7 @@ class RandomTableSourceBatchOp(RandomTableParams, SourceOperator, BatchOperator)
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
-        return _random_table(table_env, type(self).__name__, values, values["numRows"], 0, None)
+        return _random_table(table_env, self._name, values, values["numRows"], 0, None)
 
 
 class RandomTableSourceStreamOp(RandomStreamParams, SourceOperator, StreamOperator):
@@ -115,13 +115,13 @@ class RandomTableSourceStreamOp(RandomStreamParams, SourceOperator, StreamOperat
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
-        name, seconds, zones = type(self).__name__, values["timePerSample"], values["timeZones"]
+        seconds = values["timePerSample"]
+        zones = values["timeZones"]
         if seconds is None and zones is not None:
             # Flink's generator has a constant rate, so rows come in the middle of the range.
             seconds = sum(zones) / 2
-        return _random_table(
-            table_env, name, values, values["maxRows"], 1, Fraction(seconds) if seconds else None
-        )
+        rate = Fraction(seconds) if seconds else None
+        return _random_table(table_env, self._name, values, values["maxRows"], 1, rate)
 
 
 def _random_table(

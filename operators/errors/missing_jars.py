@@ -16,7 +16,10 @@ from contextlib import suppress
 from akdl.near_names import did_you_mean
 from bridge.exceptions import ConfigurationError
 
-CONNECTOR, FORMAT, CATALOG, PROVIDER = "connector", "format", "catalog", "model provider"
+CONNECTOR = "connector"
+FORMAT = "format"
+CATALOG = "catalog"
+PROVIDER = "model provider"
 
 # This is the provider of models for ML_PREDICT. Its jar is compiled on this machine and not
 # downloaded.
@@ -185,14 +188,10 @@ def _message(kind: str, name: str, known: Sequence[str]) -> str:
     if jar in JARS:
         hint, second = ": its jar is missing", f"Get it: akdl jars {jar}"
     else:
-        hint, release = (
-            did_you_mean(name, [*known, *JARS]),
-            ".".join(map(str, _release(flink_version()))),
-        )
-        jar, second = (
-            "GROUP:ARTIFACT:VERSION",
-            f"A {kind} that is not part of Flink needs a jar built for Flink {release}.",
-        )
+        hint = did_you_mean(name, [*known, *JARS])
+        release = ".".join(map(str, _release(flink_version())))
+        jar = "GROUP:ARTIFACT:VERSION"
+        second = f"A {kind} that is not part of Flink needs a jar built for Flink {release}."
     return "\n".join(
         [
             f"Flink has no {kind} '{name}'{hint}.{available}",

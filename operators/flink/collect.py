@@ -98,11 +98,9 @@ def _in_zone(column: pa.ChunkedArray, type_: Any, zone: str) -> pa.ChunkedArray:
     """Attach a time zone to instants; Flink's Arrow stores them in UTC without saying so."""
     arrow = type_in_zone(column.type, type_, zone)
     # PyFlink's tz_convert_from_internal would take them for local times, and so for other instants.
-    return (
-        column
-        if arrow == column.type
-        else pa.chunked_array([chunk.view(arrow) for chunk in column.chunks], arrow)
-    )
+    if arrow == column.type:
+        return column
+    return pa.chunked_array([chunk.view(arrow) for chunk in column.chunks], arrow)
 
 
 def type_in_zone(arrow: pa.DataType, type_: Any, zone: str) -> pa.DataType:
@@ -159,11 +157,9 @@ def _series(column: pa.ChunkedArray) -> Any:
     ):
         # These are the same instants, in the one zone in which pandas can show them.
         column = column.cast(pa.timestamp(column.type.unit, "UTC"))
-    return (
-        pd.Series(column.to_pylist(), dtype=object)
-        if inexact
-        else column.to_pandas(date_as_object=True)
-    )
+    if inexact:
+        return pd.Series(column.to_pylist(), dtype=object)
+    return column.to_pandas(date_as_object=True)
 
 
 def _is_inexact_in_numpy(array: pa.Array) -> bool:

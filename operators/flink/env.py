@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from akdl.masking import masked_value
 from bridge.exceptions import ConfigurationError
 from bridge.folders.shipped import ship_own_packages
-from bridge.table_env import SAVEPOINT_PATHS, planning
+from bridge.table_env import SAVEPOINT_PATHS, is_streaming, planning
 from bridge.workarounds.beam_workers import fix_workers
 from bridge.workarounds.local_python import python_of_local_jobs
 from bridge.workarounds.local_servers import close_servers, listen_in_private
@@ -134,10 +134,7 @@ def useLocalEnv(
             console what scripts print, and `jars=["kafka", ...]` are names that `akdl jars --list`
             knows, Maven coordinates or paths of jars for the jobs.
     """
-    if isinstance(flinkHome, dict):
-        flinkHome, config = None, flinkHome
-    note_flink_home("useLocalEnv", flinkHome)
-    flink_config, debug_mode = _checked(parallelism, config)
+    flink_config, debug_mode = _checked("useLocalEnv", parallelism, flinkHome, config)
     if _is_submitted():
         logger.warning(
             "useLocalEnv: this program was submitted to Flink, so its jobs run there and not"
@@ -176,9 +173,6 @@ def useRemoteEnv(
         ConfigurationError: A value is wrong, or this program was submitted, as with `flink run`,
             which says where it runs.
     """
-    if isinstance(flinkHome, dict):
-        flinkHome, config = None, flinkHome
-    note_flink_home("useRemoteEnv", flinkHome)
     port = port_of(port)
     if _is_submitted():
         raise ConfigurationError(
@@ -187,11 +181,11 @@ def useRemoteEnv(
         )
     if not isinstance(host, str) or not host:
         raise ConfigurationError(f"useRemoteEnv: host: expected the name of a host, got {host!r}")
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+    if type(port) is not int or not 0 < port < 65536:
         raise ConfigurationError(
             f"useRemoteEnv: port: expected a number from 1 to 65535, got {port!r}"
         )
-    flink_config, debug_mode = _checked(parallelism, config)
+    flink_config, debug_mode = _checked("useRemoteEnv", parallelism, flinkHome, config)
     where = f"Flink cluster at {host}:{port}, parallelism {parallelism}"
     return _use(
         lambda mode: _remote(host, port, parallelism, _merged(mode, flink_config)),
@@ -255,9 +249,9 @@ def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
     """Apply the settings that co-location needs in batch mode, unless the user has set one of them
     to something else.
     """
-    config = table_env.get_config()
-    if config.get("execution.runtime-mode", "STREAMING").upper() != "BATCH":
+    if is_streaming(table_env):
         return
+    config = table_env.get_config()
     for key, value in _BATCH.items():
         chosen = config.get(key, value)
         if chosen.upper() != value.upper():
@@ -271,13 +265,13 @@ def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float) -
     """Apply the settings that stream operators need; a shorter interval than `chunk_wait_s`
     stays.
     """
-    config = table_env.get_config()
-    if config.get("execution.runtime-mode", "STREAMING").upper() == "BATCH":
+    if not is_streaming(table_env):
         raise ConfigurationError(
             "this environment is in batch mode, but stream operators need one in streaming mode:"
             " take getMLEnv().stenv, or batch operators"
         )
     wanted = int(chunk_wait_s * 1000)
+    config = table_env.get_config()
     config.set(_BUNDLE_MS, str(max(1, min(wanted, int(config.get(_BUNDLE_MS, str(wanted)))))))
 
 
@@ -302,9 +296,15 @@ def _merged(mode: dict[str, str], config: dict[str, str]) -> dict[str, str]:
     return {**_DEFAULTS, **mode, **config}
 
 
-def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str, str], bool]:
+def _checked(
+    function: str, parallelism: int, home: object, config: dict[str, Any] | None
+) -> tuple[dict[str, str], bool]:
     """Check the arguments of `useLocalEnv` and `useRemoteEnv`, also the names of jars."""
-    if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
+    if isinstance(home, dict):
+        config = home
+    else:
+        note_flink_home(function, home)
+    if type(parallelism) is not int or parallelism < 1:
         raise ConfigurationError(
             f"parallelism: expected a whole number of at least 1, got {parallelism!r}"
         )
@@ -449,7 +449,7 @@ def _has_python_library(config: dict[str, str]) -> bool:
     """
     rest = rest_of(config)
     try:
-        return rest is not None and "flink-python" in rest.text("/jobmanager/environment")
+        return rest is not None and b"flink-python" in rest.content("/jobmanager/environment")
     except OSError:
         return False
 

@@ -47,7 +47,7 @@ _CHECKSUM = ".sha256"
 _PLUGINS = "flink-s3-fs-"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="akdl jars",
         description=(
@@ -209,10 +209,8 @@ def _fetch(coordinate: str, path: str, repository: str | None) -> None:
             checksum, jar = (
                 Path(fetch(each, folder)).read_bytes() for each in (f"{url}.sha1", url)
             )
-        expected, digest = (
-            checksum.decode("ascii", "replace").split()[:1],
-            hashlib.sha1(jar).hexdigest(),
-        )
+        expected = checksum.decode("ascii", "replace").split()[:1]
+        digest = hashlib.sha1(jar).hexdigest()
         # Some repositories write the name of the file behind the checksum, so only the first word
         # counts.
         if expected != [digest]:
@@ -233,11 +231,9 @@ def _with_login(base: str) -> str:
     from requests.utils import get_netrc_auth
 
     login = None if "@" in base else get_netrc_auth(base)
-    return (
-        base
-        if login is None
-        else base.replace("://", f"://{urllib.parse.quote(':'.join(login), safe=':')}@", 1)
-    )
+    if login is None:
+        return base
+    return base.replace("://", f"://{urllib.parse.quote(':'.join(login), safe=':')}@", 1)
 
 
 def _compile(path: str) -> None:

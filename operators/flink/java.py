@@ -64,7 +64,7 @@ def ensure_java() -> None:
 def parse_version(text: str) -> int | None:
     """Feature release in the output of `java -version`: 8 for "1.8.0_292", 17 for "17.0.15"."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
-    return int(found.group(1)) if found else None
+    return int(found[1]) if found else None
 
 
 def version_of(java: str) -> int | None:

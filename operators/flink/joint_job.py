@@ -23,7 +23,8 @@ from bridge.table_env import planning
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
-_DEFAULT_NAME = "akdl"
+# This is the client of a job, and an iterator of its elements, or None if nothing is collected.
+_Started = tuple[Any, Any]
 # Flink may not answer at all. The job's processes are stopped afterwards in any case, so the wait
 # is bounded.
 _CANCEL_S = 10
@@ -81,11 +82,13 @@ def run_jointly(
         with (
             _shared_folder(table_env) as folder,
             _job(
-                table_env,
-                lambda: _numbered_chunks(table_env, tables, folder) if tables else None,
-                inserted,
-                name,
-                rest,
+                lambda: _started(
+                    table_env,
+                    lambda: _numbered_chunks(table_env, tables, folder) if tables else None,
+                    inserted,
+                    name,
+                    rest,
+                )
             ) as chunks,
         ):
             for element in chunks:
@@ -111,12 +114,14 @@ def collect(
     with (
         _shared_folder(table_env) as folder,
         _job(
-            table_env,
-            lambda: chunks_of(table_env, table, Gathering(), folder=folder)[
-                0
-            ]._j_data_stream.collectAsync(),
-            [],
-            name,
+            lambda: _started(
+                table_env,
+                lambda: chunks_of(table_env, table, Gathering(), folder=folder)[
+                    0
+                ]._j_data_stream.collectAsync(),
+                [],
+                name,
+            )
         ) as chunks,
     ):
         for chunk in chunks:
@@ -155,15 +160,9 @@ def _batch(content: bytes, folder: str | None) -> pa.RecordBatch:
 
 
 @contextmanager
-def _job(
-    table_env: StreamTableEnvironment,
-    collected: Callable[[], object],
-    inserted: Sequence[tuple[Table, str]],
-    name: str | None,
-    uncollected: Sequence[Table] = (),
-) -> Iterator[Any]:
-    """Run a job around a block, which gets the elements of the stream that `collected` adds; cancel
-    it when the block fails.
+def _job(start: Callable[[], _Started]) -> Iterator[Any]:
+    """Run the job of `_started` around a block, which gets its elements; cancel it when the block
+    fails.
     """
     from pyflink.java_gateway import get_gateway
 
@@ -172,9 +171,7 @@ def _job(
         # An interrupt inside a call of py4j can be lost, so calls to Java run in another thread,
         # and this one waits for them.
         with interrupts_later(), elsewhere() as thread:
-            client, chunks = _started(
-                table_env, collected, inserted, uncollected, name or _DEFAULT_NAME
-            )
+            client, chunks = start()
             yield thread.elements(
                 lambda: chunks.next() if chunks is not None and chunks.hasNext() else None
             )
@@ -196,14 +193,10 @@ def _started(
     table_env: StreamTableEnvironment,
     collected: Callable[[], object],
     inserted: Sequence[tuple[Table, str]],
-    uncollected: Sequence[Table],
-    name: str,
-) -> tuple[Any, Any]:
-    """Start a job of the new transformations alone.
-
-    Returns:
-        The client of the job, and an iterator of its elements, or None if nothing is collected.
-    """
+    name: str | None,
+    uncollected: Sequence[Table] = (),
+) -> _Started:
+    """Start a job of the transformations that `collected` adds, and of the other tables."""
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import get_field_value
 
@@ -239,7 +232,8 @@ def _started(
         ends.add(sink)
     executor = get_field_value(j_tenv, "execEnv")
     configuration = table_env.get_config()._j_table_config.getConfiguration()
-    return executor.executeAsync(executor.createPipeline(ends, configuration, name)), chunks
+    pipeline = executor.createPipeline(ends, configuration, name or "akdl")
+    return executor.executeAsync(pipeline), chunks
 
 
 def _numbered_chunks(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import requests
 
 HEADERS = "FLINK_REST_CLIENT_HEADERS"
-_ANSWER_S = 5.0
+ANSWER_S = 5.0
 # The timeout of requests is for one read, so an answer that arrives in small parts would have no
 # limit.
 _WHOLE_S = 60.0
@@ -49,7 +49,6 @@ class Rest:
         address: str,
         verify: bool | str = True,
         proxies: bool = False,
-        timeout_s: float = _ANSWER_S,
     ) -> None:
         self.address, self._url, self._login = _taken_apart(address)
         self._headers = headers_of(os.environ.get(HEADERS, ""))
@@ -59,7 +58,6 @@ class Rest:
             socket.gethostname(),
             *own_addresses(),
         )
-        self._timeout_s = timeout_s
 
     def __repr__(self) -> str:
         return f"Rest({self.address!r})"
@@ -72,10 +70,6 @@ class Rest:
             raise ValueError(
                 f"{self.address}{path}: the JSON of the answer is nested too deeply"
             ) from None
-
-    def text(self, path: str) -> str:
-        """Return an answer as text, with replacements for bytes that aren't UTF-8."""
-        return self.content(path).decode("utf-8", "replace")
 
     def jobs(self) -> list[dict[str, str]]:
         """Jobs that have not ended, with their `jid`, `name` and `state`."""
@@ -119,7 +113,7 @@ class Rest:
                 answer = session.request(
                     method,
                     self._url + path,
-                    timeout=self._timeout_s,
+                    timeout=ANSWER_S,
                     verify=verify,
                     allow_redirects=False,
                     stream=True,
@@ -133,7 +127,7 @@ class Rest:
                     " no_proxy"
                 ) from None
             except requests.exceptions.Timeout:
-                raise RestError(f"{self.address}: no answer within {self._timeout_s:g} s") from None
+                raise RestError(f"{self.address}: no answer within {ANSWER_S:g} s") from None
             except requests.exceptions.RequestException as error:
                 raise RestError(f"{self.address}: {_cause(error)}") from None
         if answer.status_code in (401, 403):
@@ -148,7 +142,9 @@ class Rest:
         return content
 
     def _content_of(self, answer: requests.Response) -> bytes:
-        parts, length, began = [], 0, time.monotonic()
+        parts = []
+        length = 0
+        began = time.monotonic()
         for part in answer.iter_content(_PART_BYTES):
             parts.append(part)
             length += len(part)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple
 
 from bridge.exceptions import ConfigurationError
 from operators.flink.rest import Rest
@@ -23,18 +22,13 @@ WAIT_S = 5.0
 _POLL_S = 0.1
 _SCHEDULER = "jobmanager.scheduler"
 _SLOTS = "taskmanager.numberOfTaskSlots"
+# Of a configuration, only the method `get` is used, which `table_env.get_config()` has too.
+FlinkConfiguration = Mapping[str, str]
 # Programs choose the names of their jobs, which may be long, so errors show this many characters.
 _NAME_LENGTH = 60
 
 
-class FlinkConfiguration(Protocol):
-    """The one method of a configuration in use: `table_env.get_config()` and dict have it."""
-
-    def get(self, key: str, default: str, /) -> str: ...
-
-
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """Slots that `who` needs at once. A job needs as many as the largest of its needs: its
     operators share slots.
     """
@@ -66,7 +60,6 @@ class Need:
 def check_slots(
     config: FlinkConfiguration,
     needs: Sequence[Need],
-    wait_s: float = WAIT_S,
     only_total: bool = False,
 ) -> None:
     """Refuse a job for which the cluster has too few slots.
@@ -74,7 +67,6 @@ def check_slots(
     Args:
         config: Configuration of the environment.
         needs: Needs of the job, of which the largest counts.
-        wait_s: Seconds in which slots of an earlier job may become free.
         only_total: Count slots in use too, for a job that starts later.
     """
     if not needs:
@@ -87,7 +79,7 @@ def check_slots(
     rest = rest_of(config)
     if rest is not None:
         try:
-            _check_cluster(rest, need, wait_s, only_total)
+            _check_cluster(rest, need, only_total)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             # A check must not stop a job that could run. If the cluster is really gone, Flink
             # reports that when the job is sent.
@@ -164,8 +156,8 @@ def _slots_of_mini_cluster(config: FlinkConfiguration) -> int | None:
     return None
 
 
-def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> None:
-    deadline = time.monotonic() + wait_s
+def _check_cluster(rest: Rest, need: Need, only_total: bool) -> None:
+    deadline = time.monotonic() + WAIT_S
     # Most jobs find enough slots at once, so the cluster is asked only if they don't.
     grows: bool | None = None
     while True:

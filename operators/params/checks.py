@@ -102,11 +102,7 @@ predict_function = _script(
 
 
 def texts(value: Sequence[str]) -> list[str]:
-    if (
-        isinstance(value, str)
-        or not isinstance(value, (list, tuple))
-        or not all(isinstance(v, str) for v in value)
-    ):
+    if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
         raise ValueError("a list of strings")
     return list(value)
 

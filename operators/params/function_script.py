@@ -21,7 +21,7 @@ from typing import Any
 
 from bridge.exceptions import ConfigurationError
 
-_PLAIN = (bool, int, str, bytes, type(None))
+_PLAIN = (bool, int, float, str, bytes, type(None))
 # A value travels in the script if its literal has at most this many characters.
 _LONGEST = 10_000
 _REMEDY = "import or make it inside the function, or pass it in userParams"
@@ -220,15 +220,11 @@ def _import_statements(module: dict[str, object]) -> dict[str, str]:
             if isinstance(node, ast.Import) or (
                 isinstance(node, ast.ImportFrom) and not node.level
             ):
-                start = "import" if isinstance(node, ast.Import) else f"from {node.module} import"
                 for each in node.names:
+                    # A statement with this name alone is left.
+                    node.names = [each]
                     # `import a.b` binds `a`.
-                    bound = each.asname or (
-                        each.name.partition(".")[0] if isinstance(node, ast.Import) else each.name
-                    )
-                    statements[bound] = f"{start} {each.name}" + (
-                        f" as {each.asname}" if each.asname else ""
-                    )
+                    statements[each.asname or each.name.partition(".")[0]] = ast.unparse(node)
     return statements
 
 
@@ -271,8 +267,8 @@ def _is_plain(value: Any) -> bool:
     if type(value) in (list, tuple, set, frozenset):
         return all(map(_is_plain, value))
     if type(value) is dict:
-        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
-    return type(value) is float or type(value) in _PLAIN
+        return all(map(_is_plain, [*value, *value.values()]))
+    return type(value) in _PLAIN
 
 
 def _literal(value: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, TypeVar
 
@@ -21,9 +21,8 @@ _Value = TypeVar("_Value")
 # No parameter has a getter for this name, because `getSchemaStr` returns the columns of any table,
 # in the same form for all operators.
 OF_TABLES = "schemaStr"
-# This default marks a parameter that the user has to set. It is not None, because None is a valid
-# default.
-REQUIRED = object()
+# This default marks a parameter that the user has to set; in a signature it has no default.
+REQUIRED = Parameter.empty
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Param:
     name: str
     doc: str
     convert: Callable[[Any], Any]
-    default: Any = REQUIRED
+    default: Any = None
     aliases: tuple[str, ...] = ()
 
     @property
@@ -88,26 +87,26 @@ class WithParams(Rendered):
             known = ", ".join(param.name for param in self.params)
             hint = instead_of(unknown[0]) or f"{did_you_mean(unknown[0], by_name)}; it has {known}"
             raise ConfigurationError(
-                f"{type(self).__name__} has no parameter {', '.join(map(repr, unknown))}{hint}"
+                f"{self._name} has no parameter {', '.join(map(repr, unknown))}{hint}"
             )
         for name, value in values.items():
             if value is not None and by_name[name].name in self._values:
                 raise ConfigurationError(
-                    f"{type(self).__name__}: {by_name[name].name!r} is given twice, also as"
-                    f" {name!r}"
+                    f"{self._name}: {by_name[name].name!r} is given twice, also as {name!r}"
                 )
             self._set(by_name[name], name, value)
 
     def _description(self) -> Description:
-        return replace(
-            super()._description(),
-            settings={name: value_text(name, v) for name, v in self._values.items()},
+        return (
+            super()
+            ._description()
+            ._replace(settings={name: value_text(name, v) for name, v in self._values.items()})
         )
 
     def _set(self, param: Param, name: str, value: object) -> None:
         if self._fixed:
             raise ConfigurationError(
-                f"{type(self).__name__}: parameter {name!r} is set too late, the operator's table"
+                f"{self._name}: parameter {name!r} is set too late, the operator's table"
                 " exists already: set it before the operator is linked or its columns are asked"
                 " for, or make a new operator"
             )
@@ -115,31 +114,28 @@ class WithParams(Rendered):
         if value is None:
             self._values.pop(param.name, None)
             return
-        where = f"{type(self).__name__}: parameter {name!r}"
+        where = f"{self._name}: parameter {name!r}"
         self._values[param.name] = param.checked(
             where, value, lambda each: f"{value_text(name, each)} of type {type(each).__name__}"
         )
 
     def _get(self, param: Param) -> Any:
-        if param.name in self._values:
-            return self._values[param.name]
-        if param.default is REQUIRED:
+        value = self._values.get(param.name, param.default)
+        if value is REQUIRED:
             raise ConfigurationError(
-                f"{type(self).__name__}: parameter {param.name!r} is not set and has no default"
+                f"{self._name}: parameter {param.name!r} is not set and has no default"
             )
-        return param.default
+        return value
 
     def _values_of_all(self) -> dict[str, Any]:
         """Values of all parameters; one error names all that are missing."""
-        missing = [
-            p.name for p in self.params if p.default is REQUIRED and p.name not in self._values
-        ]
+        values = {param.name: param.default for param in self.params} | self._values
+        missing = [name for name, value in values.items() if value is REQUIRED]
         if missing:
             raise ConfigurationError(
-                f"{type(self).__name__}: set {', '.join(map(repr, missing))} before it is linked"
-                " or run"
+                f"{self._name}: set {', '.join(map(repr, missing))} before it is linked or run"
             )
-        return {param.name: self._get(param) for param in self.params}
+        return values
 
     def _check_known(
         self, parameter: str, names: Sequence[str] | None, existing: Sequence[str]
@@ -148,7 +144,7 @@ class WithParams(Rendered):
         if unknown:
             named = ", ".join(map(repr, unknown)) + did_you_mean(unknown[0], existing)
             raise ConfigurationError(
-                f"{type(self).__name__}: parameter {parameter!r} names {named}; the input has"
+                f"{self._name}: parameter {parameter!r} names {named}; the input has"
                 f" {', '.join(map(repr, existing))}"
             )
 
@@ -176,8 +172,19 @@ def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
         "params": tuple(params),
         "__doc__": doc,
         "__module__": "operators.params.accessors",
+        # Completion and help show it. Aliases are accepted and not listed.
+        "__signature__": Signature(
+            [
+                Parameter(
+                    each.name,
+                    Parameter.KEYWORD_ONLY,
+                    default=each.default,
+                    annotation=each.annotation,
+                )
+                for each in params
+            ]
+        ),
     }
-    members["__signature__"] = _signature(params)
     for param in params:
         for alias in param.names:
             for method in (
@@ -189,19 +196,6 @@ def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
                 method.__qualname__ = f"{name}.{method.__name__}"
                 members[method.__name__] = method
     return type(name, (WithParams,), members)
-
-
-def _signature(params: Sequence[Param]) -> Signature:
-    """Signature of constructors, for completion and help. Aliases are accepted and not listed."""
-    parameters = []
-    for param in params:
-        default = Parameter.empty if param.default is REQUIRED else param.default
-        parameters.append(
-            Parameter(
-                param.name, Parameter.KEYWORD_ONLY, default=default, annotation=param.annotation
-            )
-        )
-    return Signature(parameters)
 
 
 def _setter(param: Param, name: str) -> Callable[..., Any]:

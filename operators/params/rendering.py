@@ -7,8 +7,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from html import escape
+from typing import NamedTuple
 
 from akdl.masking import masked_value
 from akdl.near_names import short
@@ -20,14 +20,13 @@ _LONGEST = 60
 _COLUMNS = 12
 
 
-@dataclass(frozen=True)
-class Description:
+class Description(NamedTuple):
     """Content of a representation: parameters that were set, and the columns, None where they are
     not known yet.
     """
 
     title: str
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = {}
     columns: Sequence[tuple[str, str]] | None = None
     note: str = ""
 
@@ -35,8 +34,13 @@ class Description:
 class Rendered(WithHints):
     """Base of classes whose representation starts no job, no Java and no process."""
 
+    @property
+    def _name(self) -> str:
+        """Name of the class, with which errors begin."""
+        return type(self).__name__
+
     def _description(self) -> Description:
-        return Description(type(self).__name__)
+        return Description(self._name)
 
     def __repr__(self) -> str:
         return as_text(self._description())
@@ -63,12 +67,10 @@ def as_html(described: Description) -> str:
     parts = [f"<strong>{escape(described.title)}</strong>"]
     if described.note:
         parts.append(f" <em>{escape(described.note)}</em>")
-    parts += (
-        [_table(("parameter", "value"), described.settings.items())] if described.settings else []
-    )
-    parts += (
-        [_table(("column", "type"), described.columns)] if described.columns is not None else []
-    )
+    if described.settings:
+        parts.append(_table(("parameter", "value"), described.settings.items()))
+    if described.columns is not None:
+        parts.append(_table(("column", "type"), described.columns))
     return f"<div>{''.join(parts)}</div>"
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from akdl.storage.files import FileError, fetch, is_remote, local_path
+from akdl.storage.files import FileError, fetch
 from bridge.exceptions import refused_at
 from bridge.folders.program_folder import scratch_folder
 
@@ -23,11 +22,5 @@ def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
     """
     with scratch_folder() as folder:
         with refused_at(f"{operator}: parameter {parameter!r}", FileError):
-            path = (
-                fetch(address, folder)
-                if is_remote(address)
-                else os.path.abspath(local_path(address))
-            )
-            if not os.path.exists(path):
-                raise FileError(f"there is no file {path}")
+            path = fetch(address, folder)
         yield path

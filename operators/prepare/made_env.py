@@ -48,7 +48,9 @@ logger = logging.getLogger(__name__)
 _KEPT = 10
 # Names of the files of an environment: its requirements, the mark of a complete one, and its
 # archive for other hosts.
-_REQUIREMENTS, _COMPLETE, _PACKED = "requirements.txt", "complete", "env.tar.gz"
+_REQUIREMENTS = "requirements.txt"
+_COMPLETE = "complete"
+_PACKED = "env.tar.gz"
 # These parts of the base Python are not packed: tests, caches and tools that no script imports, and
 # its site-packages, whose place the packages of the environment take.
 _LEFT_OUT = re.compile(r"/(site-packages|test|config-[^/]*|__pycache__|ensurepip|idlelib|tkinter)$")
@@ -58,7 +60,7 @@ _SYSTEM = ("/usr", "/usr/local", "/")
 _TREE = re.compile(r"^[\s×╰├─▶│]*((error|cause): )?", re.MULTILINE)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run `akdl env` and return its exit status."""
     parser = argparse.ArgumentParser(
         prog="akdl env", description="Python environments that were made for scripts."

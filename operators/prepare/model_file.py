@@ -19,7 +19,6 @@ from akdl.storage.files import (
     fetch,
     file_states,
     is_remote,
-    local_path,
     place_of,
     sha256_of,
 )
@@ -76,15 +75,12 @@ def packed_model(where: str, address: str, is_any: bool = False) -> str:
             folder.remove()
 
 
-def model_for_job(
-    operator: str, parameter: str, address: str, is_elsewhere: bool, is_any: bool = False
-) -> str:
+def model_for_job(where: str, address: str, is_elsewhere: bool, is_any: bool = False) -> str:
     """Path of a model for a job: a file that travels, or a path on hosts. Anything that is not a
     model is refused now.
 
-    See `packed_model` for `is_any`.
+    See `packed_model` for `where` and `is_any`.
     """
-    where = f"{operator}: {parameter}"
     with refused_at(where, FileError, ModelError):
         path = place_of(address)
         # With many models at an address, hosts read only the ones that they need, so nothing is
@@ -92,17 +88,18 @@ def model_for_job(
         if (is_remote(address) and not is_any) or (is_elsewhere and os.path.exists(path)):
             return packed_model(where, address, is_any)
     if not (is_any and os.path.exists(path)):
-        refuse_other_models(operator, parameter, address, is_elsewhere)
+        refuse_other_models(where, address, is_elsewhere)
     return path
 
 
-def refuse_other_models(operator: str, parameter: str, address: str, is_elsewhere: bool) -> None:
+def refuse_other_models(where: str, address: str, is_elsewhere: bool) -> None:
     """Refuse a path without a model; one that is missing here may exist `is_elsewhere`, on the
     hosts of a cluster.
     """
-    with refused_at(f"{operator}: {parameter}", FileError, ModelError):
-        if not is_remote(address) and (not is_elsewhere or os.path.exists(local_path(address))):
-            check_model(local_path(address))
+    with refused_at(where, FileError, ModelError):
+        path = place_of(address)
+        if not is_remote(address) and (not is_elsewhere or os.path.exists(path)):
+            check_model(path)
 
 
 def placed_model(path: str) -> PlacedModel | None:

@@ -82,7 +82,10 @@ def plan(
     weight_column = values["weightCol"] if values.get("equalSteps") == PAD else None
     _check_weight(operator, input_schema, weight_column)
     files, main_script = read_files(operator, values["userFiles"], values["mainScriptFile"])
-    own, source, needs_estimator, script = None, b"", False, values["mainScriptFile"]
+    own = None
+    source = b""
+    needs_estimator = False
+    script = values["mainScriptFile"]
     # Other files, such as compiled modules, have no source to check and fail when they are
     # imported. A function was checked when it became a script.
     if main_script.endswith(".py") and not isinstance(script, FunctionScript):
@@ -144,8 +147,6 @@ def plan(
         "checkpoint_dir": _absolute(operator, "checkpointDir", values),
         "log_dir": _absolute(operator, "logDir", values),
         "model_dir": _absolute(operator, "modelDir", values) if kind == "train" else None,
-        "log_file_bytes": values["logFileSize"],
-        "log_files": values["logFileCount"],
     }
     return GroupSettings(
         **{

@@ -60,11 +60,9 @@ def find_python(
         return python
     if elsewhere and not path.exists():
         return str(path)
-    fault = (
-        "has no bin/python"
-        if path.is_dir()
-        else f"is {'not executable' if path.is_file() else 'not a file'}"
-    )
+    fault = "is not executable" if path.is_file() else "is not a file"
+    if path.is_dir():
+        fault = "has no bin/python"
     raise ConfigurationError(
         f"{operator}: pythonEnv {python_env!r}: expected a folder with bin/python, an interpreter,"
         f" an archive of a folder ({', '.join(SUFFIXES)}), or requirements such as"

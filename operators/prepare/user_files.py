@@ -19,7 +19,7 @@ import tempfile
 import urllib.parse
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from akdl.masking import shown
 from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
@@ -43,8 +43,7 @@ _NEEDED_MODULES = {"akdl", "google", "grpc", "keras", "numpy", "tensorflow", "tf
 _HARMLESS_MODULES = {"test", "this"}
 
 
-@dataclass(frozen=True)
-class _Source:
+class _Source(NamedTuple):
     """A file without a final place.
 
     If `above` is set, parent folders from it are added to the path until the path differs from the

@@ -7,7 +7,6 @@ last line.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import json
 import logging
@@ -16,7 +15,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable
-from typing import IO, TypeVar
+from typing import IO, NamedTuple, TypeVar
 
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
@@ -71,15 +70,7 @@ class Recorder:
             self._file = open(self._path, "w", 1, encoding="utf-8")
         except (OSError, FileError) as error:
             self._give_up(error)
-        self._write(
-            {
-                "kind": "run",
-                "version": VERSION,
-                "name": name,
-                "size": size,
-                "started": started.isoformat(),
-            }
-        )
+        self._write("run", version=VERSION, name=name, size=size, started=started.isoformat())
 
     def look(self, members: Iterable[MemberStatus], is_last: bool = False) -> None:
         """Take a sample of the members, if one is due."""
@@ -90,13 +81,11 @@ class Recorder:
         for member in members:
             fields = MessageToDict(member, preserving_proto_field_name=True)
             kept = {name: value for name, value in fields.items() if name not in _NOT_KEPT}
-            self._write({"kind": "sample", "t": round(age_s, 2), **kept})
+            self._write("sample", t=round(age_s, 2), **kept)
 
     def end(self, failed: bool) -> None:
         """Write the end of the run, and bring a record for a remote folder to its address."""
-        self._write(
-            {"kind": "end", "t": round(time.monotonic() - self._began, 2), "failed": failed}
-        )
+        self._write("end", t=round(time.monotonic() - self._began, 2), failed=failed)
         if self._file is None:
             return
         self._file.close()
@@ -124,10 +113,10 @@ class Recorder:
         os.makedirs(folder, exist_ok=True)
         return os.path.join(folder, self._name)
 
-    def _write(self, line: dict[str, object]) -> None:
+    def _write(self, kind: str, /, **entries: object) -> None:
         if self._file is not None:
             try:
-                self._file.write(json.dumps(line) + "\n")
+                self._file.write(json.dumps({"kind": kind, **entries}) + "\n")
             except OSError as error:
                 self._give_up(error)
 
@@ -144,8 +133,7 @@ class Recorder:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """Parsed record of a run; `failed` is None where the run has not ended."""
 
     name: str

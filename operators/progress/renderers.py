@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO, Union
 
 from bridge.host.console import print_line
 from operators.progress.state import Line
@@ -21,13 +21,6 @@ FIRST_S = 4.0
 EVERY_S = 10.0
 # A line that has not changed is printed again as a sign of life.
 _AGAIN_S = 60.0
-
-
-class Renderer(Protocol):
-    """Shows lines in place of the former ones; the lines of `end` stay."""
-
-    def show(self, lines: Sequence[Line]) -> None: ...
-    def end(self, lines: Sequence[Line]) -> None: ...
 
 
 def renderer() -> Renderer | None:
@@ -135,6 +128,10 @@ class LogRenderer:
     def end(self, lines: Sequence[Line]) -> None:
         for line in lines:
             print_line(self._stream, str(line))
+
+
+# `show` puts lines in place of the former ones, and the lines of `end` stay.
+Renderer = Union[TerminalRenderer, NotebookRenderer, LogRenderer]
 
 
 def _plain(text: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.member.status import DATA, ENDED, FEEDING, PHASES, READ, START, STARTING, TRAINING, WORK
@@ -31,8 +31,7 @@ _BUSY = 0.5
 _MOST_METRICS = 4
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """Operator whose progress is shown; `trains` if it makes a model, `predicts` if its tasks count
     as workers.
     """
@@ -46,8 +45,7 @@ class Shown:
     start_timeout_s: float = 300.0
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """Progress of an operator at a moment; an idle line says nothing but that time passes."""
 
     name: str

@@ -102,11 +102,9 @@ class RestSource(StatusSource):
 
     def start_step(self) -> str:
         for job in self._rest.jobs_of(self._groups):
-            return (
-                "waiting for slots"
-                if waits_for_slots(job)
-                else "Flink starts Python workers on the cluster"
-            )
+            if waits_for_slots(job):
+                return "waiting for slots"
+            return "Flink starts Python workers on the cluster"
         return "the job and its files are sent"
 
     def late_start(self, limit_s: float) -> str:

@@ -69,7 +69,9 @@ class TimeSplit:
         self.time_s = added([self._before, own])
         self._ended = self._began + status.age_s
         if status.rows_done > self._rows_done:
-            self._rows_done, self._kept, self._marks = status.rows_done, self.time_s, []
+            self._rows_done = status.rows_done
+            self._kept = self.time_s
+            self._marks = []
         elif step and (not self._marks or step > self._marks[-1][0]):
             self._marks.append((step, self.time_s))
             if len(self._marks) > _MOST_MARKS:
@@ -83,7 +85,9 @@ class TimeSplit:
         The unsaved time of the earlier one, and the pause between the two, are lost.
         """
         self._is_first = self._attempt is None
-        self._attempt, self._rows_done, self._is_going_on = status.attempt, 0, self._is_first
+        self._attempt = status.attempt
+        self._rows_done = 0
+        self._is_going_on = self._is_first
         # Clocks of two reports differ by the time of a look. An attempt that seemed to begin before
         # its predecessor ended would count seconds twice.
         self._began = max(now - status.age_s, self._ended)

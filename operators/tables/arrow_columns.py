@@ -100,9 +100,9 @@ def _plain(cells: pa.Array) -> pa.Array:
         return pa.DictionaryArray.from_arrays(
             cells.indices, _plain(cells.dictionary)
         ).dictionary_decode()
-    return (
-        pa.array(cells.to_pylist(), _VIEWS[str(cells.type)]) if str(cells.type) in _VIEWS else cells
-    )
+    if str(cells.type) in _VIEWS:
+        return pa.array(cells.to_pylist(), _VIEWS[str(cells.type)])
+    return cells
 
 
 def _column_sql(where: str, name: str, arrow: pa.DataType) -> str:

@@ -39,19 +39,20 @@ def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[An
     """Cells of each column of a schema, matched by name, or by position where pandas has numbered
     the columns.
     """
-    check_repeated(where, [str(name) for name in frame.columns])
+    names = [str(name) for name in frame.columns]
+    check_repeated(where, names)
     labels: list[Any] = list(frame.columns)
     # pandas numbers the columns of a DataFrame that is made from rows alone, so such names say
     # nothing and the order decides.
     if labels == list(range(len(labels))):
-        if len(frame.columns) != len(schema.columns):
+        if len(labels) != len(schema.columns):
             raise ConfigurationError(
-                f"{where}: expected {len(schema.columns)} columns, got {len(frame.columns)}"
+                f"{where}: expected {len(schema.columns)} columns, got {len(labels)}"
             )
-        frame = frame.set_axis(schema.names, axis=1)
+        names = schema.names
     else:
-        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        check_names(where, schema.names, list(frame.columns))
+        check_names(where, schema.names, names)
+    frame = frame.set_axis(names, axis=1)
     return [_cells(frame[column.name]) for column in schema]
 
 
@@ -81,16 +82,12 @@ def warn_of_losses(where: str, frame: pd.DataFrame) -> None:
             where,
             ", ".join(map(str, frame.attrs)),
         )
-    of_categories = [
-        (name, cells)
-        for name, cells in frame.items()
-        if isinstance(cells.dtype, pd.CategoricalDtype)
-    ]
     categories = [
         str(name)
-        for name, cells in of_categories
+        for name, cells in frame.items()
         # Categories that have no order and are all in use lose nothing, so they cause no warning.
-        if cells.cat.ordered or cells.nunique() < len(cells.cat.categories)
+        if isinstance(cells.dtype, pd.CategoricalDtype)
+        and (cells.cat.ordered or cells.nunique() < len(cells.cat.categories))
     ]
     if categories:
         logger.warning(

@@ -26,7 +26,7 @@ from akdl.wire.columns import CLASSES
 from bridge.codec.first_wrong import first_wrong
 from bridge.codec.ipc import arrow_schema
 from bridge.codec.temporal import points_in_time
-from bridge.codec.types import precision_of
+from bridge.codec.types import arrow_type, precision_of
 from bridge.codec.values import UnfitError, Values
 from bridge.exceptions import ConfigurationError
 from bridge.formats.file_columns import cast_cells, declared_column
@@ -75,10 +75,21 @@ def _batches(
     where: str, schema: Schema, columns: Sequence[Cells], start: int, end: int, before: int
 ) -> Iterator[pa.RecordBatch]:
     wanted = arrow_schema(schema)
+
+    def converted(column: Column, cells: Cells) -> pa.Array:
+        part = cells[start:end]
+        if isinstance(part, pa.ChunkedArray):
+            part = _joined_chunks(part)
+        try:
+            return cells_to_arrow(column.type, part)
+        except UnfitError as bad:
+            raise ConfigurationError(
+                f"{where}: column {column.name!r} does not fit {column.type.sql}: row"
+                f" {before + start + bad.position}: expected {bad.expected}, got {bad.got}"
+            ) from None
+
     try:
-        arrays = [
-            _column(where, *each, start, end, before) for each in zip(schema, wanted.types, columns)
-        ]
+        arrays = list(map(converted, schema, columns))
     except _TooLargeError:
         if end - start <= 1:
             raise ConfigurationError(
@@ -93,34 +104,11 @@ def _batches(
     yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _column(
-    where: str,
-    column: Column,
-    arrow_type: pa.DataType,
-    cells: Cells,
-    start: int,
-    end: int,
-    before: int,
-) -> pa.Array:
-    part = cells[start:end]
-    try:
-        return cells_to_arrow(
-            column.type,
-            arrow_type,
-            _joined_chunks(part) if isinstance(part, pa.ChunkedArray) else part,
-        )
-    except UnfitError as bad:
-        raise ConfigurationError(
-            f"{where}: column {column.name!r} does not fit {column.type.sql}: row"
-            f" {before + start + bad.position}: expected {bad.expected}, got {bad.got}"
-        ) from None
-
-
-def cells_to_arrow(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
+def cells_to_arrow(column_type: ColumnType, cells: Cells) -> pa.Array:
     """Convert cells to an array that represents them exactly, apart from the digits of a FLOAT or
     DOUBLE.
     """
-    array = (_lists if column_type.is_array else _plain)(column_type, arrow_type, cells)
+    array = (_lists if column_type.is_array else _plain)(column_type, cells)
     if array.null_count and not column_type.nullable:
         place = int(np.asarray(array.is_null()).argmax())
         raise UnfitError(place, "a value, since it is NOT NULL", "null")
@@ -135,17 +123,15 @@ def _joined_chunks(cells: pa.ChunkedArray) -> pa.Array:
         raise _TooLargeError from None
 
 
-def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    if isinstance(cells, pa.Array):
-        valid, lengths, elements = _parts_of_lists(cells)
-    else:
-        valid, lengths, elements = _parts_of_objects(cells)
+def _lists(column_type: ColumnType, cells: Cells) -> pa.Array:
+    parts_of = _parts_of_lists if isinstance(cells, pa.Array) else _parts_of_objects
+    valid, lengths, elements = parts_of(cells)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     if offsets[-1] > np.iinfo(np.int32).max:
         raise _TooLargeError
     element = replace(column_type, is_array=False, nullable=column_type.element_nullable)
     try:
-        array = cells_to_arrow(element, arrow_type.value_type, elements)
+        array = cells_to_arrow(element, elements)
     except UnfitError as bad:
         # The position is that of an element among the elements of all lists. `offsets` leads back
         # to the row, and of equal offsets, which empty lists have, the last one has the element.
@@ -155,7 +141,7 @@ def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa
         None if valid.all() else pa.py_buffer(packed_bits(valid)),
         pa.py_buffer(offsets.astype("<i4")),
     ]
-    return pa.Array.from_buffers(arrow_type, len(cells), buffers, children=[array])
+    return pa.Array.from_buffers(arrow_type(column_type), len(cells), buffers, children=[array])
 
 
 def _parts_of_lists(cells: pa.Array) -> _Parts:
@@ -212,20 +198,21 @@ def _joined(parts: list[Any]) -> Cells:
     ]
 
 
-def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    kind, column = column_type.kind, declared_column(Column("", column_type))
+def _plain(column_type: ColumnType, cells: Cells) -> pa.Array:
+    kind = column_type.kind
+    column = declared_column(Column("", column_type))
 
     def convert(part: Cells) -> pa.Array:
         if not len(part) or (isinstance(part, pa.Array) and part.null_count == len(part)):
-            return pa.nulls(len(part), arrow_type)
+            return pa.nulls(len(part), column.arrow)
         part = _as_list_or_array(kind, part)
         if kind in POINTS_IN_TIME:
-            return _points(column_type, arrow_type, part)
-        array = cast_cells(column, _natural(column_type, arrow_type, part))
+            return _points(column_type, part)
+        array = cast_cells(column, _natural(column_type, part))
         # Like Flink's CAST.
-        return (
-            pc.utf8_rpad(array, column_type.arguments[0]) if column_type.name == "CHAR" else array
-        )
+        if column_type.name == "CHAR":
+            return pc.utf8_rpad(array, column_type.arguments[0])
+        return array
 
     # numpy's own type for bytes cuts NUL at the end of each element, so such an array may have lost
     # bytes before it came here.
@@ -270,7 +257,7 @@ def _shown(cell: object) -> str:
 # Conversions raise any of `_REFUSALS` where a cell does not fit; `_plain` then finds its row.
 
 
-def _natural(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
+def _natural(column_type: ColumnType, cells: Cells) -> pa.Array:
     """Cells in a type from which `cast_cells`, the cast of files, reaches the type of the column
     exactly.
     """
@@ -288,7 +275,7 @@ def _natural(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> 
             if kind in FLOATS or has_floats
             else pa.binary()
             if kind is Kind.BYTES
-            else arrow_type
+            else arrow_type(column_type)
         )
         cells = pa.array(cells, natural)
     elif kind is Kind.BOOLEAN and not types.is_boolean(cells.type):
@@ -305,14 +292,14 @@ def _natural(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> 
         cells.validate(full=True)
     # Flink's CAST pads a BINARY with zeros to its length, so the same is done here.
     if column_type.name == "BINARY":
+        wanted = arrow_type(column_type)
         return pa.array(
-            [cell and cell.ljust(arrow_type.byte_width, b"\0") for cell in cells.to_pylist()],
-            arrow_type,
+            [cell and cell.ljust(wanted.byte_width, b"\0") for cell in cells.to_pylist()], wanted
         )
     return cells
 
 
-def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
+def _points(column_type: ColumnType, cells: Cells) -> pa.Array:
     kind = column_type.kind
     if not isinstance(cells, pa.Array):
         cells = _points_of_objects(kind, cells)
@@ -335,7 +322,7 @@ def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> p
     )
     bits = packed_bits(np.asarray(cells.is_valid())) if cells.null_count else b""
     values = Values(INT64, len(numbers), numbers.astype("<i8", copy=False).tobytes(), None, bits)
-    return points_in_time(values, column_type, arrow_type)
+    return points_in_time(values, column_type, arrow_type(column_type))
 
 
 def _points_of_objects(kind: Kind, cells: list[Any]) -> pa.Array:
@@ -381,25 +368,19 @@ def _expected(column_type: ColumnType) -> str:
             f"a decimal.Decimal or int of at most {arguments[0]} digits, {arguments[1]} of them"
             " after the decimal point"
         )
-    if kind in POINTS_IN_TIME:
-        digits = (
-            ""
-            if kind is Kind.DATE
-            else f" with at most {precision_of(column_type)} fractional digits"
-        )
-        return _TIMES[kind] + digits
-    if kind in (Kind.STRING, Kind.BYTES):
+    if kind in POINTS_IN_TIME and kind is not Kind.DATE:
+        return f"{_WORDS[kind]} with at most {precision_of(column_type)} fractional digits"
+    if arguments and kind in (Kind.STRING, Kind.BYTES):
         unit = "characters" if kind is Kind.STRING else "bytes"
-        most = f" of at most {arguments[0]} {unit}" if arguments else ""
-        return ("a string" if kind is Kind.STRING else "bytes") + most
-    if kind in FLOATS:
-        return f"a number within the range of {kind.value}"
-    return (
-        "a boolean" if kind is Kind.BOOLEAN else f"a whole number within the range of {kind.value}"
-    )
+        return f"{_WORDS[kind]} of at most {arguments[0]} {unit}"
+    number = "a number" if kind in FLOATS else "a whole number"
+    return _WORDS.get(kind, f"{number} within the range of {kind.value}")
 
 
-_TIMES = {
+_WORDS = {
+    Kind.BOOLEAN: "a boolean",
+    Kind.STRING: "a string",
+    Kind.BYTES: "bytes",
     Kind.DATE: "a datetime.date, or a datetime at midnight without a time zone",
     Kind.TIME: "a datetime.time without a time zone",
     Kind.TIMESTAMP: "a datetime without a time zone (TIMESTAMP_LTZ accepts time zones)",

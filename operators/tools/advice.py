@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.member.status import DATA, EXPORT, LOST, PEERS, READ, START, WORK
@@ -31,8 +31,7 @@ _GROWTH = 1.5
 _MEMORY_BYTES = 500 << 20
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(NamedTuple):
     """A remedy, and the measured values that speak for it."""
 
     text: str

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import urllib.parse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from akdl.masking import login_of, shown
 from akdl.process import preflight
@@ -34,7 +34,9 @@ from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted, wanted_in
 from operators.tools.passwords import refuse_password
 
-OK, NOTE, WRONG = "ok", "note", "WRONG"
+OK = "ok"
+NOTE = "note"
+WRONG = "WRONG"
 
 _WANTED = f"Flink {FLINKS[0]} to {FLINKS[-1]}"
 _PACKAGES = (
@@ -67,8 +69,7 @@ _GRPCIO = re.compile(r"\bgrpcio ([\d.]+)")
 _CONNECT_S = 5.0
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """Result of one check: jobs fail where it has a remedy, unless it is a note for some users."""
 
     what: str
@@ -81,7 +82,7 @@ class Finding:
         return NOTE if self.is_note else WRONG if self.remedy else OK
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="akdl doctor", description="Look whether jobs can run here."
     )
@@ -90,11 +91,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="HOST:PORT",
         help="look at a Flink cluster too, at its REST endpoint, or https://[USER@]HOST:PORT",
     )
-    named = (
-        "tell which Python runs this main script, or is this pythonEnv, and what is in it; makes it"
-        " if need be"
+    parser.add_argument(
+        "named",
+        metavar="SCRIPT",
+        nargs="*",
+        help=(
+            "tell which Python runs this main script, or is this pythonEnv, and what is in it;"
+            " makes it if need be"
+        ),
     )
-    parser.add_argument("named", metavar="SCRIPT", nargs="*", help=named)
     parser.add_argument(
         "--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with"
     )
@@ -234,11 +239,9 @@ def environments() -> Iterator[Finding]:
                 remedy = f"name an environment with TensorFlow 2 in {variable}"
             elif wants_old and not has_old:
                 remedy, is_note = "scripts of TensorFlow 1 find it in tf.compat.v1", True
-            elif grpcio is not None and preflight.deadlocks(grpcio.group(1)):
-                remedy, is_note = (
-                    f"this grpcio can deadlock: install '{preflight.GRPCIO}' there",
-                    True,
-                )
+            elif grpcio is not None and preflight.deadlocks(grpcio[1]):
+                remedy = f"this grpcio can deadlock: install '{preflight.GRPCIO}' there"
+                is_note = True
             yield Finding(what, f"{variable}: {found}", remedy, is_note)
     if unset:
         runs, found = _look_into(sys.executable)
@@ -257,13 +260,10 @@ def python_of(named: str) -> Finding:
             named, found, "name another environment in pythonEnv, or change its requirements"
         )
     # The comma and the blank keep a path that contains the word from counting as the package.
-    bare = ", tensorflow " not in found
-    return Finding(
-        named,
-        found,
-        "it runs scripts and functions (predictFn) that do without TensorFlow" if bare else "",
-        bare,
-    )
+    if ", tensorflow " in found:
+        return Finding(named, found)
+    remedy = "it runs scripts and functions (predictFn) that do without TensorFlow"
+    return Finding(named, found, remedy, is_note=True)
 
 
 def ports() -> Iterator[Finding]:
@@ -310,15 +310,12 @@ def proxies() -> Iterator[Finding]:
 def disk(wanted_gb: float) -> Iterator[Finding]:
     folder = tempfile.gettempdir()
     free_gb = shutil.disk_usage(folder).free / 1e9
-    found, remedy = (
-        f"{free_gb:.1f} GB free in {folder}",
-        "make room there, or set TMPDIR to another place",
-    )
-    yield (
-        Finding("Disk", found)
-        if free_gb >= wanted_gb
-        else Finding("Disk", f"{found}, {wanted_gb:g} wanted", remedy)
-    )
+    found = f"{free_gb:.1f} GB free in {folder}"
+    remedy = "make room there, or set TMPDIR to another place"
+    if free_gb >= wanted_gb:
+        yield Finding("Disk", found)
+    else:
+        yield Finding("Disk", f"{found}, {wanted_gb:g} wanted", remedy)
 
 
 def files_in_sight() -> Iterator[Finding]:
@@ -330,18 +327,17 @@ def files_in_sight() -> Iterator[Finding]:
         "start Flink with umask 077, and with io.tmp.dirs and blob.storage.directory in a folder of"
         " mode 0700"
     )
-    paths = [
-        os.path.join(place, name)
-        for name in sorted(os.listdir(place))
-        if name.startswith(_FLINK_FOLDERS)
-    ]
-    # 0o055 are the rights of group and others to read, and to enter the folder.
     seen = []
-    for path in paths:
+    for path in sorted(pathlib.Path(place).iterdir()):
         # A job that ends removes its folders, also between these two calls.
         with contextlib.suppress(FileNotFoundError):
-            if os.path.isdir(path) and os.stat(path).st_mode & 0o055:
-                seen.append(path)
+            # 0o055 are the rights of group and others to read, and to enter the folder.
+            if (
+                path.name.startswith(_FLINK_FOLDERS)
+                and os.path.isdir(path)
+                and path.stat().st_mode & 0o055
+            ):
+                seen.append(str(path))
     if seen:
         shown = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
         yield Finding(what, f"other users of this host can look into {shown}", remedy, is_note=True)
@@ -390,16 +386,14 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
         return
     yield _flink(what, version, f"Flink {version}", f"take a cluster of {_WANTED}")
     found = f"{free} of {total} slots free, {managers} TaskManagers"
+    remedy = ""
     if not total:
-        yield Finding(
-            what, found, "start TaskManagers (Kubernetes and YARN start them for each job)"
-        )
+        remedy = "start TaskManagers (Kubernetes and YARN start them for each job)"
     elif not free:
-        yield Finding(
-            what, found, "wait for the jobs that have them, cancel one, or start more TaskManagers"
-        )
+        remedy = "wait for the jobs that have them, cancel one, or start more TaskManagers"
     else:
-        yield Finding(what, f"{found}: one for each worker and parameter server of an operator")
+        found += ": one for each worker and parameter server of an operator"
+    yield Finding(what, found, remedy)
 
 
 def _look_into(named: str) -> tuple[bool, str]:

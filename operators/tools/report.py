@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 
 from akdl.masking import masked, shown
-from akdl.storage.files import FileError, fetch, is_remote, local_path, name_of
+from akdl.storage.files import FileError, fetch, is_remote, name_of
 from akdl.storage.limits import RECORD
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.member.status import DATA, EXPORT, LOST, PEERS, READ, START, WORK
@@ -23,7 +23,10 @@ from operators.tools.passwords import refuse_password
 
 # Sizes of a drawing in pixels: its width, the height of a chart, the margin for labels, and the
 # height of a member's row.
-_WIDTH, _HEIGHT, _LEFT, _ROW = 860, 150, 90, 22
+_WIDTH = 860
+_HEIGHT = 150
+_LEFT = 90
+_ROW = 22
 _COLORS = {
     WORK: "#3f9c6b",
     READ: "#a8cf6f",
@@ -48,7 +51,7 @@ _STYLE = (
 _Curve = tuple[str, list[tuple[float, float]]]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="akdl report", description="Make one HTML page of the record of a run."
     )
@@ -64,8 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     refuse_password(parser, "RECORD", given.record, remedy)
     try:
         with tempfile.TemporaryDirectory(prefix="akdl_report_") as folder:
-            is_here = not is_remote(given.record)
-            local = local_path(given.record) if is_here else fetch(given.record, folder)
+            local = fetch(given.record, folder)
             with open(local, "rb") as record:
                 page = page_of(read_record(RECORD.read(record).decode("utf-8")))
     except (OSError, FileError, ValueError) as error:
@@ -75,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     # A remote record cannot have the page next to it, so that page is written to the current
     # folder.
-    path = given.page or os.path.splitext(local if is_here else name_of(given.record))[0] + ".html"
+    record_name = name_of(given.record) if is_remote(given.record) else local
+    path = given.page or os.path.splitext(record_name)[0] + ".html"
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(page)
@@ -135,14 +138,12 @@ def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
     for name in sorted(names - {TOTAL_STEPS}):
         curves = []
         for label, samples in record.samples.items():
-            values = [
+            points = [
                 (seconds, status.metrics[name])
                 for seconds, status in samples
-                if name in status.metrics
+                if math.isfinite(status.metrics.get(name, math.nan))
             ]
-            curves.append(
-                (label, [(seconds, value) for seconds, value in values if math.isfinite(value)])
-            )
+            curves.append((label, points))
         charts.append((name, curves))
     memory = [
         (
@@ -181,7 +182,9 @@ def _times(record: Record) -> str:
     scale = _scale(0.0, record.total_s)
     shapes, used = [], set()
     for row, (label, samples) in enumerate(shown):
-        top, place, time_s = row * _ROW, 0.0, samples[-1][1].time_s
+        top = row * _ROW
+        place = 0.0
+        time_s = samples[-1][1].time_s
         shapes.append(f'<text x="0" y="{top + 15}">{html.escape(label)}</text>')
         for use, percent in percentages(time_s).items():
             used.add(use)

@@ -8,7 +8,8 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import psutil
 from google.protobuf.message import DecodeError
@@ -59,14 +60,23 @@ class Program:
                 self._pids.setdefault(os.path.join(folder, PRIVATE_FOLDER), process.pid)
 
     def read(self) -> list[MemberStatus]:
-        return [status for folder in self._pids for status in _statuses_in(folder, self._script)]
+        return [status for status, _, _ in self._found()]
 
     def stacks(self) -> list[tuple[MemberStatus, str]]:
         return [
             (status, stacks_of(pid, os.path.join(folder, STACKS_FILE)))
-            for folder, pid in self._pids.items()
-            for status in _statuses_in(folder, self._script)
+            for status, folder, pid in self._found()
         ]
+
+    def _found(self) -> Iterator[tuple[MemberStatus, str, int]]:
+        """Yield the statuses of this script, each with the folder and the id of its process."""
+        for folder, pid in self._pids.items():
+            for path in pathlib.Path(folder).glob(f"akdl-*{SUFFIX}"):
+                # The member may end just now, and its file is gone or incomplete.
+                with suppress(OSError, DecodeError):
+                    status = MemberStatus.FromString(path.read_bytes())
+                    if _is_of(status, self._script):
+                        yield status, folder, pid
 
 
 class Cluster:
@@ -94,7 +104,7 @@ class Cluster:
         return [(status, status.stack) for status in self.read() if status.stack]
 
 
-def top(arguments: Sequence[str] | None = None) -> int:
+def top(arguments: Sequence[str]) -> int:
     """Print a table of the members of each script: phase, rows, step, processors, memory, and who
     waits for whom.
     """
@@ -103,7 +113,7 @@ def top(arguments: Sequence[str] | None = None) -> int:
     )
 
 
-def stacks(arguments: Sequence[str] | None = None) -> int:
+def stacks(arguments: Sequence[str]) -> int:
     """Print where each thread of the scripts stands."""
     return _run(
         "akdl stacks",
@@ -116,7 +126,7 @@ def stacks(arguments: Sequence[str] | None = None) -> int:
 def _run(
     command: str,
     what: str,
-    arguments: Sequence[str] | None,
+    arguments: Sequence[str],
     show: Callable[[Program | Cluster], bool],
 ) -> int:
     parser = argparse.ArgumentParser(prog=command, description=what)
@@ -220,14 +230,3 @@ def _key(status: MemberStatus) -> tuple[str, str, int]:
 
 def _is_of(status: MemberStatus, script: str | None) -> bool:
     return script is None or os.path.basename(script) in status.operator.split(", ")
-
-
-def _statuses_in(folder: str, script: str | None) -> list[MemberStatus]:
-    found = []
-    for path in pathlib.Path(folder).glob(f"akdl-*{SUFFIX}"):
-        try:
-            found.append(MemberStatus.FromString(path.read_bytes()))
-        # The member ends just now, and its file is gone or incomplete.
-        except (OSError, DecodeError):
-            continue
-    return [status for status in found if _is_of(status, script)]

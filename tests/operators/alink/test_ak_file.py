@@ -178,38 +178,6 @@ def test_our_ak_files_equal_those_of_alink(tmp_path: pathlib.Path, path: pathlib
             assert (file.read("alink_meta.json"), file.read("data")) == (meta, data)
 
 
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("cols7", [tuple(range(7)), (*[None] * 6, 6)]),
-        ("cols8", [tuple(range(8)), (*[None] * 7, 7)]),
-        ("decs0", [(0, "zero"), (5, "five"), (1, "one"), (10, "ten")]),
-        ("nulls", [(1, 2, 3, 4), (None, 2, 3, 4), (1, None, 3, 4), (1, 2, None, 4), (None,) * 4]),
-        ("shift", [(1, 2, 3, 4), (None, 2, 3, 4), (1, None, 3, 4)]),
-        ("shift2", [("ada", "Ulm", 34, 120), (None, "Bonn", 3, 9)]),
-        ("vec", [(1.5, "a b", "0.5 1.0")]),
-    ],
-)
-def test_ak_files_of_our_earlier_versions_are_read(name: str, rows: list[Any]) -> None:
-    assert list(read_rows(str(FILES / "written_by_product" / f"{name}.ak"))) == rows
-
-
-def test_times_of_our_earlier_versions_are_in_utc(tmp_path: pathlib.Path) -> None:
-    path = str(tmp_path / "t.ak")
-    record = (
-        b"\0" + (-86_400_000).to_bytes(8, "big", signed=True) + (1500).to_bytes(8, "big") + bytes(4)
-    )
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr(
-            "alink_meta.json",
-            json.dumps({"fileFormat": "binary", "schemaStr": "d DATE,t TIME,n DECIMAL"}),
-        )
-        file.writestr("data", b"ALK" + len(record).to_bytes(3, "big") + record)
-    assert list(read_rows(path, zone_of("Asia/Shanghai"))) == [
-        (datetime.date(1969, 12, 31), datetime.time(0, 0, 1, 500000), None)
-    ]
-
-
 CELLS: dict[str, Callable[[random.Random], Any]] = {
     "BOOLEAN": lambda rng: rng.random() < 0.5,
     "TINYINT": lambda rng: rng.randrange(-128, 128),

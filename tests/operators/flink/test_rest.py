@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.exceptions import ConfigurationError
+from operators.flink import rest
 from operators.flink.rest import Rest, RestError, headers_of
 from tests.operators.flink.test_slots import serving
 
@@ -105,7 +106,8 @@ def test_rest_reads_json_and_text_without_proxies(
     with serving(lambda path: {"asked": path}) as config:
         rest = Rest(f"127.0.0.1:{config['rest.port']}")
         assert (
-            rest.get("/overview") == {"asked": "/overview"} and rest.text("/x") == '{"asked": "/x"}'
+            rest.get("/overview") == {"asked": "/overview"}
+            and rest.content("/x") == b'{"asked": "/x"}'
         )
 
 
@@ -131,15 +133,16 @@ def test_login_in_the_address_is_used_and_not_shown(caplog: pytest.LogCaptureFix
     assert SECRET not in f"{refused.value!r} {gone.value!r} {caplog.text}" and len(asked) == 2
 
 
-def test_rest_reports_other_statuses_and_timeouts() -> None:
+def test_rest_reports_other_statuses_and_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         secured("", status=302) as (port, _),
         pytest.raises(RestError, match=rf"^127.0.0.1:{port}/x: HTTP 302, Found$"),
     ):
         Rest(f"127.0.0.1:{port}").get("/x")
+    monkeypatch.setattr(rest, "ANSWER_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         with pytest.raises(RestError, match=r"no answer within 0.2 s$"):
-            Rest(f"127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2).get("/x")
+            Rest(f"127.0.0.1:{silent.getsockname()[1]}").get("/x")
 
 
 def test_rest_checks_certificates_unless_told_otherwise(

@@ -17,6 +17,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import resetEnv, useLocalEnv, useRemoteEnv
+from operators.flink import slots
 from operators.flink.slots import Need, check_scheduler, check_slots, free_slots, rest_of
 
 GROUP = Need.of_group("TensorFlow2BatchOp", 3, 1)
@@ -95,7 +96,7 @@ def test_too_few_slots_are_refused_with_needs_and_remedies() -> None:
         serving(Cluster(total=3, free=[3]).answer) as config,
         pytest.raises(ConfigurationError) as raised,
     ):
-        check_slots(config, [Need.of_parallelism(2), GROUP], wait_s=60)
+        check_slots(config, [Need.of_parallelism(2), GROUP])
     assert str(raised.value) == (
         "TensorFlow2BatchOp needs 4 slots at once (3 workers and 1 parameter server), but the Flink cluster at "
         f"127.0.0.1:{config['rest.port']} has 3 in all (2 TaskManagers). Start more TaskManagers, raise "
@@ -107,7 +108,10 @@ def test_too_few_slots_are_refused_with_needs_and_remedies() -> None:
     ("free", "words"), [(0, "none is free"), (1, "1 is free"), (2, "2 are free")]
 )
 @pytest.mark.fault("jobs", "The jobs that occupy the slots are named")
-def test_jobs_that_hold_the_slots_are_named(free: int, words: str) -> None:
+def test_jobs_that_hold_the_slots_are_named(
+    free: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "WAIT_S", 0.2)
     jobs = [
         ("insert-into_x", "RUNNING"),
         ("earlier", "FINISHED"),
@@ -117,7 +121,7 @@ def test_jobs_that_hold_the_slots_are_named(free: int, words: str) -> None:
         serving(Cluster(5, [free], jobs).answer) as config,
         pytest.raises(ConfigurationError) as raised,
     ):
-        check_slots(config, [Need.of_parallelism(5)], wait_s=0.2)
+        check_slots(config, [Need.of_parallelism(5)])
     assert str(raised.value) == (
         "the job needs 5 slots at once (its parallelism is 5), but of the 5 of the Flink cluster at "
         f"127.0.0.1:{config['rest.port']} {words}; 'insert-into_x' (id0, RUNNING) and 'SELECT "
@@ -147,20 +151,24 @@ def test_endpoint_of_a_cluster_with_tls_is_https(key: str) -> None:
     assert rest_of({"execution.target": "local"}) is None
 
 
-def test_slots_of_a_job_that_has_just_ended_are_waited_for() -> None:
+def test_slots_of_a_job_that_has_just_ended_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slots, "WAIT_S", 60)
     cluster = Cluster(4, [0, 1, 4])
     with serving(cluster.answer) as config:
-        check_slots(config, [GROUP], wait_s=60)
+        check_slots(config, [GROUP])
     assert cluster.asked.count("/overview") == 3
 
 
-def test_slots_without_a_known_holder_are_explained() -> None:
+def test_slots_without_a_known_holder_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "WAIT_S", 0)
     with serving(Cluster(4, [1]).answer) as config:
         with pytest.raises(
             ConfigurationError,
             match="1 is free; a job that is just starting or ending has the others",
         ):
-            check_slots(config, [GROUP], wait_s=0)
+            check_slots(config, [GROUP])
 
 
 @pytest.mark.parametrize("key", ["kubernetes.cluster-id", "yarn.application.name"])

@@ -8,7 +8,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, TensorFlow2BatchOp
-from operators.params.param import Param, with_params
+from operators.params.param import REQUIRED, Param, with_params
 
 
 def _positive(value: int) -> int:
@@ -21,7 +21,7 @@ def _text(value: str) -> str:
     return value
 
 
-SIZE = Param("size", "How large it is.", _positive, aliases=("bigness",))
+SIZE = Param("size", "How large it is.", _positive, REQUIRED, aliases=("bigness",))
 COLOR = Param("color", "Its color.", _text, "red")
 Thing = with_params("Thing", "A thing.", (SIZE, COLOR))
 

@@ -109,21 +109,21 @@ def test_path_of_a_model_is_checked_before_a_job(
 ) -> None:
     missing = str(tmp_path / "missing")
     with pytest.raises(ConfigurationError, match=f"Op: modelPath: there is no {missing}$"):
-        model_for_job("Op", "modelPath", missing, False)
-    assert model_for_job("Op", "modelPath", missing, True) == missing, "the hosts may have it"
-    assert model_for_job("Op", "modelPath", str(model), False) == str(model)
-    assert model_for_job("Op", "modelPath", str(tmp_path), False, is_any=True) == str(tmp_path)
+        model_for_job("Op: modelPath", missing, False)
+    assert model_for_job("Op: modelPath", missing, True) == missing, "the hosts may have it"
+    assert model_for_job("Op: modelPath", str(model), False) == str(model)
+    assert model_for_job("Op: modelPath", str(tmp_path), False, is_any=True) == str(tmp_path)
     (tmp_path / "m.h5").write_bytes(b"")
     for is_elsewhere in (False, True):
         with pytest.raises(
             ConfigurationError,
             match="Op: modelPath: .*: m.h5 is a model in a format of Keras: save it",
         ):
-            model_for_job("Op", "modelPath", str(tmp_path / "m.h5"), is_elsewhere)
+            model_for_job("Op: modelPath", str(tmp_path / "m.h5"), is_elsewhere)
         with pytest.raises(
             ConfigurationError, match="Op: candidatePath: .*: m.h5 is a model in a format of Keras"
         ):
-            refuse_other_models("Op", "candidatePath", f"file://{tmp_path}/m.h5", is_elsewhere)
+            refuse_other_models("Op: candidatePath", f"file://{tmp_path}/m.h5", is_elsewhere)
 
 
 def test_paths_without_a_model_are_refused_and_leave_nothing(tmp_path: pathlib.Path) -> None:
@@ -204,4 +204,4 @@ def test_a_file_of_torch_save_is_refused(tmp_path: pathlib.Path) -> None:
         ConfigurationError,
         match=r"Op: modelPath: .*m.pt is not TorchScript: save the model with torch.export.save",
     ):
-        model_for_job("Op", "modelPath", str(tmp_path / "m.pt"), False)
+        model_for_job("Op: modelPath", str(tmp_path / "m.pt"), False)

@@ -172,7 +172,7 @@ def test_cells_that_do_not_fit_one_array_are_halved(monkeypatch: pytest.MonkeyPa
     real = memory_cells.cells_to_arrow
 
     def small(*arguments: Any) -> Any:
-        if len(arguments[2]) > 3:
+        if len(arguments[1]) > 3:
             raise memory_cells._TooLargeError
         return real(*arguments)
 
