@@ -1,4 +1,5 @@
-"""Forms of models in files: SavedModels and single files, which are served, and other forms.
+"""Forms of models in files: SavedModels, single files and folders of MLflow, which are served, and
+other forms.
 
 Users name checkpoints, weights or pickles too, so an error says which form was found and what to do
 with it.
@@ -9,11 +10,17 @@ from __future__ import annotations
 import os
 import zipfile
 
+from akdl.storage.files import file_states
 from akdl.tf_version import KERAS_FILES
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 # Endings of the files that `akdl.serving.kinds` opens.
 MODEL_FILES = (".keras", ".onnx", ".pt2", ".pt")
+# Name of the file that describes the model in a folder of MLflow.
+MLFLOW = "MLmodel"
+# Folders in there where MLflow writes the files and SavedModels that we read without it. Other
+# folders belong to the user's own code, such as `artifacts`.
+_OF_MLFLOW = ("", "data", "tf2model")
 ARCHIVES = (".ak", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 
 _KERAS = (
@@ -76,11 +83,15 @@ def find_saved_model(folder: str) -> str:
 
 def find_model(place: str) -> str:
     """Path of the model at a local place: a file, the only such file in a folder, or the folder of
-    a SavedModel.
+    a SavedModel or of MLflow.
+
+    A folder of MLflow stays whole, because weights next to an ONNX model have any name there.
 
     Raises:
         ModelError: There is no model, or there are several.
     """
+    if os.path.isfile(os.path.join(place, MLFLOW)):
+        return place
     files = (
         [place]
         if is_model_file(place)
@@ -111,28 +122,45 @@ def with_weights(path: str) -> list[str]:
     return list(filter(os.path.isfile, (path, f"{path}.data")))
 
 
-def kind_at(path: str) -> str:
-    """Ending of the model file at a local path, in a folder or in a zip file; "" for a SavedModel
-    and anything else.
+def file_at(path: str) -> str:
+    """Path of the file to load at a local path, in a folder or in a zip file: that of a model, or
+    `MLmodel`; "" for a SavedModel and anything else.
     """
     names = _names_at(path)
-    found = {os.path.splitext(name)[1].lower() for name in names if is_model_file(name)}
-    return (
-        ""
-        if len(found) != 1 or any(os.path.basename(name) in SAVED_MODEL_FILES for name in names)
-        else found.pop()
-    )
+    found = [name for name in names if is_model_file(name)]
+    if any(os.path.basename(name) in SAVED_MODEL_FILES for name in names):
+        return ""
+    # Pickles next to a file are classes of the user, with which only MLflow can load it.
+    if MLFLOW in names and (
+        len(found) != 1 or any(name.endswith(".cloudpickle") for name in names)
+    ):
+        found = [MLFLOW]
+    return os.path.join(path if os.path.isdir(path) else "", found[0]) if len(found) == 1 else ""
+
+
+def kind_at(path: str) -> str:
+    """Kind of the model file at a local path, see `kind_of`; "" for a SavedModel and anything
+    else.
+    """
+    return kind_of(file_at(path))
+
+
+def kind_of(file: str) -> str:
+    """Kind of a model file: the ending of its name, or `MLmodel`."""
+    return os.path.splitext(file)[1].lower() or os.path.basename(file)
 
 
 def _names_at(path: str) -> list[str]:
     """Names in a folder, or in a zip file and the folders at its root; the path of any
     other file.
     """
-    if os.path.isdir(path):
-        return sorted(os.listdir(path))
-    return (
-        [path] if is_model_file(path) else [name for name in _entries(path) if name.count("/") < 2]
-    )
+    if is_model_file(path) and not os.path.isdir(path):
+        return [path]
+    names = sorted(os.listdir(path)) if os.path.isdir(path) else _entries(path)
+    if MLFLOW in names:
+        names = sorted({*names, *file_states(path)})
+        return [name for name in names if os.path.dirname(name) in _OF_MLFLOW]
+    return [name for name in names if name.count("/") < 2]
 
 
 def _entries(path: str) -> list[str]:

@@ -51,6 +51,22 @@ for path, factor in zip(sys.argv[1::2], map(float, sys.argv[2::2])):
     n = torch.export.Dim("n")
     torch.export.save(torch.export.export(Scaled(factor), (torch.ones(3),), dynamic_shapes=({{0: n}},)), path)
 """,
+    # Every second one has a signature, in a type that differs from the column's.
+    "MLmodel": """
+import sys, mlflow.sklearn, pandas
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+for number, path in enumerate(sys.argv[1::2]):
+    x = pandas.DataFrame({"x": [1.0, 2.0]})
+    y = float(sys.argv[2 + 2 * number]) * x["x"].rename("y")
+    made = make_pipeline(MaxAbsScaler(), LinearRegression()).fit(x, y)
+    signature = mlflow.models.infer_signature(x, made.predict(x)) if number % 2 else None
+    # The default, skops, imports all that scikit-learn can use, which takes a minute of a slow host.
+    pickled = {"serialization_format": "cloudpickle", "pip_requirements": []}
+    mlflow.sklearn.save_model(made, path, signature=signature, **pickled)
+""",
     ".pt": f"{_TORCH}\n    torch.jit.save(torch.jit.trace(Scaled(factor), torch.ones(3)), path)",
 }
 _PACKAGES = {
@@ -59,6 +75,7 @@ _PACKAGES = {
     ".onnx": "onnxruntime",
     ".pt2": "torch",
     ".pt": "torch",
+    "MLmodel": "mlflow",
 }
 KINDS = (*_PACKAGES, "function")
 # Of onnx.helper: a node Mul with the input x of [n] and the constant w, whose four bytes follow.
@@ -86,7 +103,7 @@ class Kind:
         self.python = _python_with(_PACKAGES.get(name, "numpy"))
         self.is_here = self.python == sys.executable
         self.params: dict[str, Any] = {} if self.is_here else {"pythonEnv": self.python}
-        if name == ".pt2":
+        if name in (".pt2", "MLmodel"):
             self.params["trusted"] = True
         if name == "function":
             (folder / "score.py").write_text(_FUNCTION)
