@@ -19,7 +19,7 @@ from google.protobuf import json_format
 
 from akdl.serving.kinds.model_file import missing_package
 from akdl.serving.output_cells import result_columns
-from akdl.storage.files import FileError, is_remote, local_path
+from akdl.storage.files import FileError, is_registered, is_remote, local_path
 from akdl.storage.model_forms import ModelError, kind_at
 from akdl.wire import Serving
 from akdl.wire.column_type import Kind
@@ -232,6 +232,11 @@ class PredictOp(WithParams, Operator[Any]):
                 f"{name}: resumeDir needs idCol, a column whose values tell rows apart, and a"
                 " batch job"
             )
+        if is_registered(settings.model) and not settings.model.rpartition("/")[2].isdigit():
+            raise ConfigurationError(
+                f"{name}: resumeDir needs the number of a version, as in models:/NAME/3, because"
+                f" {settings.model} may be another model in the next run"
+            )
         self._check_known("idCol", [id_column], data.getColNames())
         (column,) = schema_of(name, data.select([id_column]).getOutputTable()).all_nullable
         check_key(name, "idCol", [column])
@@ -263,16 +268,15 @@ class PredictOp(WithParams, Operator[Any]):
     ) -> tuple[ModelSettings, Serving]:
         """Settings of the process of a model, and of the prediction in it."""
         name, values = type(self).__name__, self._values_of_all()
-        changes = not restarts or values.get("modelStreamFilePath")
-        if values["inferProcesses"] > 1 and changes:
-            raise ConfigurationError(
-                f"{name}: inferProcesses: another model takes over in one process only: leave it"
-                " at 1"
-            )
         serving = serving_of(self, inputs)
         if values["inferTimeout"] is None:
             serving.infer_timeout = values["stallTimeout"]
         files, own = self._complete(serving)
+        if values["inferProcesses"] > 1 and (not restarts or serving.model_stream_file_path):
+            raise ConfigurationError(
+                f"{name}: inferProcesses: another model takes over in one process only: leave it"
+                " at 1"
+            )
         python = values["pythonEnv"] or own or os.environ.get(_ENV_VARIABLE, "")
         # A function loads its model itself, so the kind of its files says nothing about the
         # packages that it needs.
@@ -311,7 +315,11 @@ class PredictOp(WithParams, Operator[Any]):
         with refused_at(f"{name}: candidatePath", FileError):
             if serving.candidate_path and not is_remote(serving.candidate_path):
                 serving.candidate_path = local_path(serving.candidate_path)
-        if folder and serving.model_key_col:
+        path = values.get("modelPath") or ""
+        # A stream follows an alias. A table does not, since its rows belong together.
+        if not folder and serving.model_stream_scan_interval and is_registered(path):
+            serving.model_stream_file_path = path
+        if serving.model_stream_file_path and serving.model_key_col:
             raise ConfigurationError(
                 f"{name}: expected modelKeyCol or modelStreamFilePath, got both"
             )

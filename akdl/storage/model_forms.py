@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import zipfile
 
-from akdl.storage.files import file_states
+from akdl.storage.files import file_states, is_registered
 from akdl.tf_version import KERAS_FILES
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
@@ -139,10 +139,10 @@ def file_at(path: str) -> str:
 
 
 def kind_at(path: str) -> str:
-    """Kind of the model file at a local path, see `kind_of`; "" for a SavedModel and anything
-    else.
+    """Kind of the model file at a local path, see `kind_of`, or in a registry of MLflow; "" for a
+    SavedModel and anything else.
     """
-    return kind_of(file_at(path))
+    return MLFLOW if is_registered(path) else kind_of(file_at(path))
 
 
 def kind_of(file: str) -> str:

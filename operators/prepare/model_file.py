@@ -18,6 +18,7 @@ from akdl.storage.files import (
     FileError,
     fetch,
     file_states,
+    is_registered,
     is_remote,
     local_path,
     place_of,
@@ -85,6 +86,8 @@ def model_for_job(
     See `packed_model` for `is_any`.
     """
     where = f"{operator}: {parameter}"
+    # Hosts ask a registry, so that a stream follows an alias.
+    is_any |= is_registered(address)
     with refused_at(where, FileError, ModelError):
         path = place_of(address)
         # With many models at an address, hosts read only the ones that they need, so nothing is
