@@ -403,8 +403,9 @@ class PredictBatchOp(AnyPredictParams, PredictOp, BatchOperator):
     or in plain numpy.
 
     The kind is that of the folder or file at `modelPath`: a SavedModel, a `.keras`, `.onnx` or
-    `.pt2` file, or TorchScript in a `.pt` file. The Python that predicts needs the framework: the
-    extra `tf`, `keras`, `onnxruntime` or `torch` of akdl.
+    `.pt2` file, TorchScript in a `.pt` file, or a model of MLflow, also in a registry. The Python
+    that predicts needs the framework: the extra `tf`, `keras`, `onnxruntime`, `torch` or `mlflow`
+    of akdl.
 
     `predictFn` names a function that is called once for each model in the process that predicts on
     each host, and returns `predict(batch)`. With `modelPath`, its first argument is the path of the

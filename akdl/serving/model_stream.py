@@ -143,7 +143,7 @@ def published(folder: str, used: str = "") -> List[PublishedModel]:
         OSError, FileError: The folder or registry cannot be read.
     """
     if is_registered(folder):
-        # Whoever moves an alias back to an older version wants that one, so it is new from now on.
+        # An alias that moves back to an older version makes it the newest one.
         path = version_of(folder)
         model = PublishedModel(int(time.time() * 1000), name_of(path), path)
         return [] if path == used else [model]

@@ -1,9 +1,9 @@
 """Access to files by address: local paths, `file://`, `http(s)://`, and the storages of fsspec.
 
 These are, for example, s3, hdfs, oss and gs. A model may also be in a registry of MLflow, as in
-`models:/name/1`. Files are always fetched again and streamed to disk. An address may end in `#sha256=<64 hex digits>`, the required checksum. Every error names the
-address by `shown`, and texts of libraries go through `masked`, because they may repeat a login or
-key.
+`models:/name/1`. Files are always fetched again and streamed to disk. An address may end in
+`#sha256=<64 hex digits>`, the required checksum. Every error names the address by `shown`, and
+texts of libraries go through `masked`, because they may repeat a login or key.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from types import ModuleType
 from typing import IO, Any, Iterator
 
 from akdl.masking import masked, shown
@@ -143,7 +144,7 @@ def version_of(address: str) -> str:
 
 
 @contextlib.contextmanager
-def _mlflow(address: str) -> Iterator[Any]:
+def _mlflow(address: str) -> Iterator[ModuleType]:
     """Import MLflow, and turn any of its errors into a FileError."""
     try:
         import mlflow

@@ -92,23 +92,15 @@ def find_model(place: str) -> str:
     """
     if os.path.isfile(os.path.join(place, MLFLOW)):
         return place
-    files = (
-        [place]
-        if is_model_file(place)
-        else [os.path.join(place, each) for each in _names_at(place) if is_model_file(each)]
-    )
-    if (
-        len(files) != 1
-        or not os.path.isfile(files[0])
-        or (files[0] != place and _saved_models_in(place))
-    ):
+    file = file_at(place)
+    if not os.path.isfile(file) or (file != place and _saved_models_in(place)):
         return find_saved_model(place)
     # torch.save and torch.jit.save both write zip files, and only TorchScript has constants.pkl.
-    if files[0].lower().endswith(".pt") and not any(
-        name.endswith("/constants.pkl") for name in _entries(files[0])
+    if file.lower().endswith(".pt") and not any(
+        name.endswith("/constants.pkl") for name in _entries(file)
     ):
-        raise ModelError(f"{files[0]} is {_OF_TORCH}")
-    return files[0]
+        raise ModelError(f"{file} is {_OF_TORCH}")
+    return file
 
 
 def is_model_file(name: str) -> bool:
@@ -123,31 +115,36 @@ def with_weights(path: str) -> list[str]:
 
 
 def file_at(path: str) -> str:
-    """Path of the file to load at a local path, in a folder or in a zip file: that of a model, or
-    `MLmodel`; "" for a SavedModel and anything else.
+    """Path of the file to load at a local path: that of a model, or `MLmodel`; "" for a SavedModel
+    and anything else.
     """
-    names = _names_at(path)
-    found = [name for name in names if is_model_file(name)]
-    if any(os.path.basename(name) in SAVED_MODEL_FILES for name in names):
+    files = _files_at(path)
+    if len(files) != 1:
         return ""
-    # Pickles next to a file are classes of the user, with which only MLflow can load it.
-    if MLFLOW in names and (
-        len(found) != 1 or any(name.endswith(".cloudpickle") for name in names)
-    ):
-        found = [MLFLOW]
-    return os.path.join(path if os.path.isdir(path) else "", found[0]) if len(found) == 1 else ""
+    return path if files == [path] else os.path.join(path, files[0])
 
 
 def kind_at(path: str) -> str:
-    """Kind of the model file at a local path, see `kind_of`, or in a registry of MLflow; "" for a
-    SavedModel and anything else.
+    """Kind of the model files at a local path or in a zip file, see `kind_of`, or in a registry of
+    MLflow; "" for a SavedModel and anything else.
     """
-    return MLFLOW if is_registered(path) else kind_of(file_at(path))
+    kinds = {MLFLOW} if is_registered(path) else set(map(kind_of, _files_at(path)))
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 def kind_of(file: str) -> str:
     """Kind of a model file: the ending of its name, or `MLmodel`."""
     return os.path.splitext(file)[1].lower() or os.path.basename(file)
+
+
+def _files_at(path: str) -> list[str]:
+    names = _names_at(path)
+    if any(os.path.basename(name) in SAVED_MODEL_FILES for name in names):
+        return []
+    files = list(filter(is_model_file, names))
+    # Pickles next to a file are classes of the user, with which only MLflow can load it.
+    is_pickled = any(name.endswith(".cloudpickle") for name in names)
+    return [MLFLOW] if MLFLOW in names and (is_pickled or len(files) != 1) else files
 
 
 def _names_at(path: str) -> list[str]:
@@ -158,8 +155,8 @@ def _names_at(path: str) -> list[str]:
         return [path]
     names = sorted(os.listdir(path)) if os.path.isdir(path) else _entries(path)
     if MLFLOW in names:
-        names = sorted({*names, *file_states(path)})
-        return [name for name in names if os.path.dirname(name) in _OF_MLFLOW]
+        inside = {*names, *file_states(path)}
+        return [name for name in inside if os.path.dirname(name) in _OF_MLFLOW]
     return [name for name in names if name.count("/") < 2]
 
 

@@ -397,8 +397,9 @@ ID_COL = Param(
 )
 MODEL_PATH = Param(
     "modelPath",
-    "Folder of a SavedModel, a .keras, .onnx, .pt2 or TorchScript file, a zip or tar file of one,"
-    " or a model table in an .ak file, at any address.",
+    "Folder of a SavedModel or of MLflow, a .keras, .onnx, .pt2 or TorchScript file, a zip or tar"
+    " file of one, or a model table in an .ak file, at any address; or models:/NAME/VERSION or"
+    " models:/NAME@ALIAS in a registry of MLflow.",
     filled_text,
 )
 MODEL_PLACE = replace(
@@ -409,7 +410,7 @@ MODEL_PLACE = replace(
 TRUSTED = Param(
     "trusted",
     "Run code that a .keras file of modelPath holds, such as that of Lambda layers, and load a"
-    " .pt2 file, parts of which PyTorch unpickles.",
+    " .pt2 file, parts of which PyTorch unpickles, or a model of MLflow, which does so too.",
     flag,
     False,
 )
@@ -431,7 +432,7 @@ MODEL_STREAM_FILE_PATH = Param(
     None,
 )
 SCAN_INTERVAL = Param(
-    "modelStreamScanInterval", "Seconds between looks into modelStreamFilePath.", some_seconds, 10.0
+    "modelStreamScanInterval", "Seconds between looks for newer models.", some_seconds, 10.0
 )
 MODEL_STREAM_START_TIME = Param(
     "modelStreamStartTime",

@@ -199,6 +199,7 @@ def _torch(path: str, serving: Serving) -> Opened:
     torch.set_num_threads(serving.intra_op_parallelism or torch.get_num_threads())
     device = "cuda" if torch.cuda.is_available() else "cpu"
     inputs: Named
+    outputs: Named
     if path.lower().endswith(".pt2"):
         program = torch.export.load(path)
         if device == "cuda":
@@ -276,7 +277,7 @@ def _mlflow(path: str, serving: Serving) -> Opened:
     has_tensors = bool(schema and schema.is_tensor_spec())
     own = {each.key: each for each in described(fed)}
 
-    def tensors(schema: Any, own: Named) -> Named:
+    def tensors(schema: mlflow.types.Schema, own: Named) -> Named:
         # The only tensor needs no name. Columns without names may have any number of them.
         found = {}
         for each in schema.inputs:
@@ -299,7 +300,7 @@ def _mlflow(path: str, serving: Serving) -> Opened:
             elif array.dtype == object:
                 array = mapped(bytes.decode, array)
             feeds[key] = array
-        given: Any = feeds
+        given: object = feeds
         if not has_tensors:
             # A cell of a data frame may be an array, but a column has one dimension.
             given = pandas.DataFrame(
@@ -315,7 +316,7 @@ def _mlflow(path: str, serving: Serving) -> Opened:
         frame = pandas.DataFrame(results)
         if not frame.columns.isin(list(outputs)).any():
             frame.columns = pandas.Index(list(outputs))
-        return dict(frame.items())
+        return {str(name): column for name, column in frame.items()}
 
     return inputs, outputs, call
 
@@ -331,7 +332,7 @@ def _fed(serving: Serving) -> Dict[str, ColumnType]:
 
 
 def _declared_outputs(serving: Serving) -> Named:
-    """Outputs of a model that does not describe its own: those of the columns, or one."""
+    """Outputs of a model that does not describe them: one for each column, or a single one."""
     columns = list(serving.output_columns)
     names = list(serving.output_signature_defs) or [column.name for column in columns]
     declared = described(dict(zip(names, map(type_of, columns))))

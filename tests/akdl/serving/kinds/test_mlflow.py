@@ -163,7 +163,7 @@ def test_files_in_a_folder_of_mlflow_are_read_without_it(tmp_path: pathlib.Path)
     (folder / "model.onnx").write_bytes(struct.pack("<f", 2.0).join(kinds._ONNX))
     x, y = (TableColumn(name=name, type="FLOAT") for name in ("x", "y"))
     store = ModelStore(Serving(model=str(folder), input_columns=[x], output_columns=[y]))
-    assert store.predict({"x": np.ones(1, "f4")}, 1)[0]["y"].tolist() == [2.0]
+    assert list(store.predict({"x": np.ones(1, "f4")}, 1)[0]["y"]) == [2.0]
     store.close()
     (folder / "model.onnx").unlink()
     (folder / "data").mkdir()
