@@ -140,7 +140,8 @@ def published(folder: str, used: str = "") -> List[PublishedModel]:
     in a registry, unless it is the `used` one.
 
     Raises:
-        OSError, FileError: The folder or registry cannot be read.
+        OSError: The folder cannot be read.
+        FileError: The registry cannot be read.
     """
     if is_registered(folder):
         # An alias that moves back to an older version makes it the newest one.

@@ -63,7 +63,7 @@ for number, path in enumerate(sys.argv[1::2]):
     y = float(sys.argv[2 + 2 * number]) * x["x"].rename("y")
     made = make_pipeline(MaxAbsScaler(), LinearRegression()).fit(x, y)
     made[-1].coef_, made[-1].intercept_ = made[-1].coef_.round(9), 0.0
-    signature = mlflow.models.infer_signature(x, made.predict(x)) if number % 2 else None
+    signature = None if number % 2 else mlflow.models.infer_signature(x, made.predict(x))
     # The default, skops, imports all that scikit-learn can use, which takes a minute of a slow host.
     pickled = {"serialization_format": "cloudpickle", "pip_requirements": []}
     mlflow.sklearn.save_model(made, path, signature=signature, **pickled)

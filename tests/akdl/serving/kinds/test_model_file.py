@@ -31,7 +31,7 @@ def predicted(path: str, x: Any, **settings: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.tf
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", [each for each in KINDS if each != "MLmodel"])
 def test_model_file_of_each_framework_predicts_its_columns(
     name: str, tmp_path: pathlib.Path
 ) -> None:
