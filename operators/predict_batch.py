@@ -19,7 +19,7 @@ from google.protobuf import json_format
 
 from akdl.serving.kinds.model_file import missing_package
 from akdl.serving.output_cells import result_columns
-from akdl.storage.files import FileError, place_of
+from akdl.storage.files import FileError, is_registered, place_of
 from akdl.storage.model_forms import ModelError, kind_at
 from akdl.wire import Serving
 from akdl.wire.column_type import Kind
@@ -222,6 +222,11 @@ class PredictOp(WithParams, Operator[Any]):
                 f"{name}: resumeDir needs idCol, a column whose values tell rows apart, and a"
                 " batch job"
             )
+        if is_registered(settings.model) and not settings.model.rpartition("/")[2].isdigit():
+            raise ConfigurationError(
+                f"{name}: resumeDir needs the number of a version, as in models:/NAME/3, because"
+                f" {settings.model} may be another model in the next run"
+            )
         self._check_known("idCol", [id_column], data.getColNames())
         (column,) = schema_of(name, data.select([id_column]).getOutputTable()).all_nullable
         check_key(name, "idCol", [column])
@@ -252,18 +257,16 @@ class PredictOp(WithParams, Operator[Any]):
         self, inputs: Schema, model: str, elsewhere: bool, restarts: bool = True
     ) -> tuple[ModelSettings, Serving]:
         """Settings of the process of a model, and of the prediction in it."""
-        name = self._name
-        values = self._values_of_all()
-        changes = not restarts or values.get("modelStreamFilePath")
-        if values["inferProcesses"] > 1 and changes:
-            raise ConfigurationError(
-                f"{name}: inferProcesses: another model takes over in one process only: leave it"
-                " at 1"
-            )
+        name, values = self._name, self._values_of_all()
         serving = serving_of(self, inputs)
         if values["inferTimeout"] is None:
             serving.infer_timeout = values["stallTimeout"]
         files, own = self._complete(serving)
+        if values["inferProcesses"] > 1 and (not restarts or serving.model_stream_file_path):
+            raise ConfigurationError(
+                f"{name}: inferProcesses: another model takes over in one process only: leave it"
+                " at 1"
+            )
         python = values["pythonEnv"] or own or os.environ.get(_ENV_VARIABLE, "")
         # A function loads its model itself, so the kind of its files says nothing about the
         # packages that it needs.
@@ -294,13 +297,15 @@ class PredictOp(WithParams, Operator[Any]):
         """Add to the settings what is not the value of a parameter; return the user's files, and
         requirements in them.
         """
-        name = self._name
-        values = self._values_of_all()
-        folder = serving.model_stream_file_path
+        name, values = self._name, self._values_of_all()
+        folder, path = serving.model_stream_file_path, values.get("modelPath") or ""
         if serving.candidate_path:
             with refused_at(f"{name}: candidatePath", FileError):
                 serving.candidate_path = place_of(serving.candidate_path)
-        if folder and serving.model_key_col:
+        # A stream follows an alias. A table does not, since its rows belong together.
+        if not folder and serving.model_stream_scan_interval and is_registered(path):
+            serving.model_stream_file_path = path
+        if serving.model_stream_file_path and serving.model_key_col:
             raise ConfigurationError(
                 f"{name}: expected modelKeyCol or modelStreamFilePath, got both"
             )
@@ -384,8 +389,9 @@ class PredictBatchOp(AnyPredictParams, PredictOp, BatchOperator):
     or in plain numpy.
 
     The kind is that of the folder or file at `modelPath`: a SavedModel, a `.keras`, `.onnx` or
-    `.pt2` file, or TorchScript in a `.pt` file. The Python that predicts needs the framework: the
-    extra `tf`, `keras`, `onnxruntime` or `torch` of akdl.
+    `.pt2` file, TorchScript in a `.pt` file, or a model of MLflow, also in a registry. The Python
+    that predicts needs the framework: the extra `tf`, `keras`, `onnxruntime`, `torch` or `mlflow`
+    of akdl.
 
     `predictFn` names a function that is called once for each model in the process that predicts on
     each host, and returns `predict(batch)`. With `modelPath`, its first argument is the path of the

@@ -96,7 +96,7 @@ class FunctionModel(LoadedModel):
         not end the process that all tasks share.
         """
         rows = len(next(iter(columns.values())))
-        batch = {name: _argument(array, self._inputs[name].kind) for name, array in columns.items()}
+        batch = {name: argument(array, self._inputs[name].kind) for name, array in columns.items()}
         try:
             results = self._predict(batch)
         except (Exception, SystemExit) as error:
@@ -193,7 +193,7 @@ def described(types: Mapping[str, ColumnType]) -> Tuple[TensorDescription, ...]:
     )
 
 
-def _argument(array: Array, kind: Kind) -> Array:
+def argument(array: Array, kind: Kind) -> Array:
     """Return a copy of the array for user code, which may change it.
 
     It has the types that users expect: on the way, text and decimals are bytes, and points in time

@@ -34,6 +34,7 @@ from akdl.serving.model import CALL, BatchWatch, WatchedCall
 from akdl.serving.model_store import ModelStore
 from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.output_cells import result_columns
+from akdl.storage.files import version_of
 from akdl.storage.model_forms import ModelError, kind_at
 from akdl.storage.whole_file import WholeFile
 from akdl.tf_version import import_tensorflow
@@ -141,6 +142,8 @@ class ModelServer:
     def _load(self) -> None:
         serving = self._serving
         self._description = Description(gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+        # An alias may move while its model is loaded, so the version is chosen once.
+        serving.model = version_of(serving.model)
         self._store = ModelStore(serving, self._report, self._watch)
         if serving.model_stream_file_path:
             watch = ModelFolderWatch(
@@ -148,6 +151,7 @@ class ModelServer:
                 serving.models_from_ms,
                 self._store.offer,
                 self._report,
+                serving.model,
             )
             # Looked at before the first prediction, so that a restarted job starts with its latest
             # model.

@@ -34,7 +34,7 @@ from akdl.serving.output_cells import PREFIX
 from akdl.serving.saved_model import SavedModel
 from akdl.storage.archive import unpack_archive
 from akdl.storage.files import is_remote, local_path, name_of
-from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, ModelError, find_model
+from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, ModelError, file_at, find_model
 from akdl.storage.model_place import ModelFolder
 from akdl.wire import Serving
 from akdl.wire.cells import Array
@@ -71,7 +71,8 @@ def load(place: str, serving: Serving) -> LoadedModel:
     if serving.function:
         return FunctionModel(place, serving)
     path = find_model(place)
-    return SavedModel(path, serving) if os.path.isdir(path) else ModelFile(path, serving)
+    file = file_at(path)
+    return ModelFile(file, serving) if file else SavedModel(path, serving)
 
 
 class ModelStore:

@@ -5,7 +5,8 @@ Each entry is the folder or file of a model, or a zip or tar file of one. Its na
 Estimators do. A name of 10 or 13 digits is seconds or milliseconds since 1970. A name of 14 or 17
 digits is a local date and time, as Alink writes it. An entry with any other name has the time of
 its last change. Entries called `.name`, `_name`, `temp-name` or `name.tmp` are unfinished and
-ignored.
+ignored. An alias in a registry of MLflow is a folder with one model, which may change to an older
+version too.
 
 Example of a script that trains indefinitely:
 
@@ -25,7 +26,14 @@ import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from akdl.serving.loaded_model import ServingError
-from akdl.storage.files import FileStates, file_states
+from akdl.storage.files import (
+    FileError,
+    FileStates,
+    file_states,
+    is_registered,
+    name_of,
+    version_of,
+)
 from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, find_model, with_weights
 
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
@@ -132,12 +140,19 @@ def learnt_by(path: str) -> str:
     return ""
 
 
-def published(folder: str) -> List[PublishedModel]:
-    """Return the entries of a folder that may be models, newest first.
+def published(folder: str, used: str = "") -> List[PublishedModel]:
+    """Return the entries of a folder that may be models, newest first; or the version of an address
+    in a registry, unless it is the `used` one.
 
     Raises:
         OSError: The folder cannot be read.
+        FileError: The registry cannot be read.
     """
+    if is_registered(folder):
+        # An alias that moves back to an older version makes it the newest one.
+        path = version_of(folder)
+        model = PublishedModel(int(time.time() * 1000), name_of(path), path)
+        return [] if path == used else [model]
     found = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
@@ -167,6 +182,7 @@ class ModelFolderWatch:
             raises ServingError for a model that can never be used, and any other error for a model
             that cannot be used yet.
         report: Takes a logging level and a message.
+        used: Path of the model in use.
     """
 
     def __init__(
@@ -175,8 +191,9 @@ class ModelFolderWatch:
         start_ms: int,
         offer: Callable[[str, str], None],
         report: Callable[[int, str], None],
+        used: str = "",
     ) -> None:
-        self._folder = folder
+        self._folder, self._used = folder, used
         # Names may have whole seconds, so a model of the same second would seem to be older.
         self._start_ms = start_ms // 1000 * 1000
         self._offer = offer
@@ -190,14 +207,14 @@ class ModelFolderWatch:
         newest.
         """
         try:
-            models = published(self._folder)
-        except OSError as error:
+            models = published(self._folder, self._used)
+        except (OSError, FileError) as error:
             self._report_once(
                 logging.WARNING,
                 self._folder,
-                f"cannot read the folder of models {self._folder}: {error.strerror}. The model in"
-                " use stays until newer ones appear there; correct modelStreamFilePath if the"
-                " folder should exist",
+                f"cannot read the folder of models {self._folder}:"
+                f" {getattr(error, 'strerror', error)}. The model in use stays until newer ones"
+                " appear there; correct modelStreamFilePath if the folder should exist",
             )
             return
         # Newest first: if the newest model cannot be used, an older one that is newer than the
@@ -206,7 +223,7 @@ class ModelFolderWatch:
             if model.time_ms < self._start_ms or (self._taken is not None and model <= self._taken):
                 break
             if self._take(model):
-                self._taken = model
+                self._taken, self._used = model, model.path
                 # Older models are not offered any more, so what was noted of them is dropped.
                 self._refused.clear()
                 self._reported.clear()

@@ -1,9 +1,9 @@
 """Access to files by address: local paths, `file://`, `http(s)://`, and the storages of fsspec.
 
-These are, for example, s3, hdfs, oss and gs. Files are always fetched again and streamed to disk.
-An address may end in `#sha256=<64 hex digits>`, the required checksum. Every error names the
-address by `shown`, and texts of libraries go through `masked`, because they may repeat a login or
-key.
+These are, for example, s3, hdfs, oss and gs. A model may also be in a registry of MLflow, as in
+`models:/name/1`. Files are always fetched again and streamed to disk. An address may end in
+`#sha256=<64 hex digits>`, the required checksum. Every error names the address by `shown`, and
+texts of libraries go through `masked`, because they may repeat a login or key.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from types import ModuleType
 from typing import IO, Any, Dict, Iterator, Tuple
 
 from akdl.masking import masked, shown
@@ -64,7 +65,14 @@ class FileError(ValueError):
 
 def is_remote(address: str) -> bool:
     """Test for an address that is not a path on this host."""
-    return "://" in address and not address.startswith("file://")
+    return ("://" in address and not address.startswith("file://")) or is_registered(address)
+
+
+def is_registered(address: str) -> bool:
+    """Test for the address of a model in a registry of MLflow: models:/NAME/VERSION or
+    models:/NAME@ALIAS.
+    """
+    return address.startswith("models:/")
 
 
 def local_path(address: str) -> str:
@@ -115,13 +123,42 @@ def fetch(address: str, folder: str) -> str:
             raise FileError(f"there is no file {path}")
     else:
         path = os.path.join(folder, name_of(address))
-        if urllib.parse.urlsplit(address).scheme.lower() in ("http", "https"):
+        if is_registered(address):
+            with _mlflow(address) as mlflow:
+                mlflow.artifacts.download_artifacts(artifact_uri=address, dst_path=path)
+        elif urllib.parse.urlsplit(address).scheme.lower() in ("http", "https"):
             _Download(address, path).run()
         else:
             _fetch_with_fsspec(address, path)
     if checksum:
         _check(shown(address), path, checksum)
     return path
+
+
+def version_of(address: str) -> str:
+    """Address of the version that an alias in a registry of MLflow names now; any other address
+    unchanged.
+    """
+    name, _, alias = address.partition("@")
+    if not (alias and is_registered(address)):
+        return address
+    with _mlflow(address) as mlflow:
+        found = mlflow.MlflowClient().get_model_version_by_alias(name[len("models:/") :], alias)
+        return f"{name}/{found.version}"
+
+
+@contextlib.contextmanager
+def _mlflow(address: str) -> Iterator[ModuleType]:
+    """Import MLflow, and turn any of its errors into a FileError."""
+    try:
+        import mlflow
+
+        yield mlflow
+    except Exception as error:
+        raise FileError(
+            f"{address}: MLflow, the extra mlflow of akdl, cannot fetch it from the registry at"
+            f" MLFLOW_TRACKING_URI: {type(error).__name__}: {masked(str(error))}"
+        ) from None
 
 
 def sha256_of(path: str) -> str:

@@ -1,4 +1,5 @@
-"""Forms of models in files: SavedModels and single files, which are served, and other forms.
+"""Forms of models in files: SavedModels, single files and folders of MLflow, which are served, and
+other forms.
 
 Users name checkpoints, weights or pickles too, so an error says which form was found and what to do
 with it.
@@ -9,11 +10,17 @@ from __future__ import annotations
 import os
 import zipfile
 
+from akdl.storage.files import file_states, is_registered
 from akdl.tf_version import KERAS_FILES
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 # Endings of the files that `akdl.serving.kinds` opens.
 MODEL_FILES = (".keras", ".onnx", ".pt2", ".pt")
+# Name of the file that describes the model in a folder of MLflow.
+MLFLOW = "MLmodel"
+# Folders in there where MLflow writes the files and SavedModels that we read without it. Other
+# folders belong to the user's own code, such as `artifacts`.
+_OF_MLFLOW = ("", "data", "tf2model")
 ARCHIVES = (".ak", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 
 _KERAS = (
@@ -76,28 +83,24 @@ def find_saved_model(folder: str) -> str:
 
 def find_model(place: str) -> str:
     """Path of the model at a local place: a file, the only such file in a folder, or the folder of
-    a SavedModel.
+    a SavedModel or of MLflow.
+
+    A folder of MLflow stays whole, because weights next to an ONNX model have any name there.
 
     Raises:
         ModelError: There is no model, or there are several.
     """
-    files = (
-        [place]
-        if is_model_file(place)
-        else [os.path.join(place, each) for each in _names_at(place) if is_model_file(each)]
-    )
-    if (
-        len(files) != 1
-        or not os.path.isfile(files[0])
-        or (files[0] != place and _saved_models_in(place))
-    ):
+    if os.path.isfile(os.path.join(place, MLFLOW)):
+        return place
+    file = file_at(place)
+    if not os.path.isfile(file) or (file != place and _saved_models_in(place)):
         return find_saved_model(place)
     # torch.save and torch.jit.save both write zip files, and only TorchScript has constants.pkl.
-    if files[0].lower().endswith(".pt") and not any(
-        name.endswith("/constants.pkl") for name in _entries(files[0])
+    if file.lower().endswith(".pt") and not any(
+        name.endswith("/constants.pkl") for name in _entries(file)
     ):
-        raise ModelError(f"{files[0]} is {_OF_TORCH}")
-    return files[0]
+        raise ModelError(f"{file} is {_OF_TORCH}")
+    return file
 
 
 def is_model_file(name: str) -> bool:
@@ -111,28 +114,50 @@ def with_weights(path: str) -> list[str]:
     return list(filter(os.path.isfile, (path, f"{path}.data")))
 
 
-def kind_at(path: str) -> str:
-    """Ending of the model file at a local path, in a folder or in a zip file; "" for a SavedModel
+def file_at(path: str) -> str:
+    """Path of the file to load at a local path: that of a model, or `MLmodel`; "" for a SavedModel
     and anything else.
     """
+    files = _files_at(path)
+    if len(files) != 1:
+        return ""
+    return path if files == [path] else os.path.join(path, files[0])
+
+
+def kind_at(path: str) -> str:
+    """Kind of the model files at a local path or in a zip file, see `kind_of`, or in a registry of
+    MLflow; "" for a SavedModel and anything else.
+    """
+    kinds = {MLFLOW} if is_registered(path) else set(map(kind_of, _files_at(path)))
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def kind_of(file: str) -> str:
+    """Kind of a model file: the ending of its name, or `MLmodel`."""
+    return os.path.splitext(file)[1].lower() or os.path.basename(file)
+
+
+def _files_at(path: str) -> list[str]:
     names = _names_at(path)
-    found = {os.path.splitext(name)[1].lower() for name in names if is_model_file(name)}
-    return (
-        ""
-        if len(found) != 1 or any(os.path.basename(name) in SAVED_MODEL_FILES for name in names)
-        else found.pop()
-    )
+    if any(os.path.basename(name) in SAVED_MODEL_FILES for name in names):
+        return []
+    files = list(filter(is_model_file, names))
+    # Pickles next to a file are classes of the user, with which only MLflow can load it.
+    is_pickled = any(name.endswith(".cloudpickle") for name in names)
+    return [MLFLOW] if MLFLOW in names and (is_pickled or len(files) != 1) else files
 
 
 def _names_at(path: str) -> list[str]:
     """Names in a folder, or in a zip file and the folders at its root; the path of any
     other file.
     """
-    if os.path.isdir(path):
-        return sorted(os.listdir(path))
-    return (
-        [path] if is_model_file(path) else [name for name in _entries(path) if name.count("/") < 2]
-    )
+    if is_model_file(path) and not os.path.isdir(path):
+        return [path]
+    names = sorted(os.listdir(path)) if os.path.isdir(path) else _entries(path)
+    if MLFLOW in names:
+        inside = {*names, *file_states(path)}
+        return [name for name in inside if os.path.dirname(name) in _OF_MLFLOW]
+    return [name for name in names if name.count("/") < 2]
 
 
 def _entries(path: str) -> list[str]:

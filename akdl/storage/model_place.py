@@ -35,6 +35,7 @@ from akdl.storage.files import (
 )
 from akdl.storage.model_archive import unpack, unpack_file, write_zip
 from akdl.storage.model_forms import (
+    MLFLOW,
     MODEL_FILES,
     SAVED_MODEL_FILES,
     ModelError,
@@ -219,8 +220,8 @@ def check_model(path: str) -> None:
             raise ModelError(f"{path}: {error}") from None
         return
     expected = (
-        f"{path}: expected the folder of a SavedModel, a {', '.join(MODEL_FILES)} file, a zip or"
-        " tar file of one, or a model table in an .ak file"
+        f"{path}: expected the folder of a SavedModel or of MLflow, a {', '.join(MODEL_FILES)}"
+        " file, a zip or tar file of one, or a model table in an .ak file"
     )
     if form or not (is_zip(path) or tarfile.is_tarfile(path)):
         raise ModelError(expected + form)
@@ -234,7 +235,7 @@ def check_model(path: str) -> None:
             raise ModelError(f"{path}: {error}") from None
         if not any(
             name.count("/") < 2
-            and (os.path.basename(name) in SAVED_MODEL_FILES or is_model_file(name))
+            and (os.path.basename(name) in (MLFLOW, *SAVED_MODEL_FILES) or is_model_file(name))
             for name in names
         ):
             raise ModelError(f"{expected}, found {', '.join(names[:5]) or 'nothing'}")

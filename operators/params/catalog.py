@@ -211,13 +211,14 @@ ID_COL = Param(
 )
 MODEL_PATH = Param(
     "modelPath",
-    "Folder of a SavedModel, a .keras, .onnx, .pt2 or TorchScript file, a zip or tar file of one,"
-    " or a model table in an .ak file, at any address.",
+    "Folder of a SavedModel or of MLflow, a .keras, .onnx, .pt2 or TorchScript file, a zip or tar"
+    " file of one, or a model table in an .ak file, at any address; or models:/NAME/VERSION or"
+    " models:/NAME@ALIAS in a registry of MLflow.",
     filled_text,
     REQUIRED,
 )
 SCAN_INTERVAL = Param(
-    "modelStreamScanInterval", "Seconds between looks into modelStreamFilePath.", some_seconds, 10.0
+    "modelStreamScanInterval", "Seconds between looks for newer models.", some_seconds, 10.0
 )
 PREDICT_STALL_TIMEOUT = Param(
     "stallTimeout",
@@ -482,7 +483,7 @@ PREDICT = (
     Param(
         "trusted",
         "Run code that a .keras file of modelPath holds, such as that of Lambda layers, and load a"
-        " .pt2 file, parts of which PyTorch unpickles.",
+        " .pt2 file, parts of which PyTorch unpickles, or a model of MLflow, which does so too.",
         flag,
         False,
     ),

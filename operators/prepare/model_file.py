@@ -18,6 +18,7 @@ from akdl.storage.files import (
     FileError,
     fetch,
     file_states,
+    is_registered,
     is_remote,
     place_of,
     sha256_of,
@@ -81,6 +82,8 @@ def model_for_job(where: str, address: str, is_elsewhere: bool, is_any: bool = F
 
     See `packed_model` for `where` and `is_any`.
     """
+    # Hosts ask a registry, so that a stream follows an alias.
+    is_any |= is_registered(address)
     with refused_at(where, FileError, ModelError):
         path = place_of(address)
         # With many models at an address, hosts read only the ones that they need, so nothing is

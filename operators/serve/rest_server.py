@@ -99,8 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--trusted",
         action="store_true",
-        help="accept code in a .keras or .pt2 file, and parameters of a pipeline that name code,"
-        " hosts or files",
+        help="accept code in .keras, .pt2 and MLflow models, and parameters of a pipeline that name"
+        " code, hosts or files",
     )
     given = parser.parse_args(arguments)
     # uvicorn handles the signal while it runs, and sends it again after its end. Before that,

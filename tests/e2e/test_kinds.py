@@ -130,7 +130,7 @@ def test_every_kind_of_model_predicts_in_every_way(
             "columns": None,
             "signature": "serving_default",
             "name": None,
-            "trusted": kind.name == ".pt2",
+            "trusted": params.get("trusted", False),
         }
         if kind.is_function:
             arguments.update(model=pipeline, columns=COLUMNS, trusted=True)

@@ -51,6 +51,23 @@ for path, factor in zip(sys.argv[1::2], map(float, sys.argv[2::2])):
     n = torch.export.Dim("n")
     torch.export.save(torch.export.export(Scaled(factor), (torch.ones(3),), dynamic_shapes=({{0: n}},)), path)
 """,
+    # Every second one has a signature, in a type that differs from the column's.
+    "MLmodel": """
+import sys, mlflow.sklearn, pandas
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+for number, path in enumerate(sys.argv[1::2]):
+    x = pandas.DataFrame({"x": [1.0, 2.0]})
+    y = float(sys.argv[2 + 2 * number]) * x["x"].rename("y")
+    made = make_pipeline(MaxAbsScaler(), LinearRegression()).fit(x, y)
+    made[-1].coef_, made[-1].intercept_ = made[-1].coef_.round(9), 0.0
+    signature = None if number % 2 else mlflow.models.infer_signature(x, made.predict(x))
+    # The default, skops, imports all that scikit-learn can use, which takes a minute of a slow host.
+    pickled = {"serialization_format": "cloudpickle", "pip_requirements": []}
+    mlflow.sklearn.save_model(made, path, signature=signature, **pickled)
+""",
     ".pt": f"{_TORCH}\n    torch.jit.save(torch.jit.trace(Scaled(factor), torch.ones(3)), path)",
     "scikit-learn": """
 import os, pickle, sys
@@ -69,6 +86,7 @@ _PACKAGES = {
     ".pt2": "torch",
     ".pt": "torch",
     "scikit-learn": "sklearn",
+    "MLmodel": "mlflow",
 }
 # Of onnx.helper: a node Mul with the input x of [n] and the constant w, whose four bytes follow.
 _ONNX = (
@@ -112,7 +130,7 @@ class Kind:
         self.python = _python_with(_PACKAGES.get(name, "numpy"))
         self.is_here = self.python == sys.executable
         self.params: dict[str, Any] = {} if self.is_here else {"pythonEnv": self.python}
-        if name == ".pt2":
+        if name in (".pt2", "MLmodel"):
             self.params["trusted"] = True
         self.is_function = name in _FUNCTIONS
         if self.is_function:

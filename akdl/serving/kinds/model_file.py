@@ -1,4 +1,5 @@
-"""Models that are one file: the ending of its name chooses the framework.
+"""Models that are one file, or a folder of MLflow with the file `MLmodel`: the ending of the name
+chooses the framework.
 
 For each kind, a function opens a file and returns its inputs, its outputs and its call. It imports
 the framework, so a process has only the one of its model. A further kind is one more function in
@@ -16,7 +17,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 import numpy as np
 
 from akdl.process.preflight import installed
-from akdl.serving.functions import described, mapped
+from akdl.serving.functions import argument, described, mapped
 from akdl.serving.input_cells import encoded
 from akdl.serving.loaded_model import (
     LoadedModel,
@@ -25,11 +26,12 @@ from akdl.serving.loaded_model import (
     Signature,
     TensorDescription,
 )
-from akdl.storage.model_forms import ModelError
+from akdl.serving.number_cells import NUMBERS
+from akdl.storage.model_forms import MLFLOW, ModelError, kind_of
 from akdl.tf_version import choose_keras_backend
 from akdl.wire import Serving
 from akdl.wire.cells import Array
-from akdl.wire.column_type import INTEGERS, type_of
+from akdl.wire.column_type import INTEGERS, ColumnType, type_of
 
 Named = Mapping[str, Any]
 """Names of inputs or outputs, and their arrays; or objects with `dtype` and `shape`, where a size
@@ -41,6 +43,19 @@ Call = Callable[[Dict[str, Array], Sequence[str]], Named]
 
 Opened = Tuple[Named, Named, Call]
 
+_UNPICKLED = {".pt2": "PyTorch", MLFLOW: "MLflow"}
+# Types of numpy by their names in ONNX and MLflow.
+_DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "integer": "int32",
+    "long": "int64",
+    "boolean": "bool",
+    "binary": "string",
+    "object": "string",
+    "str": "string",
+}
+
 
 class ModelFile(LoadedModel):
     """The model in a file, which is opened when the object is made: most files have no signature
@@ -48,11 +63,11 @@ class ModelFile(LoadedModel):
     """
 
     def __init__(self, path: str, serving: Serving) -> None:
-        kind, self.name = os.path.splitext(path)[1].lower(), f"the model {os.path.basename(path)}"
-        if kind == ".pt2" and not serving.trusted:
+        kind, self.name = kind_of(path), f"the model {os.path.basename(path)}"
+        if kind in _UNPICKLED and not serving.trusted:
             raise ModelError(
-                f"{path}: PyTorch unpickles parts of a .pt2 file, which may run code: if you trust"
-                " its author, set trusted=True; or save the model with torch.jit.save or as ONNX"
+                f"{path}: {_UNPICKLED[kind]} unpickles parts of it, which may run code: if you"
+                " trust its author, set trusted=True; or save the model as ONNX"
             )
         missing = missing_package(kind)
         if missing:
@@ -66,8 +81,8 @@ class ModelFile(LoadedModel):
             raise ModelError(
                 f"{path} cannot be loaded: {type(error).__name__}: {reason}"
             ) from error
-        if kind == ".keras":
-            # Keras does not promise that its models may be called from several threads.
+        if kind in (".keras", MLFLOW):
+            # Keras and MLflow do not promise that models may be called from several threads.
             self.turn = threading.Lock()
         # With JAX, Keras compiles for each size of a batch.
         is_compiled = kind == ".keras" and os.environ.get("KERAS_BACKEND") == "jax"
@@ -85,7 +100,7 @@ class ModelFile(LoadedModel):
             results = self._call(columns, self._outputs)
             arrays = {key: np.asarray(results[key]) for key in self._outputs}
             return {
-                key: encoded(array) if array.dtype == object else array
+                key: encoded(array) if array.dtype.kind in "OU" else array
                 for key, array in arrays.items()
             }
         except Exception as error:
@@ -104,8 +119,9 @@ def missing_package(kind: str) -> str:
     if importlib.util.find_spec(package):
         return ""
     return (
-        f"a {kind} file needs the package {package}, which the Python of {sys.executable} lacks:"
-        f" install the extra {package} of akdl there, or choose another environment with pythonEnv"
+        f"a model of kind {kind} needs the package {package}, which the Python of {sys.executable}"
+        f" lacks: install the extra {package} of akdl there, or choose another environment with"
+        " pythonEnv"
     )
 
 
@@ -158,13 +174,10 @@ def _onnx(path: str, serving: Serving) -> Opened:
 
     def tensors(values: Named) -> Named:
         # A type is "tensor(float)", or that of a map, which fits no column.
-        names, dtypes = (
-            {"float": "float32", "double": "float64"},
-            {key: each.type[7:-1] for key, each in values.items()},
-        )
+        dtypes = {key: each.type[7:-1] for key, each in values.items()}
         return {
             # onnxruntime returns no sizes for an unknown shape too, so this may be any.
-            key: TensorDescription("", names.get(dtype, dtype), values[key].shape or None)
+            key: TensorDescription("", _DTYPES.get(dtype, dtype), values[key].shape or None)
             for key, dtype in dtypes.items()
         }
 
@@ -186,6 +199,7 @@ def _torch(path: str, serving: Serving) -> Opened:
     torch.set_num_threads(serving.intra_op_parallelism or torch.get_num_threads())
     device = "cuda" if torch.cuda.is_available() else "cpu"
     inputs: Named
+    outputs: Named
     if path.lower().endswith(".pt2"):
         program = torch.export.load(path)
         if device == "cuda":
@@ -208,29 +222,17 @@ def _torch(path: str, serving: Serving) -> Opened:
             # existing file cannot change.
             warnings.simplefilter("ignore")
             module = torch.jit.load(path, device).eval()
-        types = {
-            each.name: type_of(each)
-            for each in serving.input_columns
-            if each.name != serving.model_key_col
-        }
-        fed = dict(zip(serving.input_signature_defs or types, types.values()))
+        fed = _fed(serving)
         inputs = {}
         # The first argument is the module itself.
         for argument in module.forward.schema.arguments[1:]:
             # The only input takes one column of any name, or a number of each of several columns.
-            own = [fed[argument.name]] if argument.name in fed else list(types.values())
+            own = [fed[argument.name]] if argument.name in fed else list(fed.values())
             shape = None if any(each.is_array for each in own) else (-1, len(own))[: len(own)]
             dtype = "int64" if own and all(each.kind in INTEGERS for each in own) else "float32"
             inputs[argument.name] = TensorDescription("", dtype, shape or None)
-        columns = list(serving.output_columns)
-        names = (
-            list(serving.output_signature_defs)
-            or [column.name for column in columns]
-            or _numbered([0])
-        )
-        outputs = {each.key: each for each in described(dict(zip(names, map(type_of, columns))))}
-        outputs = outputs or {names[0]: TensorDescription("", "float32", None)}
-        order = list(inputs)
+        outputs = _declared_outputs(serving)
+        names, order = list(outputs), list(inputs)
         in_spec = torch.utils._pytree.tree_structure((tuple(order), {}))
 
     def call(columns: Dict[str, Array], wanted: Sequence[str]) -> Named:
@@ -260,6 +262,85 @@ def _torch(path: str, serving: Serving) -> Opened:
     return inputs, outputs, call
 
 
+def _mlflow(path: str, serving: Serving) -> Opened:
+    """Load a model of any flavor. It takes a data frame, or arrays if its signature has tensors.
+
+    Numbers get the types of the signature, because MLflow itself refuses to convert a DOUBLE to
+    float or a BIGINT to double. Other inputs, and all inputs without a signature, have the types of
+    their columns, as for a function.
+    """
+    import mlflow.pyfunc
+    import pandas
+
+    model = mlflow.pyfunc.load_model(os.path.dirname(path))
+    schema, fed = model.metadata.get_input_schema(), _fed(serving)
+    has_tensors = bool(schema and schema.is_tensor_spec())
+    own = {each.key: each for each in described(fed)}
+
+    def tensors(schema: mlflow.types.Schema, own: Named) -> Named:
+        # The only tensor needs no name. Columns without names may have any number of them.
+        found = {}
+        for each in schema.inputs:
+            key, dtype = each.name or "inputs", getattr(each.type, "name", str(each.type))
+            tensor = TensorDescription("", _DTYPES.get(dtype, dtype), getattr(each, "shape", (-1,)))
+            if each.required or key in own:
+                found[key] = tensor if tensor.dtype in NUMBERS else own.get(key, tensor)
+        return found
+
+    inputs = tensors(schema, own) if has_tensors or (schema and schema.has_input_names()) else own
+    outputs, results = _declared_outputs(serving), model.metadata.get_output_schema()
+    if results and results.has_input_names():
+        outputs = tensors(results, outputs)
+
+    def call(columns: Dict[str, Array], wanted: Sequence[str]) -> Named:
+        feeds = {}
+        for key, array in columns.items():
+            if inputs[key] is own.get(key):
+                array = argument(array, fed[key].kind)
+            elif array.dtype == object:
+                array = mapped(bytes.decode, array)
+            feeds[key] = array
+        given: object = feeds
+        if not has_tensors:
+            # A cell of a data frame may be an array, but a column has one dimension.
+            given = pandas.DataFrame(
+                {key: list(array) if array.ndim > 1 else array for key, array in feeds.items()}
+            )
+        elif not schema.has_input_names():
+            (given,) = feeds.values()
+        results = model.predict(given)
+        if isinstance(results, dict):
+            return results
+        if len(outputs) == 1 and not isinstance(results, pandas.DataFrame):
+            return dict.fromkeys(outputs, results)
+        frame = pandas.DataFrame(results)
+        if not frame.columns.isin(list(outputs)).any():
+            frame.columns = pandas.Index(list(outputs))
+        return {str(name): column for name, column in frame.items()}
+
+    return inputs, outputs, call
+
+
+def _fed(serving: Serving) -> Dict[str, ColumnType]:
+    """Types of the columns by the inputs that they feed."""
+    types = {
+        each.name: type_of(each)
+        for each in serving.input_columns
+        if each.name != serving.model_key_col
+    }
+    return dict(zip(serving.input_signature_defs or types, types.values()))
+
+
+def _declared_outputs(serving: Serving) -> Named:
+    """Outputs of a model that does not describe them: one for each column, or a single one."""
+    columns = list(serving.output_columns)
+    names = list(serving.output_signature_defs) or [column.name for column in columns]
+    declared = described(dict(zip(names, map(type_of, columns))))
+    return {each.key: each for each in declared} or {
+        "output_0": TensorDescription("", "float32", None)
+    }
+
+
 def _named(values: object, names: Sequence[str]) -> Named:
     if isinstance(values, dict):
         return values
@@ -286,5 +367,6 @@ KINDS: Mapping[str, Tuple[str, Callable[[str, Serving], Opened]]] = {
     ".onnx": ("onnxruntime", _onnx),
     ".pt2": ("torch", _torch),
     ".pt": ("torch", _torch),
+    MLFLOW: ("mlflow", _mlflow),
 }
 """By the ending: the package, which is also the name of akdl's extra for it, and the function."""
