@@ -250,4 +250,4 @@ def _made(spec: Any, place: Any, user: object) -> Any:
     known.pop("accuracy", None)
     found = getattr(user, name, known.get(plain_name(name), name))
     # A function, or a short name of Keras, such as mse.
-    return found(**args) if args or inspect.isclass(found) else found
+    return found(**args) if callable(found) and (args or inspect.isclass(found)) else found
