@@ -115,7 +115,6 @@ def train(
                 callback.on_train_batch_end(batch, logs)
             # With JAX, the variables of an optimizer cannot be read during `fit`.
             watch.step_end(next(made_steps), lambda: logs or {})
-            model.stop_training = model.stop_training or watch.stop
 
     def batches(name: str) -> Iterator[object]:
         context = getattr(task_config, "context", None)
@@ -163,10 +162,11 @@ def train(
         shown = "  ".join(f"{name} {value:.5g}" for name, value in logs.items())
         say(f"epoch {epoch + 1}/{epochs}  {shown}")
         watch.report(int(model.optimizer.iterations), logs)
-        is_last = model.stop_training or epoch + 1 == epochs
+        # A checkpoint is of a whole epoch, so a request to stop waits for the end of this one.
+        is_last = watch.stop or model.stop_training or epoch + 1 == epochs
         if checkpoints.save(model, history, is_last) and folder is not None:
             folder.publish()
-        if model.stop_training:
+        if is_last:
             break
     for callback in callbacks:
         callback.on_train_end()
@@ -228,11 +228,12 @@ class _Checkpoints:
         return True
 
     def _found(self) -> list[str]:
-        return sorted(glob.glob(os.path.join(glob.escape(self._path or "."), f"[0-9]*{_WEIGHTS}")))
+        if self._path is None:
+            return []
+        return sorted(glob.glob(os.path.join(glob.escape(self._path), f"[0-9]*{_WEIGHTS}")))
 
     def _place(self, name: str) -> str:
-        assert self._path is not None
-        return os.path.join(self._path, name)
+        return os.path.join(self._path or "", name)
 
 
 def _made(spec: Any, place: Any, user: object) -> Any:
