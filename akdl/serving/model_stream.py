@@ -21,6 +21,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -159,8 +160,9 @@ def published(folder: str) -> List[PublishedModel]:
 class ModelFolderWatch:
     """Offers the newest model of a folder to a predictor.
 
-    Not thread-safe: one thread calls `look` at intervals. A model that was refused is not offered
-    again until its files change, or until a minute has passed if it may become usable.
+    Not thread-safe: one thread calls `look`, such as the one of `start`. A model that was refused
+    is not offered again until its files change, or until a minute has passed if it may become
+    usable.
 
     Args:
         folder: The folder of published models, which may not exist yet.
@@ -169,6 +171,7 @@ class ModelFolderWatch:
             raises ServingError for a model that can never be used, and any other error for a model
             that cannot be used yet.
         report: Takes a logging level and a message.
+        listed: Lists the models in the folder, newest first; OSError if it cannot be read.
     """
 
     def __init__(
@@ -177,22 +180,31 @@ class ModelFolderWatch:
         start_ms: int,
         offer: Callable[[str, str], None],
         report: Callable[[int, str], None],
+        listed: Callable[[str], List[PublishedModel]] = published,
     ) -> None:
         self._folder = folder
         # Names may have whole seconds, so a model of the same second would seem to be older.
         self._start_ms = start_ms // 1000 * 1000
         self._offer = offer
         self._report = report
+        self._listed = listed
         self._taken: Optional[PublishedModel] = None
         self._refused: Dict[str, Tuple[State, float]] = {}
         self._reported: Dict[str, str] = {}
+
+    def start(self, interval_s: float) -> None:
+        """Look now, and then at intervals in a thread of its own."""
+        self.look()
+        threading.Thread(
+            target=self._look_again, args=(interval_s,), name="akdl-models", daemon=True
+        ).start()
 
     def look(self) -> None:
         """Offer the newest model since the last accepted one; if it cannot be used, the next
         newest.
         """
         try:
-            models = published(self._folder)
+            models = self._listed(self._folder)
         except OSError as error:
             self._report_once(
                 logging.WARNING,
@@ -213,6 +225,11 @@ class ModelFolderWatch:
                 self._refused.clear()
                 self._reported.clear()
                 break
+
+    def _look_again(self, interval_s: float) -> None:
+        while True:
+            time.sleep(interval_s)
+            self.look()
 
     def _take(self, model: PublishedModel) -> bool:
         state = state_of(model.path)

@@ -126,15 +126,14 @@ def test_every_kind_of_model_predicts_in_every_way(
         with LocalPredictor(pipeline, COLUMNS, trusted=True) as predictor:
             assert predictor.map((1, "a", 0.5))[:2] == (1, 1.0)
         arguments = {
-            "model": two,
-            "columns": None,
-            "signature": "serving_default",
-            "name": None,
+            "models": [f"served={two}"],
+            "columns": [],
+            "signature": [],
             "trusted": kind.name == ".pt2",
         }
         if kind.name == "function":
-            arguments.update(model=pipeline, columns=COLUMNS, trusted=True)
-        served = _load(argparse.Namespace(**arguments))
+            arguments.update(models=[f"served={pipeline}"], columns=[COLUMNS], trusted=True)
+        served = _load(argparse.Namespace(**arguments))["served"]
         asked = {
             tensor.key: [0.5]
             for tensor in served.target.signature.inputs

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from akdl.serving.loaded_model import Signature, TensorDescription
-from operators.serve.rest_messages import RefusedRequest, Target, answer_of, written
+from operators.serve.rest_messages import (
+    RefusedRequest,
+    Target,
+    answer_of,
+    has_rows,
+    matched,
+    written,
+)
 
 
 def target(*inputs: str) -> Target:
@@ -16,7 +23,7 @@ def target(*inputs: str) -> Target:
     signature = Signature(
         "serving_default", tensors, (TensorDescription("y", "string", None, "y:0"),)
     )
-    return Target("half", "123", signature, {"serving_default": signature})
+    return Target("half", "123", signature, {"serving_default": signature}, True)
 
 
 THREE = target("tag", "signal", "sensor")
@@ -124,9 +131,12 @@ def test_addresses_name_the_action_of_a_model() -> None:
         "/V1/models/half/versions/0123",
         f"/v1/models/half/versions/{'0' * 5000}123",
     ):
-        assert target("x").action("GET", path) == "status"
-        assert target("x").action("GET", f"{path}/metadata") == "metadata"
-        assert target("x").action("POST", f"{path}:predict") == "predict"
+        assert matched("GET", path, {"half": "123"}) == ("half", "status")
+        assert matched("GET", f"{path}/metadata", {"half": "123"}) == ("half", "metadata")
+        assert matched("POST", f"{path}:predict", {"half": "123"}) == ("half", "predict")
+        named = path.replace("half", "a:b")
+        assert matched("GET", named, {"a": "1", "a:b": "123"}) == ("a:b", "status")
+        assert matched("POST", f"{named}:predict", {"a:b": "123"}) == ("a:b", "predict")
 
 
 @pytest.mark.fault("prediction", "A request over REST for another model or version is not found")
@@ -153,7 +163,7 @@ def test_unknown_addresses_are_refused_as_by_tensorflow_serving(
     method: str, path: str, status: int, message: str
 ) -> None:
     with pytest.raises(RefusedRequest, match=message) as refused:
-        target("x").action(method, path)
+        matched(method, path, {"half": "123", "more": "7"})
     assert refused.value.status == status
 
 
@@ -194,7 +204,7 @@ def test_outputs_without_rows_are_answered_as_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "has_rows"),
+    ("inputs", "outputs", "expected"),
     [
         ([(-1, 2)], [(-1,)], True),
         ([None], [None], True),
@@ -206,7 +216,7 @@ def test_outputs_without_rows_are_answered_as_values() -> None:
     ],
 )
 def test_models_without_rows_are_known_by_their_shapes(
-    inputs: list[tuple[int, ...] | None], outputs: list[tuple[int, ...] | None], has_rows: bool
+    inputs: list[tuple[int, ...] | None], outputs: list[tuple[int, ...] | None], expected: bool
 ) -> None:
     described = [
         tuple(
@@ -215,9 +225,10 @@ def test_models_without_rows_are_known_by_their_shapes(
         )
         for name, shapes in (("x", inputs), ("y", outputs))
     ]
-    found = Target("m", "1", Signature("serving_default", described[0], described[1]), {})
-    assert found.has_rows == has_rows
+    signature = Signature("serving_default", described[0], described[1])
+    assert has_rows(signature) == expected
     if len(inputs) == 2:
+        found = Target("m", "1", signature, {}, expected)
         assert found.columns(b'{"inputs": {"x0": [1, 2], "x1": 0.5}}') == (
             {"x0": [[1, 2]], "x1": [0.5]},
             None,

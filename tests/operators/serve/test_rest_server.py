@@ -26,8 +26,9 @@ from akdl.serving.loaded_model import BadRow, Signature
 from akdl.wire.column_type import parse_type
 from akdl.wire.columns import Values
 from operators import PipelineModel, TFSavedModelPredictor
+from operators.serve.named_models import NamedModel
 from operators.serve.rest_messages import Target, answer_of
-from operators.serve.rest_server import RestApplication, _Served, _token, main
+from operators.serve.rest_server import RestApplication, _token, main
 from tests.akdl.serving import models
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
@@ -233,10 +234,18 @@ def test_rest_server_answers_many_clients_at_once(half_plus_two: Served) -> None
     assert wrong == []
     status, metrics = half_plus_two.ask("GET", "/monitoring/prometheus/metrics")
     values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
-    assert status == 200 and float(values["akdl_serve_batch_rows_sum"]) >= 320
-    assert float(values['akdl_serve_requests_total{action="predict",status="200"}']) >= 160
     assert (
-        float(values["akdl_serve_waiting_rows"]) == 0 and "process_resident_memory_bytes" in values
+        status == 200 and float(values['akdl_serve_batch_rows_sum{model="half_plus_two"}']) >= 320
+    )
+    assert (
+        float(
+            values['akdl_serve_requests_total{action="predict",model="half_plus_two",status="200"}']
+        )
+        >= 160
+    )
+    assert (
+        float(values['akdl_serve_waiting_rows{model="half_plus_two"}']) == 0
+        and "process_resident_memory_bytes" in values
     )
 
 
@@ -310,12 +319,10 @@ def test_pipelines_are_served_with_a_token_after_a_kill_and_when_slow(
         "x ARRAY<FLOAT>, k BIGINT",
         "--port",
         str(server.port),
-        "--name",
-        "again",
         "--timeout",
         "1",
     )
-    with served(temp, slow, *own, AKDL_SERVE_TOKEN=TOKEN) as server:
+    with served(temp, f"again={slow}", *own, AKDL_SERVE_TOKEN=TOKEN) as server:
         assert not left & set(os.listdir(temp))
         good, endless = ({"instances": [{"x": [1, 2, 3], "k": k}]} for k in (0, 7))
         assert server.predict(good)[0] == 401
@@ -352,8 +359,9 @@ class Asked:
         self.goes_on, self.began = threading.Event(), threading.Event()
         if goes_on:
             self.goes_on.set()
-        served = _Served(Target("half", "1", HALF, {}), self.predict, None, lambda: None)
-        self.application = RestApplication(served, None, timeout_s, most_mb)
+        target = Target("half", "1", HALF, {}, True)
+        models = {"half": NamedModel(target, self.predict, None, lambda: None)}
+        self.application = RestApplication(models, None, timeout_s, most_mb)
         self.left = threading.Event()
 
     def predict(
@@ -527,7 +535,7 @@ def test_requests_that_are_given_up_leave_the_queue() -> None:
         while not asked.began.is_set():
             await asyncio.sleep(0.01)
         second = asyncio.ensure_future(asked.ask(b'{"instances": [1, 2, 3]}'))
-        while asked.application._batches.rows_waiting() != 3:
+        while asked.application._batches["half"].rows_waiting() != 3:
             await asyncio.sleep(0.01)
         if timeout_s == DEADLINE_S:
             asked.left.set()
@@ -536,7 +544,10 @@ def test_requests_that_are_given_up_leave_the_queue() -> None:
             if asked.left.is_set()
             else error_of(await second)[0] == 504
         )
-        assert asked.application._batches.rows_waiting() == 0 and asked.application._held_bytes == 0
+        assert (
+            asked.application._batches["half"].rows_waiting() == 0
+            and asked.application._held_bytes == 0
+        )
         asked.goes_on.set()
 
     asyncio.run(ask(DEADLINE_S))
