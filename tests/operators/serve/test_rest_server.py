@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -72,8 +73,16 @@ class Served:
                 return answer.status, content.decode()
             return answer.status, json.loads(content)
 
-    def predict(self, body: object, **headers: str) -> tuple[int, Any]:
-        return self.ask("POST", f"/v1/models/{self.name}:predict", body, **headers)
+    def predict(self, body: object, name: str = "", **headers: str) -> tuple[int, Any]:
+        return self.ask("POST", f"/v1/models/{name or self.name}:predict", body, **headers)
+
+    def states(self, name: str) -> dict[str, tuple[str, str]]:
+        code, answer = self.ask("GET", f"/v1/models/{name}")
+        assert code == 200, answer
+        return {
+            each["version"]: (each["state"], each["status"]["error_code"])
+            for each in answer["model_version_status"]
+        }
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -569,7 +578,9 @@ def test_scalars_as_tensorflow_serving_answers_them(tmp_path: pathlib.Path) -> N
     model.g = unknown
     tf.saved_model.save(model, str(tmp_path / "m"), {"serving_default": model.f, "unique": model.g})
     (tmp_path / "temp").mkdir()
-    with served(tmp_path / "temp", str(tmp_path / "m")) as server:
+    folder = str(tmp_path / "m")
+    both = (folder, f"unique={folder}", "--signature", "unique=unique")
+    with served(tmp_path / "temp", *both) as server:
         outputs = {"y": [[0.5, 1.0], [1.5, 2.0]], "sum": 10.0, "size": [2, 2]}
         assert server.predict({"inputs": {"x": [[1, 2], [3, 4]], "keep": 0.5}}) == (
             200,
@@ -588,19 +599,69 @@ def test_scalars_as_tensorflow_serving_answers_them(tmp_path: pathlib.Path) -> N
         ):
             status, answer = server.predict(body)
             assert status == 400 and message in answer["error"]
+        assert server.predict({"inputs": [1, 2, 1]}, "unique") == (200, {"outputs": [1.0, 2.0]})
+        assert server.predict({"instances": [1, 2]}, "unique") == (200, {"predictions": [1.0, 2.0]})
+        status, answer = server.predict({"instances": [1, 1]}, "unique")
+        assert status == 400 and answer["error"].startswith(
+            "output found: expected values for 2 rows, got the shape [1]"
+        )
         assert (
             server.end() == 0
             and "Traceback" not in server.log
             and "cellsHoldBatches" not in server.log
         )
-    with served(tmp_path / "temp", str(tmp_path / "m"), "--signature", "unique") as server:
-        assert server.predict({"inputs": [1, 2, 1]}) == (200, {"outputs": [1.0, 2.0]})
-        assert server.predict({"instances": [1, 2]}) == (200, {"predictions": [1.0, 2.0]})
-        status, answer = server.predict({"instances": [1, 1]})
-        assert status == 400 and answer["error"].startswith(
-            "output found: expected values for 2 rows, got the shape [1]"
+
+
+@needs_tf
+@pytest.mark.fault(
+    "prediction",
+    "A newer version of a model over REST that does not fit is refused, and the version in use stays",
+)
+def test_newer_versions_take_over_next_to_other_models(tmp_path: pathlib.Path) -> None:
+    versions, temp = tmp_path / "sums", tmp_path / "temp"
+    temp.mkdir()
+
+    def publish(number: int, source: str) -> None:
+        shutil.copytree(source, tmp_path / "copy")
+        (tmp_path / "copy").rename(versions / str(number))
+
+    versions.mkdir()
+    publish(2, models.scaled(2.0))
+    pipeline = saved(tmp_path, "p.akdl", modelPath=models.scaled(5.0), outputSchemaStr="p FLOAT", reservedCols=[])  # fmt: skip
+    columns = ("--columns", "a:b=x ARRAY<FLOAT>, k BIGINT")
+    body = {"instances": [{"x": [1, 2, 3], "k": 0}]}
+    found: list[object] = []
+    with served(temp, str(versions), f"a:b={pipeline}", *columns) as server:
+
+        def until(version: str, state: tuple[str, str]) -> None:
+            """Ask without a pause until the version has the state; note the predictions."""
+            deadline = time.monotonic() + 4 * DEADLINE_S
+            while server.states("sums").get(version) != state:
+                assert time.monotonic() < deadline, server.states("sums")
+                code, answer = server.predict(body)
+                assert code == 200, answer
+                if answer["predictions"] != found[-1:]:
+                    found.append(answer["predictions"][0])
+
+        assert server.predict(body, "a:b") == (200, {"predictions": [30.0]})
+        assert server.predict(body) == (200, {"predictions": [12.0]})
+        publish(3, models.scaled(2.0, output="q"))
+        until("3", ("END", "UNKNOWN"))
+        assert server.states("sums")["2"] == ("AVAILABLE", "OK")
+        publish(10, models.scaled(3.0))
+        until("10", ("AVAILABLE", "OK"))
+        assert server.states("sums") == {"10": ("AVAILABLE", "OK"), "2": ("END", "OK")}
+        assert server.predict(body) == (200, {"predictions": [18.0]})
+        assert found in ([12.0], [12.0, 18.0]), "no answer is of an older version again"
+        old, new = (
+            server.ask("POST", f"/v1/models/sums/versions/{number}:predict", body)[0]
+            for number in (2, 10)
         )
-        assert server.end() == 0 and "Traceback" not in server.log
+        assert (old, new) == (404, 200)
+        assert server.predict(body, "a:b") == (200, {"predictions": [30.0]})
+        assert 'akdl_serve_version{model="sums"} 10.0' in server.ask("GET", "/metrics")[1]
+        assert server.end() == 0 and "Traceback" not in server.log and os.listdir(temp) == []
+    assert f"the model {versions}/3 is refused: " in server.log and "output 'p'" in server.log
 
 
 @pytest.mark.parametrize(
