@@ -210,8 +210,8 @@ class ModelFolderWatch:
                 logging.WARNING,
                 self._folder,
                 f"cannot read the folder of models {self._folder}: {error.strerror}. The model in"
-                " use stays until newer ones appear there; correct modelStreamFilePath if the"
-                " folder should exist",
+                " use stays until newer ones appear there; correct the path if the folder should"
+                " exist",
             )
             return
         # Newest first: if the newest model cannot be used, an older one that is newer than the

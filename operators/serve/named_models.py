@@ -30,10 +30,9 @@ _LOOK_S = 1.0
 
 
 @dataclass
-class NamedModel:
-    """A model, its version in use, and its predictions for `RequestBatches`."""
+class NamedModel(Target):
+    """A model, with its predictions for `RequestBatches`."""
 
-    target: Target
     predict: Predict
     predict_values: Predict | None
     close: Callable[[], None]
@@ -47,8 +46,9 @@ def saved_pipeline(name: str, path: str, columns: str, key: str, trusted: bool) 
         for table in (predictor._inputs, predictor._columns)
     )
     found = Signature(key, described(inputs), described(outputs))
-    target = Target(name, "1", found, {key: found}, True)
-    return NamedModel(target, predictor._map_columns, None, predictor.close)
+    return NamedModel(
+        name, "1", found, {key: found}, True, predictor._map_columns, None, predictor.close
+    )
 
 
 class StoredModel(NamedModel):
@@ -68,7 +68,6 @@ class StoredModel(NamedModel):
             import_tensorflow()
 
         def report(level: int, text: str) -> None:
-            text = text.replace("modelStreamFilePath", "MODEL")
             print(f"akdl serve: {name}: {text}", file=sys.stderr, flush=True)
 
         self._serving = Serving(model=place, signature_def_key=key, trusted=trusted)
@@ -77,16 +76,14 @@ class StoredModel(NamedModel):
             model = current.model
         rows = not self._serving.cells_hold_batches
         super().__init__(
-            Target(
-                name,
-                # A model outside of numbered folders is version 1.
-                str(newest.time_ms) if newest else "1",
-                replace(model.signature, key=key),
-                read_signatures(model.folder)[model.tags]
-                if isinstance(model, SavedModel)
-                else {key: model.signature},
-                rows,
-            ),
+            name,
+            # A model outside of numbered folders is version 1.
+            str(newest.time_ms) if newest else "1",
+            replace(model.signature, key=key),
+            read_signatures(model.folder)[model.tags]
+            if isinstance(model, SavedModel)
+            else {key: model.signature},
+            rows,
             lambda columns, rows: self._store.predict(columns, rows)[:2],
             self._predict_values if rows else None,
             self._store.remove_files,
@@ -98,7 +95,7 @@ class StoredModel(NamedModel):
                 self._offer,
                 report,
                 lambda folder: [
-                    each for each in _versions(folder) if each.time_ms > int(self.target.version)
+                    each for each in _versions(folder) if each.time_ms > int(self.version)
                 ],
             ).start(_LOOK_S)
 
@@ -123,17 +120,16 @@ class StoredModel(NamedModel):
 
     def _offer(self, path: str, name: str) -> None:
         """Let a newer version take over; the store raises why it cannot."""
-        old, new = self.target.version, str(int(name))
-        self.target = self.target._replace(others=((new, "LOADING", ""),))
+        new = str(int(name))
+        self.others = ((new, "LOADING", ""),)
         try:
             self._store.offer(path, name)
         except BaseException:
             # Probes read this without a token, so the error itself, with its paths, is in the log
             # alone.
-            refused = new, "END", "refused, see the log of the server"
-            self.target = self.target._replace(others=(refused,))
+            self.others = ((new, "END", "refused, see the log of the server"),)
             raise
-        self.target = self.target._replace(version=new, others=((old, "END", ""),))
+        self.version, self.others = new, ((self.version, "END", ""),)
 
 
 def _versions(folder: str) -> list[PublishedModel]:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -85,9 +85,13 @@ def has_rows(signature: Signature) -> bool:
     )
 
 
-class Target(NamedTuple):
-    """Name and version of the served model, its signatures, and the one that predicts; whether its
-    inputs and outputs have a value for each row; and other versions with their states and errors.
+@dataclass
+class Target:
+    """A served model: its name, the version in use, the signature that predicts, all signatures,
+    and whether its inputs and outputs have a value for each row.
+
+    Attributes:
+        others: Other versions with their states and errors.
     """
 
     name: str
@@ -95,7 +99,7 @@ class Target(NamedTuple):
     signature: Signature
     signatures: Mapping[str, Signature]
     has_rows: bool
-    others: tuple[tuple[str, str, str], ...] = ()
+    others: tuple[tuple[str, str, str], ...] = field(default=(), init=False)
 
     def status(self) -> object:
         """Answer for the state of the model: the version in use, then the others."""
@@ -213,7 +217,15 @@ def written(value: object) -> str:
 
 def _parsed(body: bytes) -> dict[str, object]:
     try:
-        request = json.loads(body, object_pairs_hook=_decoded)
+        # The C code of `json` holds the interpreter's lock until it has finished, half a second for
+        # the largest request, unless it calls Python code: then the event loop gets its turns.
+        is_large = len(body) > _BLOCK
+        request = json.loads(
+            body,
+            object_pairs_hook=_decoded,
+            parse_float=(lambda text: float(text)) if is_large else None,
+            parse_int=(lambda text: int(text)) if is_large else None,
+        )
     except (ValueError, RecursionError) as error:
         raise RefusedRequest(
             f"JSON Parse error: {error}"

@@ -177,9 +177,7 @@ def _serve(given: argparse.Namespace) -> None:
         listening.listen(BACKLOG)
         url = f"http://{given.host}:{listening.getsockname()[1]}/v1/models"
         for name, model in models.items():
-            print(
-                f"akdl serve: {name}, version {model.target.version}, at {url}/{name}", flush=True
-            )
+            print(f"akdl serve: {name}, version {model.version}, at {url}/{name}", flush=True)
         with suppress(KeyboardInterrupt, SystemExit):
             uvicorn.Server(config).run(sockets=[listening])
         for model in models.values():
@@ -270,10 +268,10 @@ class RestApplication:
                 model.predict,
                 rows.labels(name).observe,
                 model.predict_values,
-                model.target.has_rows,
+                model.has_rows,
             )
             waiting.labels(name).set_function(batches.rows_waiting)
-            version.labels(name).set_function(lambda model=model: float(model.target.version))
+            version.labels(name).set_function(lambda model=model: float(model.version))
         self._models, self._token, self._timeout_s, self._most_bytes = (
             models,
             token,
@@ -292,7 +290,7 @@ class RestApplication:
             if scope["path"] in _METRICS:
                 action = "metrics"
             else:
-                in_use = {each: model.target.version for each, model in self._models.items()}
+                in_use = {each: model.version for each, model in self._models.items()}
                 name, action = matched(scope["method"], scope["path"], in_use)
             answer = await asyncio.wait_for(
                 self._answer(name, action, dict(scope["headers"]), receive), self._timeout_s
@@ -334,7 +332,7 @@ class RestApplication:
             busy_s = self._batches[name].busy_s()
             if busy_s > self._timeout_s:
                 raise RefusedRequest(f"the model has computed one batch for {busy_s:.0f} s", 503)
-            return self._models[name].target.status()
+            return self._models[name].status()
         # `compare_digest` takes the same time for every wrong token, so the time of an answer does
         # not reveal how much of a token is right.
         if self._token and not hmac.compare_digest(
@@ -349,7 +347,7 @@ class RestApplication:
 
             return generate_latest(self._registry)
         if action == "metadata":
-            return self._models[name].target.metadata()
+            return self._models[name].metadata()
         # `_receive` fills this list, so its bytes are subtracted again also if reading fails
         # halfway.
         body: list[bytes] = []
@@ -405,8 +403,7 @@ class RestApplication:
 
     async def _predicted(self, name: str, body: bytes, receive: _Receive) -> bytes:
         """Predict, unless the client leaves before."""
-        target = self._models[name].target
-        columns, rows = await self._aside(len(body), self._read, target, body)
+        columns, rows = await self._aside(len(body), self._read, self._models[name], body)
         # Once the body is read, `receive` returns only when the client disconnects.
         result, gone = (
             asyncio.wrap_future(self._batches[name].submit(columns)),

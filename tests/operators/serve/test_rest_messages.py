@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from akdl.serving.loaded_model import Signature, TensorDescription
 from operators.serve.rest_messages import (
     RefusedRequest,
     Target,
+    _parsed,
     answer_of,
     has_rows,
     matched,
@@ -52,6 +56,30 @@ def test_requests_of_the_documentation_become_columns() -> None:
     assert THREE.columns(json.dumps({"inputs": COLUMNS}).encode()) == (COLUMNS, None)
     (values,) = target("x").columns(b'{"instances": [{"x": NaN}, {"x": -Infinity}]}')[0].values()
     assert [str(value) for value in values] == ["nan", "-inf"]
+
+
+@pytest.mark.parametrize("value", ["0.5", "7"])
+def test_other_threads_run_while_a_large_request_is_parsed(value: str) -> None:
+    turns, ends = [0], threading.Event()
+
+    def take_turns() -> None:
+        while not ends.is_set():
+            time.sleep(0)
+            turns[0] += 1
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        other = threading.Thread(target=take_turns)
+        other.start()
+        body, before = f"[{','.join([value] * 300_000)}]", turns[0]
+        parsed = _parsed(f'{{"instances": {body}}}'.encode())
+        taken = turns[0] - before
+    finally:
+        ends.set()
+        other.join()
+        sys.setswitchinterval(usual)
+    assert parsed == {"instances": [json.loads(value)] * 300_000} and taken > 10
 
 
 def test_binary_values_are_base64() -> None:

@@ -368,9 +368,8 @@ class Asked:
         self.goes_on, self.began = threading.Event(), threading.Event()
         if goes_on:
             self.goes_on.set()
-        target = Target("half", "1", HALF, {}, True)
-        models = {"half": NamedModel(target, self.predict, None, lambda: None)}
-        self.application = RestApplication(models, None, timeout_s, most_mb)
+        half = NamedModel("half", "1", HALF, {}, True, self.predict, None, lambda: None)
+        self.application = RestApplication({"half": half}, None, timeout_s, most_mb)
         self.left = threading.Event()
 
     def predict(
