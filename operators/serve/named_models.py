@@ -60,25 +60,25 @@ class StoredModel(NamedModel):
     """
 
     def __init__(self, name: str, path: str, key: str, trusted: bool) -> None:
-        newest = next(iter(_versions(path)), None) if os.path.isdir(path) else None
-        place = newest.path if newest else path
-        # TensorFlow is imported alone, before the model, so that garbage collection leaves out its
-        # objects and not those of the model, which has to leave memory when a newer one takes over.
-        if os.path.isdir(place) and not kind_at(place):
+        # A model outside of numbered folders is version 1.
+        newest = next(iter(_versions(path)), PublishedModel(1, "", path))
+        # TensorFlow is imported alone, before the model, because its objects are left out of garbage
+        # collection then. The objects of the model are not, since it leaves when a newer one takes
+        # over.
+        if os.path.isdir(newest.path) and not kind_at(newest.path):
             import_tensorflow()
 
         def report(level: int, text: str) -> None:
             print(f"akdl serve: {name}: {text}", file=sys.stderr, flush=True)
 
-        self._serving = Serving(model=place, signature_def_key=key, trusted=trusted)
+        self._serving = Serving(model=newest.path, signature_def_key=key, trusted=trusted)
         self._store = ModelStore(self._serving, report, opened=self._opened)
         with self._store.current() as current:
             model = current.model
         rows = not self._serving.cells_hold_batches
         super().__init__(
             name,
-            # A model outside of numbered folders is version 1.
-            str(newest.time_ms) if newest else "1",
+            str(newest.time_ms),
             replace(model.signature, key=key),
             read_signatures(model.folder)[model.tags]
             if isinstance(model, SavedModel)
@@ -88,7 +88,7 @@ class StoredModel(NamedModel):
             self._predict_values if rows else None,
             self._store.remove_files,
         )
-        if newest:
+        if newest.name:
             ModelFolderWatch(
                 path,
                 0,
@@ -103,11 +103,8 @@ class StoredModel(NamedModel):
         """Take the columns from the first version, before the store compares it with them."""
         serving, signature = self._serving, model.signature
         if not serving.input_columns:
-            for columns, tensors in (
-                (serving.input_columns, signature.inputs),
-                (serving.output_columns, signature.outputs),
-            ):
-                columns.extend(TableColumn(name=tensor.key) for tensor in tensors)
+            serving.input_columns.extend(TableColumn(name=each.key) for each in signature.inputs)
+            serving.output_columns.extend(TableColumn(name=each.key) for each in signature.outputs)
             serving.cells_hold_batches = not has_rows(signature)
 
     def _predict_values(
@@ -136,7 +133,7 @@ def _versions(folder: str) -> list[PublishedModel]:
     """List the numbered entries of a folder, highest first; their numbers stand for their times."""
     found = [
         PublishedModel(int(name), name, os.path.join(folder, name))
-        for name in os.listdir(folder)
+        for name in (os.listdir(folder) if os.path.isdir(folder) else ())
         if name.isascii() and name.isdigit()
     ]
     return sorted(found, reverse=True)

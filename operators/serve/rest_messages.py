@@ -41,38 +41,6 @@ class RefusedRequest(Exception):
         self.status = status
 
 
-def matched(method: str, path: str, in_use: Mapping[str, str]) -> tuple[str, str]:
-    """Match a request to the name of a model and "predict", "metadata" or "status".
-
-    Args:
-        method: Method of HTTP.
-        path: The decoded path, in which the name of a model may have a colon.
-        in_use: The version in use of each model.
-    """
-    found = _PATH.fullmatch(path)
-    if found is None or method != ("POST" if ":" in (found[4] or "") else "GET"):
-        raise RefusedRequest(
-            f"Malformed request: {method} {path}", 400 if path.startswith("/v1/") else 404
-        )
-    name, version, label, action = found.groups()
-    if label:
-        raise RefusedRequest(f"Unrecognized servable version label: {label}")
-    current = in_use.get(name)
-    # Versions are numbers, so leading zeros make no difference.
-    if current is None or (version or current).lstrip("0") != current.lstrip("0"):
-        wanted = f"Specific({name}, {version})" if version else f"Latest({name})"
-        versions = f"version {version}" if version else "any versions"
-        unknown = (
-            f"Servable not found for request: {wanted}"
-            if action
-            else f"Could not find {versions} of model {name}"
-        )
-        raise RefusedRequest(unknown, 404)
-    if (action or "").lower() in (":classify", ":regress"):
-        raise RefusedRequest(f"akdl serve has no {action}: send the inputs to :predict", 501)
-    return name, (action or "/status")[1:].lower()
-
-
 def has_rows(signature: Signature) -> bool:
     """Test if the inputs and outputs have a value for each row, as far as their shapes are
     known.
@@ -168,6 +136,37 @@ class Target:
             sizes = {name: len(column) for name, column in columns.items()}
             raise RefusedRequest(f"expected inputs with the same number of rows, got {sizes}")
         return columns, count
+
+
+def matched(method: str, path: str, models: Mapping[str, Target]) -> tuple[str, str]:
+    """Match a request to the name of a model and "predict", "metadata" or "status".
+
+    Args:
+        method: Method of HTTP.
+        path: The decoded path, in which the name of a model may have a colon.
+        models: The models by name.
+    """
+    found = _PATH.fullmatch(path)
+    if found is None or method != ("POST" if ":" in (found[4] or "") else "GET"):
+        raise RefusedRequest(
+            f"Malformed request: {method} {path}", 400 if path.startswith("/v1/") else 404
+        )
+    name, version, label, action = found.groups()
+    if label:
+        raise RefusedRequest(f"Unrecognized servable version label: {label}")
+    # Versions are numbers, so leading zeros make no difference.
+    if name not in models or (version and version.lstrip("0") != models[name].version.lstrip("0")):
+        wanted = f"Specific({name}, {version})" if version else f"Latest({name})"
+        versions = f"version {version}" if version else "any versions"
+        unknown = (
+            f"Servable not found for request: {wanted}"
+            if action
+            else f"Could not find {versions} of model {name}"
+        )
+        raise RefusedRequest(unknown, 404)
+    if (action or "").lower() in (":classify", ":regress"):
+        raise RefusedRequest(f"akdl serve has no {action}: send the inputs to :predict", 501)
+    return name, (action or "/status")[1:].lower()
 
 
 def answer_of(results: Mapping[str, Values], rows: int | None) -> object:

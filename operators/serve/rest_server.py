@@ -66,8 +66,8 @@ _METRICS = ("/metrics", "/monitoring/prometheus/metrics")
 # A name before a model or option has no slash or space, so that paths and columns may have "=".
 _NAMED = re.compile(r"(?:([^/\s=]+)=)?(.*)", re.DOTALL)
 _OF_ONE_MODEL = [
-    ("columns", 'this MODEL is a saved pipeline for these columns: "x0 FLOAT, x1 FLOAT"'),
-    ("signature", "signature of a SavedModel; default: serving_default"),
+    ("columns", 'MODEL is a saved pipeline for these columns: "[NAME=]x0 FLOAT, x1 FLOAT"'),
+    ("signature", "signature of a SavedModel: [NAME=]KEY; default: serving_default"),
 ]
 _OPTIONS: list[tuple[str, str | float | None, str]] = [
     (
@@ -94,14 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "models",
         nargs="+",
+        type=_named,
         metavar="[NAME=]MODEL",
         help="folder or file of a model, numbered ones, archive, or saved pipeline; NAME is in its"
         " addresses, by default that of its file or folder",
     )
     for name, text in _OF_ONE_MODEL:
-        parser.add_argument(
-            f"--{name}", action="append", default=[], metavar="[NAME=]VALUE", help=text
-        )
+        parser.add_argument(f"--{name}", action="append", default=[], type=_named, help=text)
     for name, default, text in _OPTIONS:
         parser.add_argument(
             f"--{name}", default=default, type=str if default is None else type(default), help=text
@@ -189,8 +188,8 @@ def _serve(given: argparse.Namespace) -> None:
 def _load(given: argparse.Namespace) -> dict[str, NamedModel]:
     """Load the models by their names; a model with `--columns` is a saved pipeline."""
     models: dict[str, NamedModel] = {}
-    columns, signatures = (dict(map(_named, each)) for each in (given.columns, given.signature))
-    for name, path in map(_named, given.models):
+    columns, signatures = dict(given.columns), dict(given.signature)
+    for name, path in given.models:
         name = name or name_of(path.rstrip("/")).partition(".")[0]
         if name in models:
             raise ConfigurationError(f"two models have the name {name!r}: write NAME={path}")
@@ -204,10 +203,9 @@ def _load(given: argparse.Namespace) -> dict[str, NamedModel]:
     return models
 
 
-def _named(text: str) -> tuple[str, str]:
-    """Divide the text of a model or option into the name before it, if any, and the rest."""
-    name, rest = _NAMED.fullmatch(text).groups("")  # type: ignore[union-attr]
-    return name, rest
+def _named(text: str) -> tuple[str, ...]:
+    """Divide the text of a model or an option into the name before it, perhaps "", and the rest."""
+    return _NAMED.fullmatch(text).groups("")  # type: ignore[union-attr]
 
 
 def _token(path: str | None) -> str | None:
@@ -255,20 +253,14 @@ class RestApplication:
             registry=registry,
             buckets=buckets,
         )
-        waiting, version = (
-            Gauge(f"akdl_serve_{what}", text, ["model"], registry=registry)
-            for what, text in (
-                ("waiting_rows", "Rows of no batch yet."),
-                ("version", "Version in use."),
-            )
+        waiting = Gauge(
+            "akdl_serve_waiting_rows", "Rows of no batch yet.", ["model"], registry=registry
         )
+        version = Gauge("akdl_serve_version", "Version in use.", ["model"], registry=registry)
         self._batches: dict[str, RequestBatches] = {}
         for name, model in models.items():
             batches = self._batches[name] = RequestBatches(
-                model.predict,
-                rows.labels(name).observe,
-                model.predict_values,
-                model.has_rows,
+                model.predict, rows.labels(name).observe, model.predict_values, model.has_rows
             )
             waiting.labels(name).set_function(batches.rows_waiting)
             version.labels(name).set_function(lambda model=model: float(model.version))
@@ -290,8 +282,7 @@ class RestApplication:
             if scope["path"] in _METRICS:
                 action = "metrics"
             else:
-                in_use = {each: model.version for each, model in self._models.items()}
-                name, action = matched(scope["method"], scope["path"], in_use)
+                name, action = matched(scope["method"], scope["path"], self._models)
             answer = await asyncio.wait_for(
                 self._answer(name, action, dict(scope["headers"]), receive), self._timeout_s
             )

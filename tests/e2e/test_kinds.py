@@ -126,13 +126,13 @@ def test_every_kind_of_model_predicts_in_every_way(
         with LocalPredictor(pipeline, COLUMNS, trusted=True) as predictor:
             assert predictor.map((1, "a", 0.5))[:2] == (1, 1.0)
         arguments = {
-            "models": [f"served={two}"],
+            "models": [("served", two)],
             "columns": [],
             "signature": [],
             "trusted": kind.name == ".pt2",
         }
         if kind.name == "function":
-            arguments.update(models=[f"served={pipeline}"], columns=[COLUMNS], trusted=True)
+            arguments.update(models=[("served", pipeline)], columns=[("", COLUMNS)], trusted=True)
         served = _load(argparse.Namespace(**arguments))["served"]
         asked = {
             tensor.key: [0.5]

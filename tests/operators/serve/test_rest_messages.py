@@ -159,12 +159,11 @@ def test_addresses_name_the_action_of_a_model() -> None:
         "/V1/models/half/versions/0123",
         f"/v1/models/half/versions/{'0' * 5000}123",
     ):
-        assert matched("GET", path, {"half": "123"}) == ("half", "status")
-        assert matched("GET", f"{path}/metadata", {"half": "123"}) == ("half", "metadata")
-        assert matched("POST", f"{path}:predict", {"half": "123"}) == ("half", "predict")
-        named = path.replace("half", "a:b")
-        assert matched("GET", named, {"a": "1", "a:b": "123"}) == ("a:b", "status")
-        assert matched("POST", f"{named}:predict", {"a:b": "123"}) == ("a:b", "predict")
+        for name in ("half", "a:b"):
+            own, known = path.replace("half", name), dict.fromkeys(("a", name), target("x"))
+            assert matched("GET", own, known) == (name, "status")
+            assert matched("GET", f"{own}/metadata", known) == (name, "metadata")
+            assert matched("POST", f"{own}:predict", known) == (name, "predict")
 
 
 @pytest.mark.fault("prediction", "A request over REST for another model or version is not found")
@@ -191,7 +190,7 @@ def test_unknown_addresses_are_refused_as_by_tensorflow_serving(
     method: str, path: str, status: int, message: str
 ) -> None:
     with pytest.raises(RefusedRequest, match=message) as refused:
-        matched(method, path, {"half": "123", "more": "7"})
+        matched(method, path, {"half": target("x")})
     assert refused.value.status == status
 
 
