@@ -194,7 +194,7 @@ class LocalPredictor(WithHints):
         for column in self._inputs:
             if column.type.kind is Kind.BYTES and are_cut(columns[column.name]):
                 raise ServingError(f"column {column.name!r} ({column.type.sql}): expected {UNCUT}")
-        # Columns that stay are returned as they were given, so the cells for models are apart.
+        # Columns that stay are returned unchanged, so the cells for models are apart.
         fed = {**columns, **self._as_in_jobs(columns)}
         for stage in self._stages:
             predicted, bad, _ = stage.store.predict({name: fed[name] for name in stage.fed}, rows)

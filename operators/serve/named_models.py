@@ -62,9 +62,9 @@ class StoredModel(NamedModel):
     def __init__(self, name: str, path: str, key: str, trusted: bool) -> None:
         # A model outside of numbered folders is version 1.
         newest = next(iter(_versions(path)), PublishedModel(1, "", path))
-        # TensorFlow is imported alone, before the model, because its objects are left out of garbage
-        # collection then. The objects of the model are not, since it leaves when a newer one takes
-        # over.
+        # TensorFlow is imported alone, before the model, because its objects are left out of
+        # garbage collection then. The objects of the model are not, since it leaves when a newer
+        # one takes over.
         if os.path.isdir(newest.path) and not kind_at(newest.path):
             import_tensorflow()
 

@@ -188,7 +188,8 @@ def _serve(given: argparse.Namespace) -> None:
 def _load(given: argparse.Namespace) -> dict[str, NamedModel]:
     """Load the models by their names; a model with `--columns` is a saved pipeline."""
     models: dict[str, NamedModel] = {}
-    columns, signatures = dict(given.columns), dict(given.signature)
+    columns: dict[str, str] = dict(given.columns)
+    signatures: dict[str, str] = dict(given.signature)
     for name, path in given.models:
         name = name or name_of(path.rstrip("/")).partition(".")[0]
         if name in models:
