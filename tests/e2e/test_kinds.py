@@ -136,7 +136,7 @@ def test_every_kind_of_model_predicts_in_every_way(
         served = _load(argparse.Namespace(**arguments))["served"]
         asked = {
             tensor.key: [0.5]
-            for tensor in served.target.signature.inputs
+            for tensor in served.signature.inputs
             if tensor.key not in ("id", "k")
         }
         if kind.name == "function":
