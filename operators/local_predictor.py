@@ -22,11 +22,12 @@ from akdl.storage.archive import Counted, Counter, Limits, damage_is_named, unpa
 from akdl.storage.files import FileError, fetch, sha256_of
 from akdl.storage.limits import TEXT
 from akdl.storage.model_forms import ModelError
+from akdl.wire import Rows
 from akdl.wire.cells import UNCUT, Array, are_cut
-from akdl.wire.column_type import Kind
-from akdl.wire.columns import Values
-from bridge.exceptions import ConfigurationError, refused_at
-from bridge.schema import Schema, schema_text
+from akdl.wire.column_type import POINTS_IN_TIME, Kind
+from akdl.wire.columns import Values, decode_columns, encode_columns
+from bridge.exceptions import BridgeError, ConfigurationError, refused_at
+from bridge.schema import Schema, schema_text, table_columns
 from operators.alink.missing_names import WithHints
 from operators.alink.saved_pipeline import SAVED_MODEL, AlinkStage, read_alink_pipeline
 from operators.params.accessors import PredictStreamParams
@@ -42,6 +43,7 @@ from operators.prepare.model_file import packed_model, packed_rows
 if TYPE_CHECKING:
     import pandas as pd
 
+_CONVERTED = {Kind.DECIMAL, *POINTS_IN_TIME}
 # This entry of a saved pipeline lists its stages.
 DESCRIPTION = "pipeline.json"
 
@@ -190,10 +192,11 @@ class LocalPredictor(WithHints):
         for column in self._inputs:
             if column.type.kind is Kind.BYTES and are_cut(columns[column.name]):
                 raise ServingError(f"column {column.name!r} ({column.type.sql}): expected {UNCUT}")
+        # Columns that stay are returned unchanged, so the cells for models are apart.
+        fed = {**columns, **self._as_in_jobs(columns)}
         for stage in self._stages:
-            predicted, bad, _ = stage.store.predict(
-                {name: results[name] for name in stage.fed}, rows
-            )
+            predicted, bad, _ = stage.store.predict({name: fed[name] for name in stage.fed}, rows)
+            fed.update(predicted)
             results = {
                 name: predicted[name] if is_output else results[name]
                 for name, is_output in stage.result
@@ -203,6 +206,28 @@ class LocalPredictor(WithHints):
                 # its first error counts.
                 errors.setdefault(row, message)
         return results, sorted(errors.items())
+
+    def _as_in_jobs(self, columns: Mapping[str, Values]) -> dict[str, Values]:
+        """Convert decimals and points in time on the way that rows of a job take to a model.
+
+        Models get texts and integers for them, whatever form their cells have here: objects of
+        Python, texts or numbers.
+        """
+        schema = Schema(tuple(each for each in self._inputs if each.type.kind in _CONVERTED))
+        if not schema.names:
+            return {}
+        from pyarrow import RecordBatch
+
+        from bridge.codec.to_arrow import ColumnDecoder
+        from bridge.codec.to_columns import to_columns
+
+        sent, decoder = table_columns(schema), ColumnDecoder(schema, "the caller")
+        try:
+            message = encode_columns({name: columns[name] for name in schema.names}, sent)
+            batch = RecordBatch.from_arrays(decoder.decode(message), schema=decoder.arrow_schema)
+            return decode_columns(Rows.FromString(to_columns(batch, schema)), sent)
+        except (BridgeError, TypeError, ValueError) as error:
+            raise ServingError(str(error)) from None
 
     def open(self) -> None:
         """Do nothing: a predictor is open from the start."""

@@ -165,7 +165,7 @@ class ServedModel:
         watch: BatchWatch | None = None,
     ) -> None:
         self.signature = model.signature
-        self._model, self._report, self._watch = model, report, watch or BatchWatch()
+        self.model, self._report, self._watch = model, report, watch or BatchWatch()
         self._cells_hold_batches = serving.cells_hold_batches
         self._inputs = self._input_converters(serving)
         by_column = {converter.column: converter for converter in self._inputs}
@@ -234,7 +234,7 @@ class ServedModel:
 
     def close(self) -> None:
         """Release the model's memory; it cannot predict afterwards."""
-        self._model.close()
+        self.model.close()
 
     def _input_converters(self, serving: Serving) -> list[InputConverter]:
         known, are_whole = self.signature.inputs, serving.cells_hold_batches
@@ -366,7 +366,7 @@ class ServedModel:
         try:
             # The turn is taken first, so that waiting for another batch does not count as time of
             # this one.
-            with self._model.turn, self._watch.batch(call, rows):
+            with self.model.turn, self._watch.batch(call, rows):
                 fetched = self._call(
                     {key: converted.take(rows) for key, converted in values.items()}, len(rows)
                 )
@@ -378,7 +378,7 @@ class ServedModel:
         # halving it cannot save memory.
         if len(rows) == 1 or (lacks_memory and self._fixed_batch is not None):
             reason = "runs out of memory with it" if lacks_memory else "rejects it"
-            errors.update(dict.fromkeys(rows, f"{self._model.name} {reason}: {message}"))
+            errors.update(dict.fromkeys(rows, f"{self.model.name} {reason}: {message}"))
             return []
         middle = len(rows) // 2
         parts = [
@@ -393,7 +393,7 @@ class ServedModel:
             if most < self._batch_size:
                 self._report(
                     logging.WARNING,
-                    f"{self._model.name} ran out of memory: from now on a batch has at most {most}"
+                    f"{self.model.name} ran out of memory: from now on a batch has at most {most}"
                     " rows",
                 )
                 self._batch_size = most
@@ -412,7 +412,7 @@ class ServedModel:
         # A cell is the whole tensor with its batch dimension, so the axis of rows is removed, and
         # put in front of the outputs again.
         if self._cells_hold_batches:
-            fetched = self._model.predict({key: array[0] for key, array in feeds.items()})
+            fetched = self.model.predict({key: array[0] for key, array in feeds.items()})
             return {key: array[np.newaxis] for key, array in fetched.items()}
         size = rows
         if self._fixed_batch is not None:
@@ -428,7 +428,7 @@ class ServedModel:
                 key: np.concatenate([array, np.repeat(array[-1:], padding, axis=0)])
                 for key, array in feeds.items()
             }
-        fetched = self._model.predict(feeds)
+        fetched = self.model.predict(feeds)
         for key, array in fetched.items():
             if array.ndim == 0 or len(array) != rows + padding:
                 raise ServingError(

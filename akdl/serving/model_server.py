@@ -146,24 +146,15 @@ class ModelServer:
         serving.model = version_of(serving.model)
         self._store = ModelStore(serving, self._report, self._watch)
         if serving.model_stream_file_path:
-            watch = ModelFolderWatch(
+            # The first look comes before the first prediction, so that a restarted job starts with
+            # its latest model.
+            ModelFolderWatch(
                 serving.model_stream_file_path,
                 serving.models_from_ms,
                 self._store.offer,
                 self._report,
                 serving.model,
-            )
-            # Looked at before the first prediction, so that a restarted job starts with its latest
-            # model.
-            watch.look()
-            threading.Thread(
-                target=self._look, args=(watch,), name="akdl-models", daemon=True
-            ).start()
-
-    def _look(self, watch: ModelFolderWatch) -> None:
-        while True:
-            time.sleep(self._serving.model_stream_scan_interval)
-            watch.look()
+            ).start(serving.model_stream_scan_interval)
 
     def _report(self, level: int, text: str) -> None:
         logger.log(level, "%s", text)

@@ -12,6 +12,7 @@ recently used ones leave.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
@@ -19,7 +20,7 @@ import re
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -88,12 +89,17 @@ class ModelStore:
         serving: Settings of the prediction.
         report: Takes a logging level and a message for the log of the job.
         watch: Looks after batches that take too long.
+        opened: Takes each model before it is compared with the settings, which may still change.
     """
 
     def __init__(
-        self, serving: Serving, report: Report = logger.log, watch: BatchWatch | None = None
+        self,
+        serving: Serving,
+        report: Report = logger.log,
+        watch: BatchWatch | None = None,
+        opened: Callable[[LoadedModel], None] = lambda model: None,
     ) -> None:
-        self._serving, self._report, self._watch = serving, report, watch
+        self._serving, self._report, self._watch, self._opened = serving, report, watch, opened
         # The first lock guards the versions, and the second one is held while a version is loaded.
         self._lock, self._loading = threading.Lock(), threading.Lock()
         # Versions by name, in the order of their last use.
@@ -172,6 +178,15 @@ class ModelStore:
             )
         return results, bad, number
 
+    @contextlib.contextmanager
+    def current(self) -> Iterator[ServedModel]:
+        """Return the current model, which is not closed within the block."""
+        version = self._version(_CURRENT)
+        try:
+            yield version.model
+        finally:
+            self._release(version)
+
     def offer(self, address: str, name: str) -> None:
         """Replace the model by a newer one, which is loaded next to it and tried with the latest
         rows.
@@ -185,7 +200,8 @@ class ModelStore:
             try:
                 self._try(new.model)
             except BaseException:
-                new.close()
+                # Its memory has to be free before the next version is tried.
+                self._release(new)
                 raise
             # The change is one assignment under the lock, so all tasks of the host get the new
             # model with their next batch. The number grows, by which tasks recognize answers of an
@@ -388,9 +404,9 @@ class ModelStore:
 
     def _loaded(self, folder: ModelFolder, name: str) -> _Version:
         try:
-            model = ServedModel(
-                load(folder.path, self._serving), self._serving, self._report, self._watch
-            )
+            loaded = load(folder.path, self._serving)
+            self._opened(loaded)
+            model = ServedModel(loaded, self._serving, self._report, self._watch)
             return _Version(f"{name} {learnt_by(folder.path)}".rstrip(), folder, model)
         except BaseException:
             folder.remove()

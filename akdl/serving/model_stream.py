@@ -22,6 +22,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -140,9 +141,9 @@ def learnt_by(path: str) -> str:
     return ""
 
 
-def published(folder: str, used: str = "") -> List[PublishedModel]:
-    """Return the entries of a folder that may be models, newest first; or the version of an address
-    in a registry, unless it is the `used` one.
+def published(folder: str) -> List[PublishedModel]:
+    """Return the entries of a folder that may be models, newest first; or the version that an
+    address in a registry has now.
 
     Raises:
         OSError: The folder cannot be read.
@@ -151,8 +152,7 @@ def published(folder: str, used: str = "") -> List[PublishedModel]:
     if is_registered(folder):
         # An alias that moves back to an older version makes it the newest one.
         path = version_of(folder)
-        model = PublishedModel(int(time.time() * 1000), name_of(path), path)
-        return [] if path == used else [model]
+        return [PublishedModel(int(time.time() * 1000), name_of(path), path)]
     found = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
@@ -172,8 +172,9 @@ def published(folder: str, used: str = "") -> List[PublishedModel]:
 class ModelFolderWatch:
     """Offers the newest model of a folder to a predictor.
 
-    Not thread-safe: one thread calls `look` at intervals. A model that was refused is not offered
-    again until its files change, or until a minute has passed if it may become usable.
+    Not thread-safe: one thread calls `look`, such as the one of `start`. A model that was refused
+    is not offered again until its files change, or until a minute has passed if it may become
+    usable.
 
     Args:
         folder: The folder of published models, which may not exist yet.
@@ -183,6 +184,8 @@ class ModelFolderWatch:
             that cannot be used yet.
         report: Takes a logging level and a message.
         used: Path of the model in use.
+        listed: Lists the models in the folder, newest first; OSError or FileError if it cannot be
+            read.
     """
 
     def __init__(
@@ -192,35 +195,48 @@ class ModelFolderWatch:
         offer: Callable[[str, str], None],
         report: Callable[[int, str], None],
         used: str = "",
+        listed: Callable[[str], List[PublishedModel]] = published,
     ) -> None:
         self._folder, self._used = folder, used
         # Names may have whole seconds, so a model of the same second would seem to be older.
         self._start_ms = start_ms // 1000 * 1000
         self._offer = offer
         self._report = report
+        self._listed = listed
         self._taken: Optional[PublishedModel] = None
         self._refused: Dict[str, Tuple[FileStates, float]] = {}
         self._reported: Dict[str, str] = {}
+
+    def start(self, interval_s: float) -> None:
+        """Look now, and then at intervals in a thread of its own."""
+        self.look()
+        threading.Thread(
+            target=self._look_again, args=(interval_s,), name="akdl-models", daemon=True
+        ).start()
 
     def look(self) -> None:
         """Offer the newest model since the last accepted one; if it cannot be used, the next
         newest.
         """
         try:
-            models = published(self._folder, self._used)
+            models = self._listed(self._folder)
         except (OSError, FileError) as error:
             self._report_once(
                 logging.WARNING,
                 self._folder,
                 f"cannot read the folder of models {self._folder}:"
                 f" {getattr(error, 'strerror', error)}. The model in use stays until newer ones"
-                " appear there; correct modelStreamFilePath if the folder should exist",
+                " appear there; correct the path if the folder should exist",
             )
             return
         # Newest first: if the newest model cannot be used, an older one that is newer than the
         # model in use is taken.
         for model in models:
-            if model.time_ms < self._start_ms or (self._taken is not None and model <= self._taken):
+            if (
+                model.path == self._used
+                or model.time_ms < self._start_ms
+                or (self._taken is not None and model <= self._taken)
+            ):
                 break
             if self._take(model):
                 self._taken, self._used = model, model.path
@@ -228,6 +244,11 @@ class ModelFolderWatch:
                 self._refused.clear()
                 self._reported.clear()
                 break
+
+    def _look_again(self, interval_s: float) -> None:
+        while True:
+            time.sleep(interval_s)
+            self.look()
 
     def _take(self, model: PublishedModel) -> bool:
         state = state_of(model.path)

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from akdl.wire.cells import Array
 from akdl.wire.columns import Values
 
 _PATH = re.compile(
-    r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?(/metadata|:predict|:classify|:regress)?",
+    r"/v1/models/([^/]+?)(?:/versions/([0-9]+)|/labels/([^/:]+))?(/metadata|:predict|:classify|:regress)?",
     re.IGNORECASE,
 )
 # TensorFlow names these dtypes differently from numpy. Its name of any other dtype is numpy's in
@@ -41,57 +41,44 @@ class RefusedRequest(Exception):
         self.status = status
 
 
-class Target(NamedTuple):
-    """Name and version of the served model, its signatures, and the one that predicts."""
+def has_rows(signature: Signature) -> bool:
+    """Test if the inputs and outputs have a value for each row, as far as their shapes are
+    known.
+    """
+    # An input without dimensions is a single value, so the model has no rows. An output has
+    # rows if the size of its first dimension is open, or fixed to that of an input.
+    sizes = {each.shape[:1] for each in signature.inputs if each.shape is not None}
+    return () not in sizes and all(
+        each.shape is None or each.shape[:1] in {(-1,), *sizes} for each in signature.outputs
+    )
+
+
+@dataclass
+class Target:
+    """A served model: its name, the version in use, the signature that predicts, all signatures,
+    and whether its inputs and outputs have a value for each row.
+
+    Attributes:
+        others: Other versions with their states and errors.
+    """
 
     name: str
     version: str
     signature: Signature
     signatures: Mapping[str, Signature]
-
-    @property
-    def has_rows(self) -> bool:
-        """Test if the inputs and outputs have a value for each row, as far as their shapes are
-        known.
-        """
-        # An input without dimensions is a single value, so the model has no rows. An output has
-        # rows if the size of its first dimension is open, or fixed to that of an input.
-        sizes = {each.shape[:1] for each in self.signature.inputs if each.shape is not None}
-        return () not in sizes and all(
-            each.shape is None or each.shape[:1] in {(-1,), *sizes}
-            for each in self.signature.outputs
-        )
-
-    def action(self, method: str, path: str) -> str:
-        """Match a request: "predict", "metadata" or "status"."""
-        found = _PATH.fullmatch(path)
-        if found is None or method != ("POST" if ":" in (found[4] or "") else "GET"):
-            raise RefusedRequest(
-                f"Malformed request: {method} {path}", 400 if path.startswith("/v1/") else 404
-            )
-        name, version, label, action = found.groups()
-        if label:
-            raise RefusedRequest(f"Unrecognized servable version label: {label}")
-        # Versions are numbers, so leading zeros make no difference.
-        if name != self.name or (version or self.version).lstrip("0") != self.version.lstrip("0"):
-            wanted = f"Specific({name}, {version})" if version else f"Latest({name})"
-            versions = f"version {version}" if version else "any versions"
-            unknown = (
-                f"Servable not found for request: {wanted}"
-                if action
-                else f"Could not find {versions} of model {name}"
-            )
-            raise RefusedRequest(unknown, 404)
-        if (action or "").lower() in (":classify", ":regress"):
-            raise RefusedRequest(f"akdl serve has no {action}: send the inputs to :predict", 501)
-        return (action or "/status")[1:].lower()
+    has_rows: bool
+    others: tuple[tuple[str, str, str], ...] = field(default=(), init=False)
 
     def status(self) -> object:
-        """Answer for the state of the model."""
-        status = {"error_code": "OK", "error_message": ""}
+        """Answer for the state of the model: the version in use, then the others."""
         return {
             "model_version_status": [
-                {"version": self.version, "state": "AVAILABLE", "status": status}
+                {
+                    "version": version,
+                    "state": state,
+                    "status": {"error_code": "UNKNOWN" if error else "OK", "error_message": error},
+                }
+                for version, state, error in ((self.version, "AVAILABLE", ""), *self.others)
             ]
         }
 
@@ -151,6 +138,37 @@ class Target(NamedTuple):
         return columns, count
 
 
+def matched(method: str, path: str, models: Mapping[str, Target]) -> tuple[str, str]:
+    """Match a request to the name of a model and "predict", "metadata" or "status".
+
+    Args:
+        method: Method of HTTP.
+        path: The decoded path, in which the name of a model may have a colon.
+        models: The models by name.
+    """
+    found = _PATH.fullmatch(path)
+    if found is None or method != ("POST" if ":" in (found[4] or "") else "GET"):
+        raise RefusedRequest(
+            f"Malformed request: {method} {path}", 400 if path.startswith("/v1/") else 404
+        )
+    name, version, label, action = found.groups()
+    if label:
+        raise RefusedRequest(f"Unrecognized servable version label: {label}")
+    # Versions are numbers, so leading zeros make no difference.
+    if name not in models or (version and version.lstrip("0") != models[name].version.lstrip("0")):
+        wanted = f"Specific({name}, {version})" if version else f"Latest({name})"
+        versions = f"version {version}" if version else "any versions"
+        unknown = (
+            f"Servable not found for request: {wanted}"
+            if action
+            else f"Could not find {versions} of model {name}"
+        )
+        raise RefusedRequest(unknown, 404)
+    if (action or "").lower() in (":classify", ":regress"):
+        raise RefusedRequest(f"akdl serve has no {action}: send the inputs to :predict", 501)
+    return name, (action or "/status")[1:].lower()
+
+
 def answer_of(results: Mapping[str, Values], rows: int | None) -> object:
     """Answer of a predict request, with `rows` for one in the row format: one output without its
     name, several by name.
@@ -198,7 +216,15 @@ def written(value: object) -> str:
 
 def _parsed(body: bytes) -> dict[str, object]:
     try:
-        request = json.loads(body, object_pairs_hook=_decoded)
+        # The C code of `json` holds the interpreter's lock until it has finished, half a second for
+        # the largest request, unless it calls Python code: then the event loop gets its turns.
+        is_large = len(body) > _BLOCK
+        request = json.loads(
+            body,
+            object_pairs_hook=_decoded,
+            parse_float=(lambda text: float(text)) if is_large else None,
+            parse_int=(lambda text: int(text)) if is_large else None,
+        )
     except (ValueError, RecursionError) as error:
         raise RefusedRequest(
             f"JSON Parse error: {error}"

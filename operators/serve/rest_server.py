@@ -1,8 +1,8 @@
-"""`akdl serve MODEL`: a saved pipeline or a model, for clients of TensorFlow Serving's REST API.
+"""`akdl serve MODEL ...`: saved pipelines and models, for clients of TensorFlow Serving's REST API.
 
 One process: the event loop carries requests and answers, a thread reads and writes the JSON of
-large ones, and one predicts. SIGTERM and Ctrl-C end it: requests under way get some seconds, and a
-batch that takes longer ends with the process.
+large ones, and one for each model predicts. SIGTERM and Ctrl-C end it: requests under way get some
+seconds, and a batch that takes longer ends with the process.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import ipaddress
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -23,22 +24,22 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from akdl.serving.functions import described
-from akdl.serving.loaded_model import ServingError, Signature
-from akdl.serving.model import ServedModel
-from akdl.serving.model_store import load
-from akdl.serving.saved_model import SavedModel, read_signatures
+from akdl.serving.loaded_model import ServingError
 from akdl.storage.files import name_of
 from akdl.storage.model_forms import ModelError
-from akdl.storage.model_place import ModelFolder
-from akdl.wire import Serving
 from bridge.exceptions import BridgeError, ConfigurationError
-from operators.local_predictor import LocalPredictor
-from operators.serve.request_batches import Predict, RequestBatches
-from operators.serve.rest_messages import RefusedRequest, Target, answer_of, size_of, written
+from operators.serve.named_models import NamedModel, StoredModel, saved_pipeline
+from operators.serve.request_batches import RequestBatches
+from operators.serve.rest_messages import (
+    RefusedRequest,
+    Target,
+    answer_of,
+    matched,
+    size_of,
+    written,
+)
 
 _Message = Mapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
@@ -62,10 +63,13 @@ _MOST_HELD = 4
 # has at most one value for so many bytes of the largest request.
 _BYTES_OF_VALUE = 8
 _METRICS = ("/metrics", "/monitoring/prometheus/metrics")
+# A name before a model or option has no slash or space, so that paths and columns may have "=".
+_NAMED = re.compile(r"(?:([^/\s=]+)=)?(.*)", re.DOTALL)
+_OF_ONE_MODEL = [
+    ("columns", 'MODEL is a saved pipeline for these columns: "[NAME=]x0 FLOAT, x1 FLOAT"'),
+    ("signature", "signature of a SavedModel: [NAME=]KEY; default: serving_default"),
+]
 _OPTIONS: list[tuple[str, str | float | None, str]] = [
-    ("columns", None, 'MODEL is a saved pipeline for these columns: "x0 FLOAT, x1 FLOAT"'),
-    ("name", None, "name of the model in addresses; default: that of its file or folder"),
-    ("signature", "serving_default", "signature of a SavedModel; default: %(default)s"),
     (
         "host",
         "127.0.0.1",
@@ -85,13 +89,18 @@ _OPTIONS: list[tuple[str, str | float | None, str]] = [
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal comes."""
     parser = argparse.ArgumentParser(
-        prog="akdl serve", description="Serve a model as TensorFlow Serving's REST API does."
+        prog="akdl serve", description="Serve models as TensorFlow Serving's REST API does."
     )
     parser.add_argument(
-        "model",
-        metavar="MODEL",
-        help="folder or file of a model, numbered ones, archive, or saved pipeline",
+        "models",
+        nargs="+",
+        type=_named,
+        metavar="[NAME=]MODEL",
+        help="folder or file of a model, numbered ones, archive, or saved pipeline; NAME is in its"
+        " addresses, by default that of its file or folder",
     )
+    for name, text in _OF_ONE_MODEL:
+        parser.add_argument(f"--{name}", action="append", default=[], type=_named, help=text)
     for name, default, text in _OPTIONS:
         parser.add_argument(
             f"--{name}", default=default, type=str if default is None else type(default), help=text
@@ -124,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(given: argparse.Namespace) -> None:
-    """Load the model and serve it until a signal; ends the process."""
+    """Load the models and serve them until a signal; ends the process."""
     import uvicorn
 
     from operators.serve.connections import BACKLOG, Connection, SparseLog
@@ -142,12 +151,12 @@ def _serve(given: argparse.Namespace) -> None:
         # A port in use is reported before the model is loaded, which takes seconds. Connections are
         # accepted only after `listen`, so a probe does not take the server for ready.
         listening.bind(address)
-        served = _load(given)
+        models = _load(given)
         # uvicorn makes the connections, so their limit is an attribute of the class. It is longer
         # than the timeout of a request, so that the client still receives the status 504.
         Connection.limit_s = given.timeout + _END_S
         config = uvicorn.Config(
-            RestApplication(served, token, given.timeout, given.max_mb),
+            RestApplication(models, token, given.timeout, given.max_mb),
             http=Connection,
             ws="none",
             lifespan="off",
@@ -161,65 +170,43 @@ def _serve(given: argparse.Namespace) -> None:
         sparse = SparseLog()
         for name in ("asyncio", "uvicorn.error", __name__):
             logging.getLogger(name).addFilter(sparse)
-        # Each large request would otherwise make Python's garbage collection look at all of
-        # TensorFlow's objects, several times.
-        gc.freeze()
+        # Each large request would otherwise make Python's garbage collection look at all objects of
+        # the models, several times.
         gc.set_threshold(100_000, 10, 10)
         listening.listen(BACKLOG)
-        url = f"http://{given.host}:{listening.getsockname()[1]}/v1/models/{served.target.name}"
-        print(
-            f"akdl serve: {served.target.name}, version {served.target.version}, at {url}",
-            flush=True,
-        )
+        url = f"http://{given.host}:{listening.getsockname()[1]}/v1/models"
+        for name, model in models.items():
+            print(f"akdl serve: {name}, version {model.version}, at {url}/{name}", flush=True)
         with suppress(KeyboardInterrupt, SystemExit):
             uvicorn.Server(config).run(sockets=[listening])
-        served.close()
+        for model in models.values():
+            model.close()
         # TensorFlow may still compute a batch in another thread, and would keep the process alive.
         os._exit(0)
 
 
-class _Served(NamedTuple):
-    """A model, for `RequestBatches`."""
-
-    target: Target
-    predict: Predict
-    predict_values: Predict | None
-    close: Callable[[], None]
-
-
-def _load(given: argparse.Namespace) -> _Served:
-    """Load a saved pipeline (`--columns`) or a model; the highest one in a folder of versions."""
-    path, key = given.model, given.signature
-    name = given.name or name_of(path.rstrip("/")).partition(".")[0]
-    if given.columns is not None:
-        predictor = LocalPredictor(path, given.columns, given.trusted)
-        inputs, outputs = (
-            {each.name: each.type for each in table}
-            for table in (predictor._inputs, predictor._columns)
+def _load(given: argparse.Namespace) -> dict[str, NamedModel]:
+    """Load the models by their names; a model with `--columns` is a saved pipeline."""
+    models: dict[str, NamedModel] = {}
+    columns: dict[str, str] = dict(given.columns)
+    signatures: dict[str, str] = dict(given.signature)
+    for name, path in given.models:
+        name = name or name_of(path.rstrip("/")).partition(".")[0]
+        if name in models:
+            raise ConfigurationError(f"two models have the name {name!r}: write NAME={path}")
+        key = signatures.get(name, signatures.get("", "serving_default"))
+        text = columns.get(name, columns.get(""))
+        models[name] = (
+            StoredModel(name, path, key, given.trusted)
+            if text is None
+            else saved_pipeline(name, path, text, key, given.trusted)
         )
-        found = Signature(key, described(inputs), described(outputs))
-        return _Served(
-            Target(name, "1", found, {key: found}), predictor._map_columns, None, predictor.close
-        )
-    # TensorFlow Serving reads each version of a model from a folder that is named by its number.
-    versions = (
-        [each for each in os.listdir(path) if each.isascii() and each.isdigit()]
-        if os.path.isdir(path)
-        else []
-    )
-    latest = max(versions, key=int, default="")
-    folder = ModelFolder(os.path.join(path, latest) if latest else path)
-    model = load(folder.path, Serving(signature_def_key=key, trusted=given.trusted))
-    known = (
-        read_signatures(folder.path)[model.tags]
-        if isinstance(model, SavedModel)
-        else {key: model.signature}
-    )
-    # A model outside of numbered folders is version 1.
-    target = Target(name, str(int(latest or 1)), replace(model.signature, key=key), known)
-    values = ServedModel(model, Serving(cells_hold_batches=True)).predict_collecting
-    rows = ServedModel(model, Serving()).predict_collecting if target.has_rows else values
-    return _Served(target, rows, values, folder.remove)
+    return models
+
+
+def _named(text: str) -> tuple[str, ...]:
+    """Divide the text of a model or an option into the name before it, perhaps "", and the rest."""
+    return _NAMED.fullmatch(text).groups("")  # type: ignore[union-attr]
 
 
 def _token(path: str | None) -> str | None:
@@ -241,36 +228,45 @@ def _token(path: str | None) -> str | None:
 
 
 class RestApplication:
-    """ASGI application for one model."""
+    """ASGI application for models by name."""
 
     def __init__(
-        self, served: _Served, token: str | None, timeout_s: float, most_mb: float
+        self, models: Mapping[str, NamedModel], token: str | None, timeout_s: float, most_mb: float
     ) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         self._requests = Counter(
-            "akdl_serve_requests", "Answers.", ["action", "status"], registry=registry
+            "akdl_serve_requests", "Answers.", ["model", "action", "status"], registry=registry
         )
         self._seconds = Histogram(
-            "akdl_serve_predict_seconds", "Time of predict requests.", registry=registry
+            "akdl_serve_predict_seconds",
+            "Time of predict requests.",
+            ["model"],
+            registry=registry,
         )
         buckets = [2**power for power in range(13)]
         rows = Histogram(
             "akdl_serve_batch_rows",
             "Rows in one call of the model.",
+            ["model"],
             registry=registry,
             buckets=buckets,
         )
-        self._batches = RequestBatches(
-            served.predict, rows.observe, served.predict_values, served.target.has_rows
+        waiting = Gauge(
+            "akdl_serve_waiting_rows", "Rows of no batch yet.", ["model"], registry=registry
         )
-        Gauge("akdl_serve_waiting_rows", "Rows of no batch yet.", registry=registry).set_function(
-            self._batches.rows_waiting
-        )
-        self._target, self._token, self._timeout_s, self._most_bytes = (
-            served.target,
+        version = Gauge("akdl_serve_version", "Version in use.", ["model"], registry=registry)
+        self._batches: dict[str, RequestBatches] = {}
+        for name, model in models.items():
+            batches = self._batches[name] = RequestBatches(
+                model.predict, rows.labels(name).observe, model.predict_values, model.has_rows
+            )
+            waiting.labels(name).set_function(batches.rows_waiting)
+            version.labels(name).set_function(lambda model=model: float(model.version))
+        self._models, self._token, self._timeout_s, self._most_bytes = (
+            models,
             token,
             timeout_s,
             int(most_mb * (1 << 20)),
@@ -282,15 +278,14 @@ class RestApplication:
 
     async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
         """Answer one request."""
-        began, action, status = time.monotonic(), "other", 200
+        began, name, action, status = time.monotonic(), "", "other", 200
         try:
-            action = (
-                "metrics"
-                if scope["path"] in _METRICS
-                else self._target.action(scope["method"], scope["path"])
-            )
+            if scope["path"] in _METRICS:
+                action = "metrics"
+            else:
+                name, action = matched(scope["method"], scope["path"], self._models)
             answer = await asyncio.wait_for(
-                self._answer(action, dict(scope["headers"]), receive), self._timeout_s
+                self._answer(name, action, dict(scope["headers"]), receive), self._timeout_s
             )
         except asyncio.TimeoutError:
             status, answer = 504, {"error": f"no answer within {self._timeout_s:g} s (--timeout)"}
@@ -306,9 +301,9 @@ class RestApplication:
         except Exception as error:
             logger.exception("the model cannot predict")
             status, answer = 500, {"error": f"{type(error).__name__}: {error}"}
-        self._requests.labels(action, status).inc()
+        self._requests.labels(name, action, status).inc()
         if action == "predict":
-            self._seconds.observe(time.monotonic() - began)
+            self._seconds.labels(name).observe(time.monotonic() - began)
         content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         kind = (
             b"text/plain; version=0.0.4"
@@ -320,17 +315,16 @@ class RestApplication:
         await send({"type": "http.response.body", "body": content})
 
     async def _answer(
-        self, action: str, headers: Mapping[bytes, bytes], receive: _Receive
+        self, name: str, action: str, headers: Mapping[bytes, bytes], receive: _Receive
     ) -> object:
         """Answer of an action, as JSON values or bytes."""
         if action == "status":
             # This answer needs no token, because probes have no token. Probes restart a server
             # whose model hangs: the event loop answers all the same, so nothing else would show it.
-            if self._batches.busy_s() > self._timeout_s:
-                raise RefusedRequest(
-                    f"the model has computed one batch for {self._batches.busy_s():.0f} s", 503
-                )
-            return self._target.status()
+            busy_s = self._batches[name].busy_s()
+            if busy_s > self._timeout_s:
+                raise RefusedRequest(f"the model has computed one batch for {busy_s:.0f} s", 503)
+            return self._models[name].status()
         # `compare_digest` takes the same time for every wrong token, so the time of an answer does
         # not reveal how much of a token is right.
         if self._token and not hmac.compare_digest(
@@ -345,7 +339,7 @@ class RestApplication:
 
             return generate_latest(self._registry)
         if action == "metadata":
-            return self._target.metadata()
+            return self._models[name].metadata()
         # `_receive` fills this list, so its bytes are subtracted again also if reading fails
         # halfway.
         body: list[bytes] = []
@@ -353,7 +347,7 @@ class RestApplication:
             await self._receive(
                 body, headers.get(b"content-encoding", b"identity").lower(), receive
             )
-            return await self._predicted(b"".join(body), receive)
+            return await self._predicted(name, b"".join(body), receive)
         finally:
             self._held_bytes -= sum(map(len, body))
 
@@ -399,12 +393,12 @@ class RestApplication:
             self._held_bytes += len(piece)
             body.append(piece)
 
-    async def _predicted(self, body: bytes, receive: _Receive) -> bytes:
+    async def _predicted(self, name: str, body: bytes, receive: _Receive) -> bytes:
         """Predict, unless the client leaves before."""
-        columns, rows = await self._aside(len(body), self._read, body)
+        columns, rows = await self._aside(len(body), self._read, self._models[name], body)
         # Once the body is read, `receive` returns only when the client disconnects.
         result, gone = (
-            asyncio.wrap_future(self._batches.submit(columns)),
+            asyncio.wrap_future(self._batches[name].submit(columns)),
             asyncio.ensure_future(receive()),
         )
         try:
@@ -428,7 +422,7 @@ class RestApplication:
             return function(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._json, function, *arguments)
 
-    def _read(self, body: bytes) -> tuple[dict[str, list[object]], int | None]:
+    def _read(self, target: Target, body: bytes) -> tuple[dict[str, list[object]], int | None]:
         """Read a body with few enough values, because each takes many times the memory and time of
         its bytes.
         """
@@ -439,4 +433,4 @@ class RestApplication:
             raise RefusedRequest(
                 f"the request has about {values} values, more than {most} (--max-mb)", 413
             )
-        return self._target.columns(body)
+        return target.columns(body)

@@ -126,19 +126,16 @@ def test_every_kind_of_model_predicts_in_every_way(
         with LocalPredictor(pipeline, COLUMNS, trusted=True) as predictor:
             assert predictor.map((1, "a", 0.5))[:2] == (1, 1.0)
         arguments = {
-            "model": two,
-            "columns": None,
-            "signature": "serving_default",
-            "name": None,
+            "models": [("served", two)],
+            "columns": [],
+            "signature": [],
             "trusted": params.get("trusted", False),
         }
         if kind.is_function:
-            arguments.update(model=pipeline, columns=COLUMNS, trusted=True)
-        served = _load(argparse.Namespace(**arguments))
+            arguments.update(models=[("served", pipeline)], columns=[("", COLUMNS)], trusted=True)
+        served = _load(argparse.Namespace(**arguments))["served"]
         asked = {
-            tensor.key: [0.5]
-            for tensor in served.target.signature.inputs
-            if tensor.key not in ("id", "k")
+            tensor.key: [0.5] for tensor in served.signature.inputs if tensor.key not in ("id", "k")
         }
         if kind.is_function:
             asked.update(id=[1], k=["a"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 import os
 import pathlib
@@ -18,7 +20,7 @@ import pytest
 
 from akdl.serving.loaded_model import RowsError, ServingError
 from bridge.exceptions import ConfigurationError, SchemaError
-from operators import LocalPredictor, PipelineModel, TFSavedModelPredictor
+from operators import LocalPredictor, PipelineModel, Predictor, TFSavedModelPredictor
 from operators.local_predictor import DESCRIPTION, read_pipeline
 from tests.akdl.serving import models
 from tests.support.deadline import DEADLINE_S
@@ -331,6 +333,34 @@ def test_bytes_keep_nul_and_are_refused_where_numpy_has_cut_it() -> None:
             match=r"column 'a' \(BYTES\): expected bytes in a list or an array of objects",
         ):
             predictor.map_batch({"a": np.array([b"a\0"])})
+
+
+def test_decimals_and_points_in_time_reach_a_function_as_in_a_job(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "score.py").write_text(
+        "def load():\n    return lambda batch: [str([str(cell) for cell in row]) for row in zip(*batch.values())]\n"
+    )
+    columns = "d DATE, h TIME, t TIMESTAMP, z TIMESTAMP_LTZ, e DECIMAL(10, 2)"
+    path = str(tmp_path / "pipeline")
+    PipelineModel(
+        Predictor(predictFn=f"{tmp_path}/score.py:load", outputSchemaStr="y STRING", reservedCols=["d"])
+    ).save(path)  # fmt: skip
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    moment = datetime.datetime(2024, 1, 2, 3, 4, 5, 6)
+    date, price = datetime.date(2024, 1, 2), decimal.Decimal("1.50")
+    row = (date, datetime.time(0, 0, 1), moment, moment.replace(tzinfo=zone), price)
+    as_texts = ("2024-01-02", "00:00:01", "2024-01-02 03:04:05.000006", "2024-01-02T01:04:05.000006", "1.5")  # fmt: skip
+    cells = ["2024-01-02", "1000", "2024-01-02T03:04:05.000006", "2024-01-02T01:04:05.000006", "1.50"]  # fmt: skip
+    with LocalPredictor(path, columns, trusted=True) as predictor:
+        assert predictor.map_batch([row, as_texts]) == [
+            (date, str(cells)),
+            (as_texts[0], str(cells)),
+        ]
+        with pytest.raises(ServingError, match=r"wrote row 0: column 'd' \(DATE\): expected "):
+            predictor.map(("x", *row[1:]))
+        with pytest.raises(
+            ServingError, match=r"column 'e' \(DECIMAL\(10, 2\)\): expected .*, got 1.5"
+        ):
+            predictor.map((*row[:4], 1.5))
 
 
 @needs_tf

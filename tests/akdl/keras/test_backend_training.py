@@ -11,8 +11,8 @@ import pytest
 
 from operators import (
     MemSourceBatchOp,
-    PredictBatchOp,
     TF2TableModelTrainBatchOp,
+    TFTableModelPredictBatchOp,
     resetEnv,
     useLocalEnv,
 )
@@ -138,7 +138,7 @@ def test_model_of_an_operator_predicts(framework: str, tmp_path: pathlib.Path) -
             mainScriptFile=str(tmp_path / "on_rows.py"), pythonEnv=python, numWorkers=1, numPSs=0,
             envVars=[f"KERAS_BACKEND={framework}"], userParams={"config": config},
         )  # fmt: skip
-        predict = PredictBatchOp(
+        predict = TFTableModelPredictBatchOp(
             selectedCols=["x"], reservedCols=["y"], outputSchemaStr="guess FLOAT", pythonEnv=python,
             envVars=[f"KERAS_BACKEND={framework}"],
         )  # fmt: skip

@@ -4,6 +4,7 @@ keys have models of their own.
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 import shutil
@@ -331,6 +332,23 @@ def test_error_of_a_function_for_a_key_is_one_of_its_rows(
     served.close()
     assert list(results["y"]) == [None, 1.0]
     assert bad == [(0, "column 'k': the model 'bad': division by zero")]
+
+
+def test_refused_model_leaves_memory_at_once(functions: Serving, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "of_cycles.py").write_text(
+        "class InCycle:\n"
+        "    def __init__(self, path):\n        self.path, self.itself = path, self\n"
+        "    def __call__(self, batch):\n        return batch['x'] / ('bad' not in self.path)\n"
+        "def load(path):\n    return InCycle(path)\n"
+    )
+    functions.MergeFrom(Serving(function="of_cycles.py:load", model=f"{tmp_path}/m/1"))
+    served = ModelStore(functions)
+    served.predict({"x": np.arange(2)}, 2)
+    with np.errstate(all="raise"), pytest.raises(ServingError, match="a row that the current"):
+        served.offer(f"{tmp_path}/m/bad", "bad")
+    paths = [each.path for each in gc.get_objects() if type(each).__name__ == "InCycle"]
+    assert paths == [f"{tmp_path}/m/1"]
+    served.close()
 
 
 @pytest.mark.fault("jobs", "A candidate that fails as a whole fails no row, and is reported once")

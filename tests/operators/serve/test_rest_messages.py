@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 
 from akdl.serving.loaded_model import Signature, TensorDescription
-from operators.serve.rest_messages import RefusedRequest, Target, answer_of, written
+from operators.serve.rest_messages import (
+    RefusedRequest,
+    Target,
+    _parsed,
+    answer_of,
+    has_rows,
+    matched,
+    written,
+)
 
 
 def target(*inputs: str) -> Target:
@@ -16,7 +27,7 @@ def target(*inputs: str) -> Target:
     signature = Signature(
         "serving_default", tensors, (TensorDescription("y", "string", None, "y:0"),)
     )
-    return Target("half", "123", signature, {"serving_default": signature})
+    return Target("half", "123", signature, {"serving_default": signature}, True)
 
 
 THREE = target("tag", "signal", "sensor")
@@ -45,6 +56,30 @@ def test_requests_of_the_documentation_become_columns() -> None:
     assert THREE.columns(json.dumps({"inputs": COLUMNS}).encode()) == (COLUMNS, None)
     (values,) = target("x").columns(b'{"instances": [{"x": NaN}, {"x": -Infinity}]}')[0].values()
     assert [str(value) for value in values] == ["nan", "-inf"]
+
+
+@pytest.mark.parametrize("value", ["0.5", "7"])
+def test_other_threads_run_while_a_large_request_is_parsed(value: str) -> None:
+    turns, ends = [0], threading.Event()
+
+    def take_turns() -> None:
+        while not ends.is_set():
+            time.sleep(0)
+            turns[0] += 1
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        other = threading.Thread(target=take_turns)
+        other.start()
+        body, before = f"[{','.join([value] * 300_000)}]", turns[0]
+        parsed = _parsed(f'{{"instances": {body}}}'.encode())
+        taken = turns[0] - before
+    finally:
+        ends.set()
+        other.join()
+        sys.setswitchinterval(usual)
+    assert parsed == {"instances": [json.loads(value)] * 300_000} and taken > 10
 
 
 def test_binary_values_are_base64() -> None:
@@ -124,9 +159,11 @@ def test_addresses_name_the_action_of_a_model() -> None:
         "/V1/models/half/versions/0123",
         f"/v1/models/half/versions/{'0' * 5000}123",
     ):
-        assert target("x").action("GET", path) == "status"
-        assert target("x").action("GET", f"{path}/metadata") == "metadata"
-        assert target("x").action("POST", f"{path}:predict") == "predict"
+        for name in ("half", "a:b"):
+            own, known = path.replace("half", name), dict.fromkeys(("a", name), target("x"))
+            assert matched("GET", own, known) == (name, "status")
+            assert matched("GET", f"{own}/metadata", known) == (name, "metadata")
+            assert matched("POST", f"{own}:predict", known) == (name, "predict")
 
 
 @pytest.mark.fault("prediction", "A request over REST for another model or version is not found")
@@ -153,7 +190,7 @@ def test_unknown_addresses_are_refused_as_by_tensorflow_serving(
     method: str, path: str, status: int, message: str
 ) -> None:
     with pytest.raises(RefusedRequest, match=message) as refused:
-        target("x").action(method, path)
+        matched(method, path, {"half": target("x")})
     assert refused.value.status == status
 
 
@@ -194,7 +231,7 @@ def test_outputs_without_rows_are_answered_as_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "has_rows"),
+    ("inputs", "outputs", "expected"),
     [
         ([(-1, 2)], [(-1,)], True),
         ([None], [None], True),
@@ -206,7 +243,7 @@ def test_outputs_without_rows_are_answered_as_values() -> None:
     ],
 )
 def test_models_without_rows_are_known_by_their_shapes(
-    inputs: list[tuple[int, ...] | None], outputs: list[tuple[int, ...] | None], has_rows: bool
+    inputs: list[tuple[int, ...] | None], outputs: list[tuple[int, ...] | None], expected: bool
 ) -> None:
     described = [
         tuple(
@@ -215,9 +252,10 @@ def test_models_without_rows_are_known_by_their_shapes(
         )
         for name, shapes in (("x", inputs), ("y", outputs))
     ]
-    found = Target("m", "1", Signature("serving_default", described[0], described[1]), {})
-    assert found.has_rows == has_rows
+    signature = Signature("serving_default", described[0], described[1])
+    assert has_rows(signature) == expected
     if len(inputs) == 2:
+        found = Target("m", "1", signature, {}, expected)
         assert found.columns(b'{"inputs": {"x0": [1, 2], "x1": 0.5}}') == (
             {"x0": [[1, 2]], "x1": [0.5]},
             None,

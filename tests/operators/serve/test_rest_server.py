@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,8 +27,9 @@ from akdl.serving.loaded_model import BadRow, Signature
 from akdl.wire.column_type import parse_type
 from akdl.wire.columns import Values
 from operators import PipelineModel, TFSavedModelPredictor
+from operators.serve.named_models import NamedModel
 from operators.serve.rest_messages import Target, answer_of
-from operators.serve.rest_server import RestApplication, _Served, _token, main
+from operators.serve.rest_server import RestApplication, _token, main
 from tests.akdl.serving import models
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
@@ -71,8 +73,16 @@ class Served:
                 return answer.status, content.decode()
             return answer.status, json.loads(content)
 
-    def predict(self, body: object, **headers: str) -> tuple[int, Any]:
-        return self.ask("POST", f"/v1/models/{self.name}:predict", body, **headers)
+    def predict(self, body: object, name: str = "", **headers: str) -> tuple[int, Any]:
+        return self.ask("POST", f"/v1/models/{name or self.name}:predict", body, **headers)
+
+    def states(self, name: str) -> dict[str, tuple[str, str]]:
+        code, answer = self.ask("GET", f"/v1/models/{name}")
+        assert code == 200, answer
+        return {
+            each["version"]: (each["state"], each["status"]["error_code"])
+            for each in answer["model_version_status"]
+        }
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -233,10 +243,18 @@ def test_rest_server_answers_many_clients_at_once(half_plus_two: Served) -> None
     assert wrong == []
     status, metrics = half_plus_two.ask("GET", "/monitoring/prometheus/metrics")
     values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
-    assert status == 200 and float(values["akdl_serve_batch_rows_sum"]) >= 320
-    assert float(values['akdl_serve_requests_total{action="predict",status="200"}']) >= 160
     assert (
-        float(values["akdl_serve_waiting_rows"]) == 0 and "process_resident_memory_bytes" in values
+        status == 200 and float(values['akdl_serve_batch_rows_sum{model="half_plus_two"}']) >= 320
+    )
+    assert (
+        float(
+            values['akdl_serve_requests_total{action="predict",model="half_plus_two",status="200"}']
+        )
+        >= 160
+    )
+    assert (
+        float(values['akdl_serve_waiting_rows{model="half_plus_two"}']) == 0
+        and "process_resident_memory_bytes" in values
     )
 
 
@@ -310,12 +328,10 @@ def test_pipelines_are_served_with_a_token_after_a_kill_and_when_slow(
         "x ARRAY<FLOAT>, k BIGINT",
         "--port",
         str(server.port),
-        "--name",
-        "again",
         "--timeout",
         "1",
     )
-    with served(temp, slow, *own, AKDL_SERVE_TOKEN=TOKEN) as server:
+    with served(temp, f"again={slow}", *own, AKDL_SERVE_TOKEN=TOKEN) as server:
         assert not left & set(os.listdir(temp))
         good, endless = ({"instances": [{"x": [1, 2, 3], "k": k}]} for k in (0, 7))
         assert server.predict(good)[0] == 401
@@ -352,8 +368,8 @@ class Asked:
         self.goes_on, self.began = threading.Event(), threading.Event()
         if goes_on:
             self.goes_on.set()
-        served = _Served(Target("half", "1", HALF, {}), self.predict, None, lambda: None)
-        self.application = RestApplication(served, None, timeout_s, most_mb)
+        half = NamedModel("half", "1", HALF, {}, True, self.predict, None, lambda: None)
+        self.application = RestApplication({"half": half}, None, timeout_s, most_mb)
         self.left = threading.Event()
 
     def predict(
@@ -527,7 +543,7 @@ def test_requests_that_are_given_up_leave_the_queue() -> None:
         while not asked.began.is_set():
             await asyncio.sleep(0.01)
         second = asyncio.ensure_future(asked.ask(b'{"instances": [1, 2, 3]}'))
-        while asked.application._batches.rows_waiting() != 3:
+        while asked.application._batches["half"].rows_waiting() != 3:
             await asyncio.sleep(0.01)
         if timeout_s == DEADLINE_S:
             asked.left.set()
@@ -536,7 +552,10 @@ def test_requests_that_are_given_up_leave_the_queue() -> None:
             if asked.left.is_set()
             else error_of(await second)[0] == 504
         )
-        assert asked.application._batches.rows_waiting() == 0 and asked.application._held_bytes == 0
+        assert (
+            asked.application._batches["half"].rows_waiting() == 0
+            and asked.application._held_bytes == 0
+        )
         asked.goes_on.set()
 
     asyncio.run(ask(DEADLINE_S))
@@ -558,7 +577,9 @@ def test_scalars_as_tensorflow_serving_answers_them(tmp_path: pathlib.Path) -> N
     model.g = unknown
     tf.saved_model.save(model, str(tmp_path / "m"), {"serving_default": model.f, "unique": model.g})
     (tmp_path / "temp").mkdir()
-    with served(tmp_path / "temp", str(tmp_path / "m")) as server:
+    folder = str(tmp_path / "m")
+    both = (folder, f"unique={folder}", "--signature", "unique=unique")
+    with served(tmp_path / "temp", *both) as server:
         outputs = {"y": [[0.5, 1.0], [1.5, 2.0]], "sum": 10.0, "size": [2, 2]}
         assert server.predict({"inputs": {"x": [[1, 2], [3, 4]], "keep": 0.5}}) == (
             200,
@@ -577,19 +598,69 @@ def test_scalars_as_tensorflow_serving_answers_them(tmp_path: pathlib.Path) -> N
         ):
             status, answer = server.predict(body)
             assert status == 400 and message in answer["error"]
+        assert server.predict({"inputs": [1, 2, 1]}, "unique") == (200, {"outputs": [1.0, 2.0]})
+        assert server.predict({"instances": [1, 2]}, "unique") == (200, {"predictions": [1.0, 2.0]})
+        status, answer = server.predict({"instances": [1, 1]}, "unique")
+        assert status == 400 and answer["error"].startswith(
+            "output found: expected values for 2 rows, got the shape [1]"
+        )
         assert (
             server.end() == 0
             and "Traceback" not in server.log
             and "cellsHoldBatches" not in server.log
         )
-    with served(tmp_path / "temp", str(tmp_path / "m"), "--signature", "unique") as server:
-        assert server.predict({"inputs": [1, 2, 1]}) == (200, {"outputs": [1.0, 2.0]})
-        assert server.predict({"instances": [1, 2]}) == (200, {"predictions": [1.0, 2.0]})
-        status, answer = server.predict({"instances": [1, 1]})
-        assert status == 400 and answer["error"].startswith(
-            "output found: expected values for 2 rows, got the shape [1]"
+
+
+@needs_tf
+@pytest.mark.fault(
+    "prediction",
+    "A newer version of a model over REST that does not fit is refused, and the version in use stays",
+)
+def test_newer_versions_take_over_next_to_other_models(tmp_path: pathlib.Path) -> None:
+    versions, temp = tmp_path / "sums", tmp_path / "temp"
+    temp.mkdir()
+
+    def publish(number: int, source: str) -> None:
+        shutil.copytree(source, tmp_path / "copy")
+        (tmp_path / "copy").rename(versions / str(number))
+
+    versions.mkdir()
+    publish(2, models.scaled(2.0))
+    pipeline = saved(tmp_path, "p.akdl", modelPath=models.scaled(5.0), outputSchemaStr="p FLOAT", reservedCols=[])  # fmt: skip
+    columns = ("--columns", "a:b=x ARRAY<FLOAT>, k BIGINT")
+    body = {"instances": [{"x": [1, 2, 3], "k": 0}]}
+    found: list[object] = []
+    with served(temp, str(versions), f"a:b={pipeline}", *columns) as server:
+
+        def until(version: str, state: tuple[str, str]) -> None:
+            """Ask without a pause until the version has the state; note the predictions."""
+            deadline = time.monotonic() + 4 * DEADLINE_S
+            while server.states("sums").get(version) != state:
+                assert time.monotonic() < deadline, server.states("sums")
+                code, answer = server.predict(body)
+                assert code == 200, answer
+                if answer["predictions"] != found[-1:]:
+                    found.append(answer["predictions"][0])
+
+        assert server.predict(body, "a:b") == (200, {"predictions": [30.0]})
+        assert server.predict(body) == (200, {"predictions": [12.0]})
+        publish(3, models.scaled(2.0, output="q"))
+        until("3", ("END", "UNKNOWN"))
+        assert server.states("sums")["2"] == ("AVAILABLE", "OK")
+        publish(10, models.scaled(3.0))
+        until("10", ("AVAILABLE", "OK"))
+        assert server.states("sums") == {"10": ("AVAILABLE", "OK"), "2": ("END", "OK")}
+        assert server.predict(body) == (200, {"predictions": [18.0]})
+        assert found in ([12.0], [12.0, 18.0]), "no answer is of an older version again"
+        old, new = (
+            server.ask("POST", f"/v1/models/sums/versions/{number}:predict", body)[0]
+            for number in (2, 10)
         )
-        assert server.end() == 0 and "Traceback" not in server.log
+        assert (old, new) == (404, 200)
+        assert server.predict(body, "a:b") == (200, {"predictions": [30.0]})
+        assert 'akdl_serve_version{model="sums"} 10.0' in server.ask("GET", "/metrics")[1]
+        assert server.end() == 0 and "Traceback" not in server.log and os.listdir(temp) == []
+    assert f"the model {versions}/3 is refused: " in server.log and "output 'p'" in server.log
 
 
 @pytest.mark.parametrize(
