@@ -1,9 +1,9 @@
 """Training with Keras 3 on PyTorch or JAX, from the same functions and the same config.
 
 The runner's own loop is made of TensorFlow's strategies, datasets and tensors. On another backend
-Keras trains by itself: this module calls `fit` for each epoch and imports no TensorFlow. So a
-training has one process and one optimizer, the callbacks are those of Keras, and their states are
-not in checkpoints.
+Keras has a loop of its own: this module calls `fit` for each epoch and imports no TensorFlow. So a
+training has one process and one optimizer, the callbacks are Keras' own, and their states are not
+in checkpoints.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def train(
 ) -> TrainResult:
     """Train the model of a user's module, and save it as a file in the folder `save_path`.
 
-    The arguments are those of `keras_training.train`. A dataset is an iterable of batches, each
+    `keras_training.train` explains the arguments. A dataset is an iterable of batches, each
     (features, label) or (features, label, weight), and its function is called for each epoch. It
     may take `context`, whose `arrays` has the rows of the operator.
 
@@ -64,8 +64,9 @@ def train(
 
     user, say = UserModule(module), report or logger.info
     config = prepare(TRAIN, config, placeholders, user, injected=("batch_size", "context"))
-    optimizers = config["optimizer"]
-    if isinstance(optimizers, list) or sum(map(len, read_cluster(os.environ).values())) > 1:
+    given = config["optimizer"]
+    optimizer, *others = given if isinstance(given, list) else [given]
+    if others or sum(map(len, read_cluster(os.environ).values())) > 1:
         raise BackendError(
             f"with its backend {keras.backend.backend()} Keras trains in one process, with one"
             " optimizer: set numWorkers=1 and numPSs=0, or envVars=['KERAS_BACKEND=tensorflow']"
@@ -75,7 +76,7 @@ def train(
         keras.utils.set_random_seed(seed)
     model = user.create("awf_create_model_fn", config)
     model.compile(
-        _made(optimizers, keras.optimizers, module),
+        _made(optimizer, keras.optimizers, module),
         _made(config["loss"], keras.losses, module),
         loss_weights=config.get("loss_weights"),
         metrics=_made(config.get("metrics"), keras.metrics, module),
@@ -237,7 +238,7 @@ class _Checkpoints:
 
 
 def _made(spec: Any, place: Any, user: object) -> Any:
-    """Return what `compile` takes for a spec, or for specs by output or in a list."""
+    """Make the argument of `compile` for a spec, or for specs by output or in a list."""
     if isinstance(spec, list):
         return [_made(one, place, user) for one in spec]
     if spec is None or (isinstance(spec, Mapping) and "name" not in spec):

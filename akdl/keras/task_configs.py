@@ -57,8 +57,8 @@ def prepare(
 ) -> dict[str, Any]:
     """Return a config, or the config in a file, filled in and checked.
 
-    The callbacks of `user` have to exist and to take the arguments of the config, beside those that
-    the runner passes to functions of datasets, `injected`. `look` returns further mistakes.
+    The callbacks of `user` have to exist and to take the arguments of the config; the runner passes
+    the `injected` ones to functions of datasets. `look` returns further mistakes.
     """
     # The mistakes of all checks become one error, so that a user does not meet them one by one.
     mistakes: list[str] = []

@@ -48,14 +48,16 @@ def awf_create_model_fn():
 def awf_create_train_dataset_fn(context, batch_size):
     assert "tensorflow" not in sys.modules
     for rows in context.arrays(batch_size):
-        yield rows["x"]["values"].reshape(-1, 2), rows["y"]
+        yield rows["x"].values.reshape(-1, 2), rows["y"]
 """
 
 pytestmark = pytest.mark.frameworks
 
 
-def run(folder: pathlib.Path, framework: str, **changed: Any) -> subprocess.CompletedProcess[str]:
-    """Train in a folder; without KERAS_BACKEND, since a Python without TensorFlow has one choice."""
+def run(
+    folder: pathlib.Path, framework: str, tf_config: str = "{}", **changed: Any
+) -> subprocess.CompletedProcess[str]:
+    """Train in a folder, with a config that has these keys changed."""
     config = {
         "model_args": {"units": 4}, "train_data_args": {"rows": 40}, "val_data_args": {"rows": 8},
         "batch_size": 16, "epochs": 2, "seed": 5, "loss": "mse", "metrics": ["mean_absolute_error"],
@@ -70,7 +72,12 @@ def run(folder: pathlib.Path, framework: str, **changed: Any) -> subprocess.Comp
     return subprocess.run(
         [*command, "--module", "module.py"],
         cwd=folder,
-        env={**ENVIRONMENT, "PYTHONPATH": str(ROOT), "KERAS_BACKEND": framework},
+        env={
+            **ENVIRONMENT,
+            "PYTHONPATH": str(ROOT),
+            "KERAS_BACKEND": framework,
+            "TF_CONFIG": tf_config,
+        },
         capture_output=True,
         text=True,
         timeout=4 * DEADLINE_S,
@@ -111,16 +118,22 @@ def test_early_stopping_counts_over_epochs(tmp_path: pathlib.Path) -> None:
     ("changed", "error"),
     [
         ({"callbacks": ["tensor_bored"]}, "callbacks: neither module.py nor Keras has 'tensor_bored'"),
-        ({"optimizer": ["adam", "sgd"]}, "with its backend torch Keras trains in one process, with one optimizer"),
         ({"loss": "mse_of_two"}, "mse_of_two"),
     ],
-    ids=["callback", "optimizers", "loss"],
+    ids=["callback", "loss"],
 )  # fmt: skip
 def test_what_keras_does_not_know_is_refused(
     changed: dict[str, Any], error: str, tmp_path: pathlib.Path
 ) -> None:
     done = run(tmp_path / "run", "torch", **changed)
     assert done.returncode != 0 and error in done.stderr, done.stderr
+
+
+@pytest.mark.process
+def test_group_is_refused(tmp_path: pathlib.Path) -> None:
+    cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
+    done = run(tmp_path / "run", "torch", json.dumps({"cluster": cluster}))
+    assert done.returncode != 0 and "Keras trains in one process, with one" in done.stderr
 
 
 @pytest.mark.flink
