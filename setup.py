@@ -113,7 +113,7 @@ MORE_FILES = ["fsspec>=2022.11"]
 # For files of models, in the Python that predicts; Keras 3 needs TensorFlow, JAX or PyTorch too.
 MODEL_FILES = {
     "keras": ["keras>=2.15"],
-    "mlflow": ["mlflow>=2.9"],
+    "mlflow": ["mlflow>=2.9", "pandas"],
     "onnxruntime": ["onnxruntime>=1.16"],
     "torch": ["torch>=2.5"],
 }

@@ -100,8 +100,9 @@ def test_classifiers_name_the_pythons_that_are_allowed(declared: dict[str, Any])
 
 def test_akdl_declares_what_it_imports(declared: dict[str, Any]) -> None:
     extras = declared["extras_require"]
-    files = [*extras["files"], *extras["keras"], *extras["onnxruntime"], *extras["torch"]]
-    allowed = names([*declared["install_requires"], *extras["tf"], *files])
+    kinds = ("files", "keras", "mlflow", "onnxruntime", "torch")
+    wanted = [each for kind in kinds for each in extras[kind]]
+    allowed = names([*declared["install_requires"], *extras["tf"], *wanted])
     allowed.add("pkg_resources")  # of setuptools, asked on Python 3.7, where environments have it
     assert {(name, path) for name, path in imports("akdl") if name not in allowed} == set()
 
@@ -134,7 +135,7 @@ def test_development_declares_what_it_imports(declared: dict[str, Any]) -> None:
             "setuptools",
         ]
     )
-    allowed.update(("torch", "jax"))  # of scripts in Pythons of their own
+    allowed.update(("torch", "jax", "mlflow"))  # in Pythons of their own
     assert {
         (name, path)
         for name, path in imports("tests", "benchmarks", "scripts", "examples")

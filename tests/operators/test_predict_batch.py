@@ -85,7 +85,7 @@ def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(
         ({"modelPath": "/nowhere"}, "modelPath: there is no /nowhere"),
         (
             {"modelPath": "/proc/cmdline"},
-            "modelPath: /proc/cmdline: expected the folder of a SavedModel, .*, a zip or tar file of",
+            "modelPath: /proc/cmdline: expected the folder of a SavedModel or of MLflow, .*, a zip or tar file of",
         ),
         ({"candidatePath": "/nowhere"}, "candidatePath: there is no /nowhere"),
         ({"candidatePath": "/proc/self/fd"}, "candidatePath: expected a SavedModel"),

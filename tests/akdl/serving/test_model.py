@@ -193,9 +193,9 @@ def test_batch_of_nulls_has_only_bad_rows() -> None:
 def sizes_of(model: models.StrictModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Record the rows of each call of the loaded model."""
     sizes: list[int] = []
-    run = model._model.predict
+    run = model.model.predict
     monkeypatch.setattr(
-        model._model,
+        model.model,
         "predict",
         lambda feeds: sizes.append(len(next(iter(feeds.values())))) or run(feeds),
     )

@@ -105,7 +105,7 @@ def test_every_kind_of_model_gives_the_numbers_of_tensorflow_in_a_session(
     with contextlib.closing(
         models.served(folder, signature_def_key=key_of(make), outputs=["logits"])
     ) as model:
-        assert type(model._model.model).__name__ == "Session"
+        assert type(model.model.model).__name__ == "Session"
         ours = model.predict(columns)["logits"]
     np.testing.assert_allclose(ours, expected(folder, columns, key_of(make))["logits"], rtol=1e-6)
 
@@ -130,7 +130,7 @@ def test_inputs_and_outputs_keep_their_names_in_a_direct_call(
         with contextlib.closing(
             models.served(str(tmp_path), inputs=list(columns), outputs=["z", "a", "B", "again"])
         ) as model:
-            assert model._model._call.__qualname__ == qualname
+            assert model.model._call.__qualname__ == qualname
             found = model.predict(columns)
         assert {key: values.tolist() for key, values in found.items()} == {
             "z": [-9, -18], "a": [10, 20], "B": [1, 3], "again": [10, 20],

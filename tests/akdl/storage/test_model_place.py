@@ -201,7 +201,8 @@ def test_archive_without_a_model_is_refused_by_its_names(tmp_path: pathlib.Path)
             file.writestr(name, b"")
         for call in (check_model, ModelFolder):
             with pytest.raises(
-                ModelError, match=f"m.zip: expected the folder of a SavedModel, .*{message}"
+                ModelError,
+                match=f"m.zip: expected the folder of a SavedModel or of MLflow, .*{message}",
             ):
                 call(str(tmp_path / "m.zip"))
 
@@ -223,7 +224,7 @@ def test_models_in_archives_and_tables_are_unpacked_and_removed(
         ("missing.zip", "the model cannot be read: .*missing.zip"),
         (
             "text",
-            "expected the folder of a SavedModel, a .keras, .onnx, .pt2, .pt file, a zip or tar file of one, or a model table in an .ak file$",
+            "expected the folder of a SavedModel or of MLflow, a .keras, .onnx, .pt2, .pt file, a zip or tar file of one, or a model table in an .ak file$",
         ),
     ],
 )
@@ -285,7 +286,8 @@ def test_files_without_an_archive_of_a_model_are_refused(
 ) -> None:
     (tmp_path / "m.zip").write_text("text")
     with pytest.raises(
-        ModelError, match="expected the folder of a SavedModel, .*, a zip or tar file of one"
+        ModelError,
+        match="expected the folder of a SavedModel or of MLflow, .*, a zip or tar file of one",
     ):
         ModelFolder(str(tmp_path / "m.zip"))
     with tarfile.open(tmp_path / "out.tar", "w") as archive:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 
 import grpc
@@ -27,6 +28,7 @@ from akdl.wire.columns import encode_columns
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.folders.process_folder import kill_stopped, note_process
 from bridge.host.gpus import lease_for
+from bridge.member.observer import BUSY
 from bridge.serving.model_process import ModelProcess, ModelSettings, result_of
 from bridge.settings import UserFile
 from tests.akdl.serving import models
@@ -320,9 +322,14 @@ def test_a_process_that_computes_may_take_its_time(
 ) -> None:
     class SlowCall(Call):
         def result(self, timeout: float) -> str:
-            used = psutil.Process(process.pid)
+            used, began = psutil.Process(process.pid), time.monotonic()
             before = used.cpu_times().user
-            wait_until(lambda: used.cpu_times().user > before + 0.05, "the process computes")
+
+            def has_computed() -> bool:
+                least_s = 0.05 + 2 * BUSY * (time.monotonic() - began)
+                return bool(used.cpu_times().user - before > least_s)
+
+            wait_until(has_computed, "the process computes")
             return super().result(timeout)
 
     assert result_of(SlowCall(looks=3), str(tmp_path), 0.001) == "answer"

@@ -342,7 +342,7 @@ def test_jars_of_an_environment_may_be_names_or_paths(
             "jars": ["kafka", str(tmp_path / "own one.jar")],
             "pipeline.jars": "file:///a.jar",
         }
-        entries, _ = _checked(1, config)
+        entries, _ = _checked("useLocalEnv", 1, None, config)
     cached = f"file://{tmp_path}/.cache/akdl/jars{KAFKA}"
     assert entries == {
         "pipeline.jars": f"file:///a.jar;{cached};file://{tmp_path}/own%20one.jar",
@@ -355,9 +355,8 @@ def test_jars_of_an_environment_may_be_names_or_paths(
         ):
             useLocalEnv(1, config={"jars": wrong})
     (tmp_path / "flink-s3-fs-hadoop-2.3.0.jar").write_bytes(b"")
-    entries, _ = _checked(
-        1, {"jars": [str(tmp_path / "flink-s3-fs-hadoop-2.3.0.jar"), str(tmp_path / "own one.jar")]}
-    )
+    jars = [str(tmp_path / "flink-s3-fs-hadoop-2.3.0.jar"), str(tmp_path / "own one.jar")]
+    entries, _ = _checked("useLocalEnv", 1, None, {"jars": jars})
     assert entries == {
         "pipeline.jars": f"file://{tmp_path}/own%20one.jar",
         "akdl.plugins": f"file://{tmp_path}/flink-s3-fs-hadoop-2.3.0.jar",
