@@ -136,6 +136,7 @@ def test_both_ways_to_a_wheel_give_the_same_files(
         "flink",
         "flink-1-20",
         "keras",
+        "mlflow",
         "onnxruntime",
         "serve",
         "tf",
