@@ -15,6 +15,7 @@ from bridge.member.status import PEERS, WORK
 from bridge.settings import UserFile
 from operators.progress.record import read_record
 from operators.tools import report
+from operators.tools.advice import advise
 from operators.tools.running_scripts import stacks, top
 from tests.akdl.test_replay import SAME, failed, replayed
 from tests.operators.tools.test_bottlenecks import Group, recorded, rows
@@ -101,14 +102,24 @@ def test_steps_stacks_and_waits_of_a_script_are_shown(
     with recorded(tmp_path, group, workers) as share:
         group.start()
         wait_until(lambda: share(use) > 0.7, f"most time is {use}", 4 * DEADLINE_S)
-        assert (top([str(os.getpid())]), stacks([str(os.getpid())])) == (0, 0)
-        shown = capsys.readouterr().out
+        shown = ""
+
+        def is_caught() -> bool:
+            # On a busy machine the members may be between two steps.
+            nonlocal shown
+            assert (top([str(os.getpid())]), stacks([str(os.getpid())])) == (0, 0)
+            shown = capsys.readouterr().out
+            return place in shown
+
+        wait_until(is_caught, f"the stacks show {place}", 4 * DEADLINE_S)
     assert shown.count("--- TestOp, train.py, ") == workers and "in main" in shown
-    assert place in shown and "training" in shown
+    assert "training" in shown
     (path,) = (tmp_path / "logs").iterdir()
     assert report.main([str(path)]) == 0
-    assert advice in pathlib.Path(capsys.readouterr().out.strip()).read_text()
-    last = read_record(path.read_text()).samples["chief 0"][-1][1]
+    record = read_record(path.read_text())
+    # On a busy machine, advice on the start may come first.
+    assert any(advice in each.text + each.evidence for each in advise(record))
+    last = record.samples["chief 0"][-1][1]
     assert last.step > 1 and dict(last.metrics) == {"over": 1.0, "row": 9.0}
 
 
