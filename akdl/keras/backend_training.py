@@ -92,30 +92,22 @@ def train(
             if isinstance(callbacks[-1], str):
                 raise BackendError(f"callbacks: neither {user.file} nor Keras has {name!r}")
 
-    class Epoch(keras.callbacks.Callback):  # type: ignore[misc]
-        """Passes the events of an epoch on to the callbacks.
+    params = {"epochs": epochs, "steps": steps, "verbose": 0}
+    events = keras.callbacks.CallbackList(callbacks, model=model, **params)
 
-        Each epoch is a call of `fit`, which begins and ends its callbacks: early stopping would
-        forget the epochs before.
-        """
+    def step_end(batch: int, logs: Logs | None = None) -> None:
+        events.on_train_batch_end(batch, logs)
+        # With JAX, the variables of an optimizer cannot be read during `fit`.
+        watch.step_end(next(made_steps), lambda: logs or {})
 
-        def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-            for callback in callbacks:
-                callback.on_epoch_begin(epoch, logs)
-
-        def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-            for callback in callbacks:
-                callback.on_epoch_end(epoch, logs)
-
-        def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
-            for callback in callbacks:
-                callback.on_train_batch_begin(batch, logs)
-
-        def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-            for callback in callbacks:
-                callback.on_train_batch_end(batch, logs)
-            # With JAX, the variables of an optimizer cannot be read during `fit`.
-            watch.step_end(next(made_steps), lambda: logs or {})
+    # Each epoch is a call of `fit`, which begins and ends its callbacks: early stopping would
+    # forget the epochs before.
+    of_epoch = keras.callbacks.LambdaCallback(
+        on_epoch_begin=events.on_epoch_begin,
+        on_epoch_end=events.on_epoch_end,
+        on_train_batch_begin=events.on_train_batch_begin,
+        on_train_batch_end=step_end,
+    )
 
     def batches(name: str) -> Iterator[object]:
         context = getattr(task_config, "context", None)
@@ -131,10 +123,7 @@ def train(
         folder.fetch()
         folder.begin(0 if task_config is None else task_config.attempt)
     history = checkpoints.restore(model)
-    for callback in callbacks:
-        callback.set_params({"epochs": epochs, "steps": steps, "verbose": 0})
-        callback.set_model(model)
-        callback.on_train_begin()
+    events.on_train_begin()
     made_steps, rows = itertools.count(int(model.optimizer.iterations) + 1), training_batches()
     # Keras says so of each generator, although it is the end of the epoch.
     warnings.filterwarnings("ignore", "Your input ran out of data")
@@ -150,7 +139,7 @@ def train(
             initial_epoch=epoch,
             steps_per_epoch=steps,
             validation_data=validation,
-            callbacks=[Epoch()],
+            callbacks=[of_epoch],
             shuffle=False,
             verbose=0,
         )
@@ -169,8 +158,7 @@ def train(
             folder.publish()
         if is_last:
             break
-    for callback in callbacks:
-        callback.on_train_end()
+    events.on_train_end()
     saved = config.get("save_path")
     if saved is not None:
         os.makedirs(saved, exist_ok=True)

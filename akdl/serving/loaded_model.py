@@ -26,7 +26,7 @@ BadRow = Tuple[int, str]
 """A row by its number from 0 in its batch, and what is wrong with it."""
 RowNumbers = Sequence[int]
 Errors = Dict[int, str]
-"""What is wrong with rows, by their numbers."""
+"""Faults of rows, by their numbers."""
 
 
 class ServingError(ValueError):
