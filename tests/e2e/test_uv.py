@@ -95,6 +95,8 @@ def test_venv_works_in_its_place_and_is_refused_when_packed(tmp_path: pathlib.Pa
         run(tmp_path, pack(venv, str(tmp_path / "env.tar.gz")))
 
 
+# An environment whose interpreter starts another one travels in a quicker test.
+@pytest.mark.long
 def test_a_python_with_its_packages_travels_in_an_archive(tmp_path: pathlib.Path) -> None:
     made = make_movable_python(tmp_path / "made")
     total, prefix, numpy = run(tmp_path, pack(made, str(tmp_path / "env.tar.gz")))

@@ -131,6 +131,8 @@ def test_batch_script_runs_with_each_version(kind: Any, python: Any) -> None:
     assert all(map(kind.is_right, found.version))
 
 
+# A stream differs from a batch in Flink and not in TensorFlow.
+@pytest.mark.long
 def test_stream_script_runs_with_each_version(
     kind: Any, python: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,6 +162,8 @@ def test_model_predicts_the_same_in_the_default_environment(
         assert value == pytest.approx(expected[x0, x1], rel=1e-5, abs=1e-6)
 
 
+# A test of environments by uv runs two TensorFlows in one job too.
+@pytest.mark.long
 def test_one_job_runs_two_versions_of_tensorflow() -> None:
     one = script(TensorFlowBatchOp, Old, "rows", TF_1.python(), outputSchemaStr=ROWS)
     two = script(TensorFlow2BatchOp, New, "rows", NEWEST.python(), outputSchemaStr=ROWS)
@@ -169,7 +173,9 @@ def test_one_job_runs_two_versions_of_tensorflow() -> None:
     assert all(map(New.is_right, found.version))
 
 
-@pytest.mark.parametrize("example", ["own_data", "wide_and_deep"])
+@pytest.mark.parametrize(
+    "example", [pytest.param("own_data", marks=pytest.mark.long), "wide_and_deep"]
+)
 def test_examples_run_with_keras_3(
     example: str,
     tmp_path: pathlib.Path,

@@ -89,6 +89,7 @@ def test_regressor_of_two_workers_is_trained_and_predicts(tmp_path: pathlib.Path
     assert found.p.corr(found.value) > 0.9
 
 
+@pytest.mark.long
 def test_classifier_predicts_a_stream() -> None:
     model = table().link(
         KerasSequentialClassifierTrainBatchOp(**TRAIN, labelCol="answer", numWorkers=1)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.estimator
 
 @pytest.mark.tf
 @pytest.mark.slow
-@pytest.mark.parametrize("tensorflow", ["1.15", "2.15"])
+@pytest.mark.parametrize("tensorflow", [pytest.param("1.15", marks=pytest.mark.long), "2.15"])
 def test_weights_are_those_of_plain_tensorflow(tensorflow: str) -> None:
     rows = load_module(str(ROOT / "scripts" / "parity_estimator.py")).rows(
         {tensorflow: TF_1.python() if tensorflow == "1.15" else sys.executable}
