@@ -23,7 +23,7 @@ from bridge.exceptions import ConfigurationError, RowError, SchemaError, refused
 from bridge.files.listing import (
     FoundFile,
     list_files,
-    partition_types,
+    manifest_of,
     partition_values,
     partitioned_folder,
     root_of,
@@ -162,13 +162,13 @@ def _folder_fields(
     """
     kinds = {name: set[pa.DataType]() for name in names}
     # A folder may have a million files, and its manifest is read once for all of them.
-    types_of, folder = functools.lru_cache(partition_types), None
+    manifest, folder = functools.lru_cache(manifest_of), None
     for path, _ in files:
         if path.rpartition("/")[0] == folder:
             continue
         folder = path.rpartition("/")[0]
         above = partitioned_folder(path, roots)
-        recorded, values = types_of(above), partition_values(path, roots)
+        recorded, values = manifest(above).partitions, partition_values(path, roots)
         for name, kind in kinds.items():
             value = values.get(name)
             if name in recorded:
