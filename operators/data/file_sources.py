@@ -83,7 +83,7 @@ class _CsvFiles(WithParams, SourceOperator):
         # The hosts of a job may not reach such an address, so this program reads the file, and its
         # rows travel with the job.
         if address.startswith(("http://", "https://")):
-            with fetched(name, "filePath", address) as path:
+            with fetched(name, address) as path:
                 # All rows of such a file pass through this program's memory, so its size is
                 # limited.
                 with refused_at(f"{name}: {shown(address)}", LimitError):
