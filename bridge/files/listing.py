@@ -62,13 +62,15 @@ def list_files(
     for address in addresses:
         with refused_at(f"{where}: parameter 'filePath'", FileError, OSError):
             files = _remote(address) if is_remote(address) else _local(local_path(address))
-            first = next(files, None)
-            if first is None and not may_be_empty:
+            is_empty = True
+            for file in files:
+                is_empty = False
+                yield file
+            if is_empty and not may_be_empty:
                 matches = (
                     "matches no files" if glob.has_magic(address) else "is a folder without files"
                 )
                 raise FileError(f"{shown(address)} {matches}")
-            yield from chain([] if first is None else [first], files)
 
 
 class Manifest(NamedTuple):

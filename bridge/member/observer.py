@@ -173,13 +173,13 @@ class Observer:
             "member": self._process.label,
             "attempt": self._session.attempt,
             "step": report.step,
+            # JSON has neither NaN nor infinity.
+            "metrics": {
+                name: value if abs(value) < float("inf") else None
+                for name, value in sorted(report.metrics.items())
+            },
         }
-        # JSON has neither NaN nor infinity.
-        metrics = {
-            name: value if abs(value) < float("inf") else None
-            for name, value in sorted(report.metrics.items())
-        }
-        self._process.log(REPORT_PREFIX + json.dumps({**entries, "metrics": metrics}))
+        self._process.log(REPORT_PREFIX + json.dumps(entries))
 
     @property
     def status(self) -> MemberStatus:
