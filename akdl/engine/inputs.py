@@ -344,10 +344,9 @@ def _feature(entry: Config) -> Any:
     if kind == "FixedLenSequenceFeature":
         # TensorFlow parses this feature from an Example only with `allow_missing`.
         return tf.io.FixedLenSequenceFeature(shape, dtype, allow_missing=True)
-    known = ["FixedLenFeature", "FixedLenSequenceFeature", "VarLenFeature"]
     raise ValueError(
         f"feature {entry['name']!r}: unknown feature_type {kind!r}, expected one of"
-        f" {', '.join(known)}"
+        " FixedLenFeature, FixedLenSequenceFeature, VarLenFeature"
     )
 
 
@@ -359,9 +358,9 @@ def _dtype(entry: Config) -> Any:
     try:
         return tf.as_dtype(name)
     except TypeError as error:
-        known = ", ".join(dtype_str_map)
         raise ValueError(
-            f"feature {entry['name']!r}: unknown dtype {name!r}, expected one of {known}"
+            f"feature {entry['name']!r}: unknown dtype {name!r}, expected one of"
+            f" {', '.join(dtype_str_map)}"
         ) from error
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import json
 import logging
-import os
 from typing import Any, Mapping, Sequence
 
 from akdl.keras.saving import load_model, require_models, require_targets, wrong_file
@@ -68,29 +67,13 @@ def evaluate(
         [one for key, path in output.items() for one in wrong_file(f"output.{key}", path)],
     )
     require_models(user, checked["models"])
-    source = DatasetSource(user, "awf_create_test_dataset_fn", checked, group, own=worker_datasets)
-    datasets = source.datasets()
-    samples = {key: source.sample(dataset, key) for key, dataset in datasets.items()}
-    # All datasets have one structure, so the first sample stands for all of them.
-    key, sample = next(iter(samples.items()))
+    measured = Measured(user, "awf_create_test_dataset_fn", checked, group, worker_datasets)
     rows = []
     for named in checked["models"]:
         with group.strategy.scope():
             model = load_model(user, named["path"], named["name"])
-        outputs = call_on_sample(
-            group, model, sample, f"model {named['name']} on {source.where(key)}"
-        )
-        metrics = Metrics(checked, user.module, Heads(model, outputs), sample.label, outputs)
-        evaluation = Evaluation(group, model, metrics)
-        evaluation.try_on(sample, outputs, source.where(key))
-        # Each run ends with sums over the group, so all workers have to take the datasets in the
-        # same order.
-        found = {key: evaluation.run(source, dataset) for key, dataset in datasets.items()}
-        # A row has all datasets of a metric next to each other, so the loop over the names is the
-        # outer one.
-        row: dict[str, Any] = {MODEL: named["name"]}
-        for name in metrics.names:
-            row.update({label_of(name, key): values[name] for key, values in found.items()})
+        measured.prepare(model, name=named["name"])
+        row: dict[str, Any] = {MODEL: named["name"], **measured.run()}
         rows.append(row)
         if group.is_chief:
             (report or logger.info)(
@@ -117,8 +100,7 @@ def as_table(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def _write(rows: Sequence[Mapping[str, object]], output: Mapping[str, str]) -> None:
-    for path in output.values():
-        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    # The folders exist since the paths were tried.
     if "json" in output:
         with open(output["json"], "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=2)
@@ -135,46 +117,66 @@ def _text(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-_CALLBACK = "awf_create_val_dataset_fn"
+class Measured:
+    """The datasets of a user's function, on which models are measured; all workers have to make and
+    call it.
 
-
-class Validation:
-    """The validation datasets of a user's module; all workers have to make and call it.
-
-    Without `awf_create_val_dataset_fn` it has no datasets, and `run` returns no metrics.
+    Without the function it has no datasets, and `run` returns no metrics. Each worker has rows of
+    its `own` if the dataset reads the rows that the operator gave it.
     """
 
-    def __init__(self, user: UserModule, config: Config, group: Group) -> None:
+    def __init__(
+        self, user: UserModule, callback: str, config: Config, group: Group, own: bool
+    ) -> None:
         self._user, self._config, self._group = user, config, group
         self._datasets: dict[str, Any] = {}
-        if user.has(_CALLBACK):
-            # Each worker has rows of its own if the dataset reads the rows that the operator gave
-            # it.
-            own = "val" in config.get("worker_datasets", [])
-            self._source = DatasetSource(user, _CALLBACK, config, group, own=own)
+        if user.has(callback):
+            self._source = DatasetSource(user, callback, config, group, own=own)
             self._datasets = self._source.datasets()
-        self._samples = {
+        self.samples = {
             key: self._source.sample(dataset, key) for key, dataset in self._datasets.items()
         }
 
-    def prepare(self, model: Any, heads: Heads, objective: Objective) -> None:
+    def prepare(
+        self,
+        model: Any,
+        heads: Heads | None = None,
+        objective: Objective | None = None,
+        name: str = "",
+    ) -> None:
         """Try model, loss and metrics on a sample of each dataset; all workers call this.
 
-        The samples are dropped afterwards, so that their memory is free during the training.
+        The name of one of several models stands in its errors.
         """
-        for key, sample in self._samples.items():
-            outputs = call_on_sample(self._group, model, sample, self._source.where(key))
-            metrics = Metrics(self._config, self._user.module, heads, sample.label, outputs)
+        for key, sample in self.samples.items():
+            where = f"{f'model {name} on ' * bool(name)}{self._source.where(key)}"
+            outputs = call_on_sample(self._group, model, sample, where)
+            metrics = Metrics(
+                self._config,
+                self._user.module,
+                heads or Heads(model, outputs),
+                sample.label,
+                outputs,
+            )
             evaluation = Evaluation(self._group, model, metrics, objective)
-            evaluation.try_on(sample, outputs, self._source.where(key))
+            evaluation.try_on(sample, outputs, where)
             # One evaluation serves all datasets, because they have one structure.
             self._evaluation = evaluation
-        self._samples = {}
 
-    def run(self) -> dict[str, float]:
-        """Return the metrics of all datasets by name: `val_auc`, for several `val_auc(0)`."""
-        logs: dict[str, float] = {}
-        for key, dataset in self._datasets.items():
-            found = self._evaluation.run(self._source, dataset)
-            logs.update({label_of(f"val_{name}", key): value for name, value in found.items()})
-        return logs
+    def run(self, prefix: str = "") -> dict[str, float]:
+        """Return the metrics of all datasets by name: `val_auc`, for several `val_auc(0)`.
+
+        The values of a metric on all datasets stand next to each other.
+        """
+        # Each run ends with sums over the group, so all workers have to take the datasets in the
+        # same order.
+        found = {
+            key: self._evaluation.run(self._source, dataset)
+            for key, dataset in self._datasets.items()
+        }
+        names = dict.fromkeys(name for values in found.values() for name in values)
+        return {
+            label_of(f"{prefix}{name}", key): values[name]
+            for name in names
+            for key, values in found.items()
+        }

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from akdl.keras.callbacks import CheckpointSettings, Training, checkpoint_settings, make_callbacks
-from akdl.keras.evaluate import Validation
+from akdl.keras.evaluate import Measured
 from akdl.keras.saving import (
     model_to_save,
     require_targets,
@@ -139,7 +139,13 @@ class _KerasTraining:
         source = DatasetSource(user, "awf_create_train_dataset_fn", config, group, own, exact=True)
         self._passes = Passes(source, self._seed, repeats="steps_per_epoch" in config)
         sample = self._passes.sample
-        self._validation = Validation(user, config, group)
+        self._validation = Measured(
+            user,
+            "awf_create_val_dataset_fn",
+            config,
+            group,
+            "val" in config.get("worker_datasets", []),
+        )
         # The seed is set again, because the datasets may have drawn random numbers, and the weights
         # are to depend on the seed alone.
         if self._seed is not None:
@@ -172,6 +178,8 @@ class _KerasTraining:
         # Mistakes that would otherwise appear after an epoch, or after the last step, are errors
         # now.
         self._validation.prepare(model, self._heads, self._objective)
+        # Their memory is free during the training.
+        self._validation.samples.clear()
         self._features = sample.features
         if "save_path" in config:
             try_export(model_to_save(user, model), sample.features, model)
@@ -273,7 +281,7 @@ class _KerasTraining:
         # contains them.
         self._step.losses.assign(0.0)
         self._rows = 0.0
-        logs.update(self._validation.run())
+        logs.update(self._validation.run("val_"))
         passes.steps_in_epoch = 0
         if steps_per_epoch is None:
             passes.next_pass()

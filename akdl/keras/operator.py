@@ -135,13 +135,15 @@ def _with_checkpoints(callbacks: Sequence[object], path: str) -> list[Any]:
     and the copies in an object store belong to its folder. Other arguments of the config are kept.
     Without the callback it is added, because the operator's parameter asks for checkpoints.
     """
-    found, others = [], []
-    for spec in callbacks:
-        if not is_checkpoint(spec):
-            others.append(spec)
-        elif isinstance(spec, Mapping):
-            found.append({"name": "checkpoint", "args": {**(spec.get("args") or {}), "path": path}})
-    return [*others, *(found or [{"name": "checkpoint", "args": {"path": path}}])]
+    given = [
+        spec.get("args") or {}
+        for spec in callbacks
+        if is_checkpoint(spec) and isinstance(spec, Mapping)
+    ]
+    return [
+        *(spec for spec in callbacks if not is_checkpoint(spec)),
+        *({"name": "checkpoint", "args": {**args, "path": path}} for args in given or [{}]),
+    ]
 
 
 def _config(task_config: Any, given: str | Config | None) -> dict[str, Any]:

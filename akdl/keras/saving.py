@@ -54,7 +54,7 @@ def try_export(model: Any, features: Any, trained: Any) -> None:
     # tried.
     if is_keras_3() and not _knows_its_inputs(model):
         with tempfile.TemporaryDirectory(prefix="akdl-try-") as folder:
-            _export(model, os.path.join(folder, "model"), features if model is trained else None)
+            _write(model, os.path.join(folder, "model"), features if model is trained else None)
 
 
 def save_model(model: Any, path: str, group: Group, features: Any = None) -> str | None:
@@ -192,18 +192,12 @@ def _knows_its_inputs(model: Any) -> bool:
 
 
 def _write(model: Any, path: str, features: Any = None) -> None:
-    if is_keras_3():
-        _export(model, path, features)
-    else:
-        export_model(model, path)
+    """Export a model.
 
-
-def _export(model: Any, path: str, features: Any) -> None:
-    """Export with Keras 3.
-
-    It loses dtypes and names of the inputs of a subclassed model, so they come from `features`.
+    Keras 3 loses dtypes and names of the inputs of a subclassed model, so they come from
+    `features`.
     """
-    if features is None or _knows_its_inputs(model):
+    if features is None or not is_keras_3() or _knows_its_inputs(model):
         export_model(model, path)
         return
     archive = tf.keras.export.ExportArchive()

@@ -92,24 +92,24 @@ def _not_formed(member: Situation, group: KnownStates, settings: GroupSettings) 
         return Fault(f"the process did not connect {limit}")
     if not member.has_addresses:
         missing = ", ".join(label(index, settings.num_workers) for index in member.unaddressed)
-        reasons = [
+        reason = (
             f"the address of {missing} did not arrive. Flink has not started this task, or its"
             " Python worker blocks while it starts, imports or unpickles: look at the"
             " TaskManager's log, and at its processes beam_boot"
-        ]
+        )
     # Members report at this interval while the group forms, so an answer is missing.
     elif member.unanswered_s > report_s(settings.size, is_urgent=True) + 1.0:
-        reasons = [
+        reason = (
             f"the chief does not answer at {member.hub} ({member.last_error}). If there is a"
             " firewall between the hosts, open their ports to each other; if a host has several"
             " addresses, select one with hostNetwork"
-        ]
+        )
     else:
-        reasons = [
+        reason = (
             f"{', '.join(group.unformed)} did not report or connect. Read the log of that process,"
             f" and check that its host reaches {member.hub or 'this host'}"
-        ]
-    return Fault(f"the group was not complete {limit}: {'; '.join(reasons)}")
+        )
+    return Fault(f"the group was not complete {limit}: {reason}")
 
 
 def _standstill(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault | None:

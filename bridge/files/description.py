@@ -23,7 +23,7 @@ from bridge.exceptions import ConfigurationError, RowError, SchemaError, refused
 from bridge.files.listing import (
     FoundFile,
     list_files,
-    partition_types,
+    manifest_of,
     partition_values,
     partitioned_folder,
     root_of,
@@ -66,25 +66,21 @@ def describe(
     """
     files, ahead = tee(list_files(where, addresses, may_be_empty and schema is not None))
     # An empty file has no columns, so the first one with bytes describes the table.
-    first = next((file for file in ahead if file.size), None) or next(files, None)
+    first = next((file for file in ahead if file.size), None) or next(files, FoundFile("", 0))
     # `tee` would keep all files that `files` yields later.
     del ahead
-    known_format = format_ or (None if first is None else format_of(first.path))
+    known_format = format_ or format_of(first.path)
     if known_format is None:
-        named = (
-            "there is no file yet"
-            if first is None
-            else f"the name {first.path!r} has no known ending"
-        )
-        remedy = "" if first is None else pattern_instead(first.path, next(iter(FORMATS)))
+        named = f"the name {first.path!r} has no known ending"
         raise ConfigurationError(
-            f"{where}: parameter 'format': {named}: set it to one of {', '.join(FORMATS)}{remedy}"
+            f"{where}: parameter 'format': {named if first.path else 'there is no file yet'}: set"
+            f" it to one of {', '.join(FORMATS)}{pattern_instead(first.path, next(iter(FORMATS)))}"
         )
     roots = () if csv.names else tuple(map(root_of, addresses))
     declared = {column.name: declared_column(column) for column in schema or ()}
     needs_others = not declared or not declared.keys() >= set(selected or ())
     fields = dict[str, pa.Field]()
-    if first is not None:
+    if first.path:
         open_ = functools.partial(
             reader_of, known_format, first.path, list(declared.values()), form=csv
         )
@@ -105,8 +101,7 @@ def describe(
             f"{where}: parameter 'selectedCols' names {listed(unknown)}{hint}; the first file has"
             f" {listed(fields)}"
         )
-    path = "" if first is None else first.path
-    with errors_of(where, path, known_format):
+    with errors_of(where, first.path, known_format):
         if not names:
             raise SchemaError("it has no columns: declare them in schemaStr")
         if not all(map(str.strip, names)):
@@ -131,7 +126,7 @@ def describe(
     )
     # A declared type or a filter that does not fit the first file is refused here, in the driver,
     # and not after the start of a job.
-    if first is not None and first.size:
+    if first.size:
         FileParts(table).check(first.path)
     return table
 
@@ -162,13 +157,13 @@ def _folder_fields(
     """
     kinds = {name: set[pa.DataType]() for name in names}
     # A folder may have a million files, and its manifest is read once for all of them.
-    types_of, folder = functools.lru_cache(partition_types), None
+    manifest, folder = functools.lru_cache(manifest_of), None
     for path, _ in files:
         if path.rpartition("/")[0] == folder:
             continue
         folder = path.rpartition("/")[0]
         above = partitioned_folder(path, roots)
-        recorded, values = types_of(above), partition_values(path, roots)
+        recorded, values = manifest(above).partitions, partition_values(path, roots)
         for name, kind in kinds.items():
             value = values.get(name)
             if name in recorded:

@@ -62,13 +62,15 @@ def list_files(
     for address in addresses:
         with refused_at(f"{where}: parameter 'filePath'", FileError, OSError):
             files = _remote(address) if is_remote(address) else _local(local_path(address))
-            first = next(files, None)
-            if first is None and not may_be_empty:
+            is_empty = True
+            for file in files:
+                is_empty = False
+                yield file
+            if is_empty and not may_be_empty:
                 matches = (
                     "matches no files" if glob.has_magic(address) else "is a folder without files"
                 )
                 raise FileError(f"{shown(address)} {matches}")
-            yield from chain([] if first is None else [first], files)
 
 
 class Manifest(NamedTuple):
@@ -80,18 +82,18 @@ class Manifest(NamedTuple):
     partitions: Mapping[str, str] = MappingProxyType({})
 
 
-def partition_types(folder: str) -> Mapping[str, str]:
-    """SQL types of the columns that name the folders in a folder, where a sink has recorded
-    them.
+def manifest_of(folder: str) -> Manifest:
+    """Read the notes of a sink on a folder, perhaps of a stranger; an empty manifest without any,
+    and for one of another program.
     """
     if not is_remote(folder):
-        return _local_manifest(folder).partitions
+        with suppress(FileNotFoundError), open(os.path.join(folder, MANIFEST), "rb") as file:
+            return read_manifest(folder, file)
+        return Manifest()
     with opened_with_fsspec(folder) as (system, inside):
-        return (
-            _remote_manifest(system, inside).partitions
-            if system.isfile(f"{inside}/{MANIFEST}")
-            else {}
-        )
+        if not system.isfile(f"{inside}/{MANIFEST}"):
+            return Manifest()
+        return _remote_manifest(system, inside)
 
 
 def root_of(address: str) -> str:
@@ -149,7 +151,7 @@ def _below(path: str) -> Iterator[FoundFile]:
     if not os.path.isdir(path):
         yield FoundFile(path, os.path.getsize(path))
         return
-    named = _local_manifest(path).files
+    named = manifest_of(path).files
     if named is not None:
         # A manifest may be a stranger's, and its names could point to any file of the host, also
         # by links.
@@ -220,21 +222,12 @@ def _below_remote(system: _FileSystem, info: dict[str, Any]) -> Iterator[FoundFi
             yield from _below_remote(system, each)
 
 
-def _local_manifest(folder: str) -> Manifest:
-    with suppress(FileNotFoundError), open(os.path.join(folder, MANIFEST), "rb") as file:
-        return read_manifest(folder, file)
-    return Manifest()
-
-
 def _remote_manifest(system: _FileSystem, folder: str) -> Manifest:
     with system.open(f"{folder}/{MANIFEST}", "rb") as file:
         return read_manifest(folder, file)
 
 
 def read_manifest(folder: str, file: IO[bytes]) -> Manifest:
-    """Read a manifest, perhaps of a stranger; one of another program names no files and no
-    types.
-    """
     try:
         found = json.loads(TEXT.read(file))
         if not isinstance(found, dict):

@@ -169,22 +169,24 @@ def share_of(
     heapq.heapify(lacking)
     own: list[tuple[int, int, int]] = []
     rest: list[int] = []
-    for place in order:
+
+    def deal(place: int, first: int, taken: int) -> None:
+        """Give rows of a group to the member that lacks most."""
         lacks, owner = lacking[0]
-        if rows[place] > -lacks:
+        heapq.heapreplace(lacking, (lacks + taken, owner))
+        if owner == member and taken:
+            own.append((place, first, taken))
+
+    for place in order:
+        if rows[place] > -lacking[0][0]:
             rest.append(place)
-            continue
-        heapq.heapreplace(lacking, (lacks + rows[place], owner))
-        if owner == member and rows[place]:
-            own.append((place, 0, rows[place]))
+        else:
+            deal(place, 0, rows[place])
     for place in rest:
         first = 0
         while first < rows[place]:
-            lacks, owner = lacking[0]
-            taken = min(rows[place] - first, -lacks)
-            heapq.heapreplace(lacking, (lacks + taken, owner))
-            if owner == member:
-                own.append((place, first, taken))
+            taken = min(rows[place] - first, -lacking[0][0])
+            deal(place, first, taken)
             first += taken
     chosen = parts_from(found.take(pa.array([place for place, _, _ in own], pa.int64())))
     return [

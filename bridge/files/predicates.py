@@ -66,24 +66,25 @@ class _Parser:
             is_key = kind == "word" and token.text.upper() in _KEYWORDS
             self._tokens.append(_Token("key", token.text.upper(), token.place) if is_key else token)
             at = found.end()
+        self._tokens.append(_Token("end", "", len(text)))
         self._at = 0
 
     def whole(self) -> pc.Expression:
         result = self._either()
-        if self._at < len(self._tokens):
+        if self._peek().kind != "end":
             self._refuse()
         return result
 
     def _either(self) -> pc.Expression:
         result = self._all()
         while self._takes("OR"):
-            result = result | self._all()
+            result |= self._all()
         return result
 
     def _all(self) -> pc.Expression:
         result = self._one()
         while self._takes("AND"):
-            result = result & self._one()
+            result &= self._one()
         return result
 
     def _one(self) -> pc.Expression:
@@ -110,7 +111,7 @@ class _Parser:
             while self._takes(","):
                 # pyarrow's `isin` is false for a null, while IN is null, so that NOT IN leaves rows
                 # with a null out.
-                result = result | (left == self._value(type_))
+                result |= left == self._value(type_)
             self._needs(")")
         elif self._takes("BETWEEN"):
             low = self._value(type_)
@@ -180,11 +181,7 @@ class _Parser:
             self._refuse(place)
 
     def _peek(self) -> _Token:
-        return (
-            self._tokens[self._at]
-            if self._at < len(self._tokens)
-            else _Token("end", "", len(self._text))
-        )
+        return self._tokens[self._at]
 
     def _next(self) -> _Token:
         found = self._peek()

@@ -158,7 +158,7 @@ def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
         zone = "UTC" if column.sql.startswith("TIMESTAMP_LTZ") else None
         result = cells.cast(pa.timestamp("us", zone)).cast(target)
     else:
-        if is_text and is_number(target):
+        if is_text and (pt.is_integer(target) or pt.is_floating(target) or pt.is_decimal(target)):
             cells = pc.ascii_trim_whitespace(cells)
         # Two steps, because rescaling a decimal of 128 bits wraps around silently.
         result = cells.cast(with_room(target)).cast(target)
@@ -210,10 +210,6 @@ def _check_cast(column: FileColumn, found: pa.DataType) -> None:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pt.is_string(kind) or pt.is_large_string(kind))
-
-
-def is_number(kind: pa.DataType) -> bool:
-    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
 
 
 def with_room(kind: pa.DataType) -> pa.DataType:

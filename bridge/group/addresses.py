@@ -163,9 +163,8 @@ def _bound(port: int) -> socket.socket:
     """Bind a port, 0 for any free one, on all interfaces, without listening."""
     holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        if hasattr(socket, "SO_REUSEPORT"):
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for option in (socket.SO_REUSEPORT, socket.SO_REUSEADDR):
+            holder.setsockopt(socket.SOL_SOCKET, option, 1)
         holder.bind(("", port))
     except BaseException:
         holder.close()

@@ -129,9 +129,7 @@ class KnownStates:
         """The member that sends a sample row to members without rows; None if no share is empty, or
         all are.
         """
-        empty = [
-            self._states[index].rows == 0 for index in self._settings.fed if index in self._states
-        ]
+        empty = [not rows for rows in self.share_sizes]
         if not any(empty) or all(empty):
             return None
         # All members choose the same giver without a message: the first worker that has rows.

@@ -11,7 +11,6 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from akdl.wire import AWAITING, IMPORTING, READING, STILL
@@ -174,10 +173,13 @@ class Observer:
             "member": self._process.label,
             "attempt": self._session.attempt,
             "step": report.step,
+            # JSON has neither NaN nor infinity.
+            "metrics": {
+                name: value if abs(value) < float("inf") else None
+                for name, value in sorted(report.metrics.items())
+            },
         }
-        self._process.log(
-            REPORT_PREFIX + json.dumps({**entries, "metrics": _finite(report.metrics)})
-        )
+        self._process.log(REPORT_PREFIX + json.dumps(entries))
 
     @property
     def status(self) -> MemberStatus:
@@ -278,11 +280,3 @@ class TaskObserver:
         registry.note(status)
         if phase != before or self._file.is_due(now):
             self._file.write(status, now)
-
-
-def _finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Return metrics by name, with None for NaN and infinity, which JSON does not have."""
-    return {
-        name: value if abs(value) < float("inf") else None
-        for name, value in sorted(metrics.items())
-    }

@@ -28,8 +28,9 @@ class WrittenRows:
         self.size = output.ByteSize()
         self.cut = 0
         self.state = b""
+        rows = output.rows
         self._take: Callable[[], wire.Rows] | None = (
-            _in_memory(output.rows) if file is None else _on_disk(output.rows, file)
+            (lambda: rows) if file is None else file.kept(rows)
         )
 
     def take(self) -> wire.Rows:
@@ -120,21 +121,10 @@ class _SpillFile:
         if hasattr(self, "_file"):
             self._file.close()
 
-    def append(self, content: bytes) -> int:
-        """Write behind all else, and return the place."""
-        place = self._file.seek(0, os.SEEK_END)
+    def kept(self, rows: wire.Rows) -> Callable[[], wire.Rows]:
+        """Write rows behind all else, and return a function that reads them."""
+        content = rows.SerializeToString()
+        # The function has the size and not the content, which would stay in memory with it.
+        place, size = self._file.seek(0, os.SEEK_END), len(content)
         write_all(self._file, content)
-        return place
-
-    def read(self, place: int, size: int) -> bytes:
-        return os.pread(self._file.fileno(), size, place)
-
-
-def _in_memory(rows: wire.Rows) -> Callable[[], wire.Rows]:
-    return lambda: rows
-
-
-def _on_disk(rows: wire.Rows, file: _SpillFile) -> Callable[[], wire.Rows]:
-    content = rows.SerializeToString()
-    place, size = file.append(content), len(content)
-    return lambda: wire.Rows.FromString(file.read(place, size))
+        return lambda: wire.Rows.FromString(os.pread(self._file.fileno(), size, place))

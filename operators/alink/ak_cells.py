@@ -8,6 +8,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from akdl.storage.ak_records import Record, read_string
@@ -47,24 +48,19 @@ def cell_reader(kind: Kind, clock: JavaClock) -> Reader:
         # The form is made once here, because the function below runs for each cell.
         form = struct.Struct(">" + _NUMBERS[kind])
         return lambda record, place: (form.unpack_from(record, place)[0], place + form.size)
-    if kind is Kind.DECIMAL:
-        return _read_decimal
-    if kind is Kind.DATE:
-        return lambda record, place: (
-            clock.local(*_LONG.unpack_from(record, place)).date(),
-            place + 8,
-        )
-    if kind is Kind.TIME:
-        return lambda record, place: (
-            clock.local(*_LONG.unpack_from(record, place)).time(),
-            place + 8,
-        )
-    if kind is Kind.TIMESTAMP:
-        return lambda record, place: (
-            _timestamp(clock, *_TIMESTAMP.unpack_from(record, place)),
-            place + 12,
-        )
-    return read_string if kind is Kind.STRING else _read_bytes
+
+    def of_form(form: struct.Struct, value: Callable[..., Any]) -> Reader:
+        return lambda record, place: (value(*form.unpack_from(record, place)), place + form.size)
+
+    readers: dict[Kind, Reader] = {
+        Kind.STRING: read_string,
+        Kind.BYTES: _read_bytes,
+        Kind.DECIMAL: _read_decimal,
+        Kind.DATE: of_form(_LONG, lambda milliseconds: clock.local(milliseconds).date()),
+        Kind.TIME: of_form(_LONG, lambda milliseconds: clock.local(milliseconds).time()),
+        Kind.TIMESTAMP: of_form(_TIMESTAMP, partial(_timestamp, clock)),
+    }
+    return readers[kind]
 
 
 def read_dense_vector(record: Record, place: int) -> tuple[str | None, int]:

@@ -203,9 +203,7 @@ class Operator(JobTable, Rendered, Generic[_Family]):
             "filter", predicate, lambda view: f"SELECT * FROM {view} WHERE {predicate}"
         )
 
-    def where(self, predicate: str) -> _Family:
-        """Select the rows that satisfy a SQL condition."""
-        return self.filter(predicate)
+    where = filter
 
     def link(self, op: _Op) -> _Op:
         """Feed `op` with this table and return `op`."""
@@ -216,9 +214,7 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         op.linkFrom(self)
         return op
 
-    def linkTo(self, op: _Op) -> _Op:
-        """Feed `op` with this table and return `op`."""
-        return self.link(op)
+    linkTo = link
 
     def linkFrom(self, *ops: Any) -> _Family:
         """Feed this operator and return it."""
@@ -280,16 +276,6 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         result._table = table
         result._include(self)
         return result
-
-
-class OfFormat:
-    """Base of sources and sinks of files; the class statement names the format."""
-
-    _format: ClassVar[str | None] = None
-
-    def __init_subclass__(cls, format: str | None = None) -> None:
-        super().__init_subclass__()
-        cls._format = format or cls._format
 
 
 def reason_of(error: Exception) -> str:

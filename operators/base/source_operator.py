@@ -37,8 +37,7 @@ class SourceOperator(Operator[Any]):
             try:
                 self._table = self._make(self._own_environment())
                 self._fix()
-            except ConfigurationError:
-                raise
+            # An error of our own stays as it is.
             except Exception as error:
                 raise readable(error) from None
         return self._table

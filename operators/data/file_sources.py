@@ -15,7 +15,6 @@ from akdl.wire.column_type import ColumnType, Kind
 from bridge.exceptions import refused_at
 from bridge.formats.csv_text import CsvForm
 from bridge.schema import Schema, quoted, split_watermark
-from operators.base.operator import OfFormat
 from operators.base.source_operator import SourceOperator
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import (
@@ -36,7 +35,10 @@ if TYPE_CHECKING:
     from bridge.files.reading import FileTable
 
 
-class _Files(OfFormat, WithParams, SourceOperator):
+class _Files(WithParams, SourceOperator):
+    # None where the names of the files, or the parameter `format`, say it.
+    _format: str | None = None
+
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         from bridge.files.description import describe
         from bridge.flink.file_rows import table_of_files
@@ -81,7 +83,7 @@ class _CsvFiles(WithParams, SourceOperator):
         # The hosts of a job may not reach such an address, so this program reads the file, and its
         # rows travel with the job.
         if address.startswith(("http://", "https://")):
-            with fetched(name, "filePath", address) as path:
+            with fetched(name, address) as path:
                 # All rows of such a file pass through this program's memory, so its size is
                 # limited.
                 with refused_at(f"{name}: {shown(address)}", LimitError):
@@ -143,7 +145,7 @@ class CsvSourceStreamOp(CsvParams, _CsvFiles, StreamOperator):
     """A CSV file, a folder or a pattern as a bounded stream, see `CsvSourceBatchOp`."""
 
 
-class ParquetSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="parquet"):
+class ParquetSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
     """Parquet files: a file, a folder with its subfolders, a pattern, or a list of them.
 
     Columns and types come from the first file, and other files have to have the same. Names of
@@ -164,8 +166,10 @@ class ParquetSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="parq
             runs the job.
     """
 
+    _format = "parquet"
 
-class ParquetSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format="parquet"):
+
+class ParquetSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
     """Parquet files as a stream, see `ParquetSourceBatchOp`; with `scanInterval`, files that appear
     later follow.
 
@@ -176,32 +180,42 @@ class ParquetSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, form
         trips = ParquetSourceStreamOp(filePath="trips", scanInterval=10.0)
     """
 
+    _format = "parquet"
 
-class FeatherSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="feather"):
+
+class FeatherSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
     """Arrow IPC files (Feather) and streams, see `ParquetSourceBatchOp`.
 
     Example:
         trips = FeatherSourceBatchOp(filePath="trips.feather")
     """
 
+    _format = "feather"
 
-class FeatherSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format="feather"):
+
+class FeatherSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
     """Arrow IPC files and streams as a stream, see `ParquetSourceStreamOp`."""
 
+    _format = "feather"
 
-class OrcSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="orc"):
+
+class OrcSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
     """ORC files, see `ParquetSourceBatchOp`.
 
     Example:
         trips = OrcSourceBatchOp(filePath="trips.orc")
     """
 
+    _format = "orc"
 
-class OrcSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format="orc"):
+
+class OrcSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
     """ORC files as a stream, see `ParquetSourceStreamOp`."""
 
+    _format = "orc"
 
-class JsonSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="json"):
+
+class JsonSourceBatchOp(TypedFilesParams, _Files, BatchOperator):
     """JSON files with one object per line, in UTF-8, also as .gz, .bz2 and .zst; see
     `ParquetSourceBatchOp`.
 
@@ -213,9 +227,13 @@ class JsonSourceBatchOp(TypedFilesParams, _Files, BatchOperator, format="json"):
         trips = JsonSourceBatchOp(filePath="trips.jsonl", schemaStr="id BIGINT, fare DECIMAL(8, 2)")
     """
 
+    _format = "json"
 
-class JsonSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator, format="json"):
+
+class JsonSourceStreamOp(TypedFilesStreamParams, _Files, StreamOperator):
     """JSON files as a stream, see `JsonSourceBatchOp` and `ParquetSourceStreamOp`."""
+
+    _format = "json"
 
 
 class FileSourceBatchOp(FilesParams, _Files, BatchOperator):

@@ -27,7 +27,7 @@ from bridge.table_env import has_checkpoints, is_streaming, parallelism_of, plan
 from bridge.workarounds.pyflink_defects import columns_of
 from operators.alink.ak_file import AkWriter
 from operators.base.job import schema_of, session_zone
-from operators.base.operator import OfFormat, Operator
+from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.collect import type_in_zone
 from operators.flink.joint_job import Receiver, Uncollected
@@ -96,7 +96,9 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
         return path
 
 
-class _FilesSinkOp(OfFormat, _SinkOp):
+class _FilesSinkOp(_SinkOp):
+    _format: str
+
     def _write(self, values: dict[str, Any], op: Any) -> None:
         from bridge.files.publishing import CHECKPOINT_ENDS_FILE, FileSink, abandon, check_target
         from bridge.flink.file_sink import write_files
@@ -133,7 +135,7 @@ class _FilesSinkOp(OfFormat, _SinkOp):
         sink = FileSink(
             name,
             address,
-            str(self._format),
+            self._format,
             secrets.token_hex(4),
             types,
             is_single,
@@ -182,7 +184,9 @@ class _FilesSinkOp(OfFormat, _SinkOp):
         return op, pa.schema(zoned), ()
 
 
-class _CsvSinkOp(_FilesSinkOp, format="csv"):
+class _CsvSinkOp(_FilesSinkOp):
+    _format = "csv"
+
     def _rows(self, values: dict[str, Any], op: Any) -> tuple[Any, pa.Schema, tuple[Any, ...]]:
         from bridge.flink.arrow_operators import arrow_types
 
@@ -221,7 +225,7 @@ class CsvSinkStreamOp(CsvSinkParams, _CsvSinkOp, StreamOperator):
     """
 
 
-class ParquetSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="parquet"):
+class ParquetSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator):
     """Writes Parquet files in the next job. Files appear when all are complete.
 
     Instants are stored in UTC. A folder, a `filePath` that ends with /, gets files of each subtask.
@@ -235,8 +239,10 @@ class ParquetSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="p
             sink has written.
     """
 
+    _format = "parquet"
 
-class ParquetSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator, format="parquet"):
+
+class ParquetSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator):
     """Writes the rows of a stream into Parquet files when `StreamOperator.execute()` runs.
 
     The files of a bounded stream appear at its end, as in `ParquetSinkBatchOp`. A stream without
@@ -251,28 +257,38 @@ class ParquetSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator, format=
             a changing table.
     """
 
+    _format = "parquet"
 
-class FeatherSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="feather"):
+
+class FeatherSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator):
     """Writes Arrow's own files (Feather, version 2), see `ParquetSinkBatchOp`."""
 
+    _format = "feather"
 
-class FeatherSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator, format="feather"):
+
+class FeatherSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator):
     """Writes the rows of a stream into Arrow's own files (Feather, version 2), see
     `ParquetSinkStreamOp`.
     """
 
+    _format = "feather"
 
-class JsonSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator, format="json"):
+
+class JsonSinkBatchOp(FilesSinkParams, _FilesSinkOp, BatchOperator):
     """Writes files with a JSON object per line, see `ParquetSinkBatchOp`.
 
     Times, bytes (in base64), NaN and infinity are strings.
     """
 
+    _format = "json"
 
-class JsonSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator, format="json"):
+
+class JsonSinkStreamOp(FilesSinkParams, _FilesSinkOp, StreamOperator):
     """Writes the rows of a stream into files with a JSON object per line, see `JsonSinkBatchOp` and
     `ParquetSinkStreamOp`.
     """
+
+    _format = "json"
 
 
 class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):

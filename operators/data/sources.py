@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class _AkSource(AkSourceParams, SourceOperator):
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
-        with fetched(self._name, "filePath", values["filePath"]) as path:
+        with fetched(self._name, values["filePath"]) as path:
             files = (
                 sorted(os.path.join(path, name) for name in os.listdir(path))
                 if os.path.isdir(path)

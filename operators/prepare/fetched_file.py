@@ -11,8 +11,8 @@ from bridge.folders.program_folder import scratch_folder
 
 
 @contextmanager
-def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
-    """Provide a local path of a file or folder while the block runs.
+def fetched(operator: str, address: str) -> Iterator[str]:
+    """Provide a local path of the file or folder that `filePath` names while the block runs.
 
     A remote one is fetched into a scratch folder, which is removed after the block, so the caller
     must have read the file by then.
@@ -21,6 +21,6 @@ def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
         ConfigurationError: There is no such file, or the address cannot be reached.
     """
     with scratch_folder() as folder:
-        with refused_at(f"{operator}: parameter {parameter!r}", FileError):
+        with refused_at(f"{operator}: parameter 'filePath'", FileError):
             path = fetch(address, folder)
         yield path

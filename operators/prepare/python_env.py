@@ -18,7 +18,7 @@ from akdl.process import preflight
 from akdl.storage.archive import SUFFIXES, ArchiveError, damage_is_named, is_archive, is_zip
 from akdl.storage.files import FileError, fetch, is_remote, local_path
 from akdl.tf_version import LAST_WITH_ESTIMATOR, NO_ESTIMATOR, parse_version
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.program_folder import named_by_content, scratch_folder
 from bridge.host.interpreter import NoAnswerError, interpreter_in, look_into
 from bridge.settings import PythonArchive
@@ -130,20 +130,16 @@ def _look_into(path: str, name: str) -> None:
     """Refuse archives that are evidently no environment; hosts check the rest when they
     unpack it.
     """
-    try:
-        with damage_is_named():
-            if is_zip(path):
-                with zipfile.ZipFile(path) as archive:
-                    if not any(
-                        re.fullmatch(r"([^/]+/)?bin/python", entry) for entry in archive.namelist()
-                    ):
-                        raise ArchiveError(
-                            "expected bin/python at its root or in its one folder, found no such"
-                            " file"
-                        )
-            # A tar file has no list of its entries, so looking for bin/python would unpack all of
-            # it. The hosts do that anyway.
-            elif not tarfile.is_tarfile(path):
-                raise ArchiveError("it is damaged, or neither a zip nor a tar file")
-    except ArchiveError as error:
-        raise FileError(f"{name}: {error}") from None
+    with refused_at(name, ArchiveError), damage_is_named():
+        if is_zip(path):
+            with zipfile.ZipFile(path) as archive:
+                if not any(
+                    re.fullmatch(r"([^/]+/)?bin/python", entry) for entry in archive.namelist()
+                ):
+                    raise ArchiveError(
+                        "expected bin/python at its root or in its one folder, found no such file"
+                    )
+        # A tar file has no list of its entries, so looking for bin/python would unpack all of it.
+        # The hosts do that anyway.
+        elif not tarfile.is_tarfile(path):
+            raise ArchiveError("it is damaged, or neither a zip nor a tar file")

@@ -242,13 +242,11 @@ class OperatorState:
     def _waits(self) -> list[str]:
         """Advice on the bottleneck, for operators that work while rows arrive."""
         workers = self._workers()
-        moved = sum(each.age_s - each.time_s.get(START, 0.0) for each in workers)
+        time_s = added(each.time_s for each in workers)
+        moved = sum(each.age_s for each in workers) - time_s[START]
         if moved < 1.0 or self._phase != FEEDING:
             return []
-        waited = sum(each.time_s.get(DATA, 0.0) for each in workers) / moved
-        worked = (
-            sum(each.time_s.get(WORK, 0.0) + each.time_s.get(READ, 0.0) for each in workers) / moved
-        )
+        waited, worked = time_s[DATA] / moved, (time_s[WORK] + time_s[READ]) / moved
         verdict, who = "", "model" if self._shown.predicts else "script"
         if waited >= _BUSY:
             verdict = " (Flink is the bottleneck)"

@@ -127,8 +127,10 @@ def main(arguments: Sequence[str]) -> int:
         *map(python_of, options.named),
         *ports(),
         *proxies(),
+        *disk(options.disk_gb),
+        *files_in_sight(),
+        *gpus(),
     ]
-    findings += [*disk(options.disk_gb), *files_in_sight(), *gpus()]
     if options.cluster:
         options.cluster = _with_password(options.cluster)
         findings += cluster(options.cluster, options.ca_file or not options.insecure)

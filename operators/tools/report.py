@@ -136,28 +136,22 @@ def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
         ("Rows out, each second", _speeds(workers, lambda status: status.rows_out)),
     ]
     for name in sorted(names - {TOTAL_STEPS}):
-        curves = []
-        for label, samples in record.samples.items():
-            points = [
-                (seconds, status.metrics[name])
-                for seconds, status in samples
-                if math.isfinite(status.metrics.get(name, math.nan))
-            ]
-            curves.append((label, points))
+        curves = _curves(record, lambda status, name=name: status.metrics.get(name, math.nan))  # type: ignore[misc]
         charts.append((name, curves))
-    memory = [
+    memory = _curves(record, lambda status: status.memory_bytes / (1 << 20) or math.nan)
+    processors = _speeds(record.samples, lambda status: status.cpu_s)
+    return [*charts, ("Memory of a process, in MB", memory), ("Processors in use", processors)]
+
+
+def _curves(record: Record, value: Callable[[MemberStatus], float]) -> list[_Curve]:
+    """A curve for each member. Values that are not finite make no points."""
+    return [
         (
             label,
-            [
-                (seconds, status.memory_bytes / (1 << 20))
-                for seconds, status in samples
-                if status.memory_bytes
-            ],
+            [(seconds, value(each)) for seconds, each in samples if math.isfinite(value(each))],
         )
         for label, samples in record.samples.items()
     ]
-    processors = _speeds(record.samples, lambda status: status.cpu_s)
-    return [*charts, ("Memory of a process, in MB", memory), ("Processors in use", processors)]
 
 
 def _speeds(

@@ -333,7 +333,8 @@ def _check_same_structure(datasets: Mapping[str, Any], where: str) -> None:
     known, first = next(iter(specs.items()))
     for key, spec in specs.items():
         try:
-            same = all(tf.nest.flatten(tf.nest.map_structure(_compatible, first, spec)))
+            pairs = tf.nest.map_structure(lambda a, b: a.is_compatible_with(b), first, spec)
+            same = all(tf.nest.flatten(pairs))
         except (TypeError, ValueError):
             same = False
         if not same:
@@ -341,9 +342,3 @@ def _check_same_structure(datasets: Mapping[str, Any], where: str) -> None:
                 f"{where}: expected datasets of one structure; dataset {known} has {first}, dataset"
                 f" {key} has {spec}"
             )
-
-
-def _compatible(one: Any, other: Any) -> bool:
-    if isinstance(one, tf.TensorSpec) and isinstance(other, tf.TensorSpec):
-        return bool(one.dtype == other.dtype and one.shape.is_compatible_with(other.shape))
-    return bool(one == other)

@@ -51,11 +51,9 @@ def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
     except FeaturesError:
         raise
     except Exception as error:
-        places = _places(error)
-        at = ", line ".join(places[-1]) + ": " if places else ""
         raise ObjectError(
-            f"{where}: the model fails on the first batch: {at}{_reason(error)}; it was called with"
-            f" features {describe(part.features)}"
+            f"{where}: the model fails on the first batch: {_place(error)}{_reason(error)}; it was"
+            f" called with features {describe(part.features)}"
         ) from error
 
 
@@ -68,18 +66,18 @@ def evaluated(model: Any, features: Any) -> Any:
     )
 
 
-def _places(error: BaseException) -> list[tuple[str, str]]:
-    """List file and line of the user's own frames; from the error's text too."""
-    found = [
-        (one.filename, str(one.lineno), one.name)
-        for one in traceback.extract_tb(error.__traceback__)
+def _place(error: BaseException) -> str:
+    """Name the last of the user's own lines, from the error's text too; "" without any."""
+    found: list[Any] = [
+        (one.filename, one.lineno, one.name) for one in traceback.extract_tb(error.__traceback__)
     ]
     found += _PLACE.findall(str(error))
-    return [
-        (os.path.basename(file), f"{line}, in {name}")
+    users = [
+        f"{os.path.basename(file)}, line {line}, in {name}: "
         for file, line, name in found
         if _is_users(file)
     ]
+    return "".join(users[-1:])
 
 
 def _is_users(file: str) -> bool:
