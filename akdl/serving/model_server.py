@@ -30,10 +30,11 @@ from akdl.errors.failure import failure_of
 from akdl.folders.locked_folder import remove_unused
 from akdl.process.parent import exit_with_parent, take_settings
 from akdl.serving.loaded_model import ServingError
-from akdl.serving.model import CALL, BatchWatch, WatchedCall
+from akdl.serving.model import BATCH_ROWS, CALL, BatchWatch, WatchedCall
 from akdl.serving.model_store import ModelStore
 from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.output_cells import result_columns
+from akdl.serving.shared_calls import SharedCalls
 from akdl.storage.files import version_of
 from akdl.storage.model_forms import ModelError, kind_at
 from akdl.storage.whole_file import WholeFile
@@ -60,6 +61,8 @@ Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
 # Threads of gRPC, which decode and encode the rows. TensorFlow computes in threads of its own.
 _CALLS_AT_ONCE = 16
+# A request with more bytes would cost more for its copy than it gains by a shared call.
+_SHARED_BYTES = 1 << 20
 # Seconds until a waiting call notices that its client has gone.
 _LOOK_AGAIN_S = 0.5
 # Notices queued for the next prediction. Without a bound they would grow while no client predicts.
@@ -144,7 +147,12 @@ class ModelServer:
         self._description = Description(gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         # An alias may move while its model is loaded, so the version is chosen once.
         serving.model = version_of(serving.model)
-        self._store = ModelStore(serving, self._report, self._watch)
+        self._store = store = ModelStore(serving, self._report, self._watch)
+        # A batch that takes longer than `inferTimeout` has to name the rows of one request. With
+        # `cellsHoldBatches`, each row is a call of its own.
+        is_single = serving.infer_timeout or serving.cells_hold_batches
+        self._most_rows = 0 if is_single else serving.infer_batch_size or BATCH_ROWS
+        self._calls = SharedCalls(store.predict, self._most_rows, _CALLS_AT_ONCE)
         if serving.model_stream_file_path:
             # The first look comes before the first prediction, so that a restarted job starts with
             # its latest model.
@@ -201,8 +209,16 @@ class ModelServer:
             return Prediction(failure=self._description.failure)
         try:
             columns = decode_columns(rows, self._serving.input_columns)
-            call = WatchedCall(*json.loads(dict(context.invocation_metadata()).get(CALL, "[]")))
-            results, bad, number = self._store.predict(columns, rows.rows, call)
+            # Two larger requests would not fit into a batch, so each is computed at once, side by
+            # side with the others.
+            if (
+                rows.rows <= min(self._most_rows // 2, BATCH_ROWS)
+                and rows.ByteSize() < _SHARED_BYTES
+            ):
+                results, bad, number = self._calls.predict(columns, rows.rows)
+            else:
+                call = WatchedCall(*json.loads(dict(context.invocation_metadata()).get(CALL, "[]")))
+                results, bad, number = self._store.predict(columns, rows.rows, call)
             bad_rows = [BadRow(row=row, message=message) for row, message in bad]
             prediction = Prediction(bad_rows=bad_rows, model=number)
             fill_rows(prediction.rows, results, result_columns(self._serving))

@@ -26,7 +26,7 @@ import numpy as np
 
 from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
-from akdl.serving.functions import FunctionModel
+from akdl.serving.kinds.functions import FunctionModel
 from akdl.serving.kinds.model_file import ModelFile
 from akdl.serving.loaded_model import BadRow, Errors, LoadedModel, ServingError
 from akdl.serving.model import UNWATCHED, BatchWatch, Report, ServedModel, WatchedCall

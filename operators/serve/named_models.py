@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from akdl.serving.functions import described
+from akdl.serving.kinds.functions import described
 from akdl.serving.loaded_model import BadRow, LoadedModel, Signature
 from akdl.serving.model import ServedModel
 from akdl.serving.model_store import ModelStore
@@ -23,8 +23,9 @@ from akdl.tf_version import import_tensorflow
 from akdl.wire import Serving, TableColumn
 from akdl.wire.columns import Values
 from operators.local_predictor import LocalPredictor
-from operators.serve.request_batches import Predict
 from operators.serve.rest_messages import Target, has_rows
+
+Predict = Callable[[Mapping[str, Values], int], tuple[dict[str, Values], list[BadRow]]]
 
 # Seconds between looks into a folder of versions, as in TensorFlow Serving.
 _LOOK_S = 1.0
@@ -32,7 +33,13 @@ _LOOK_S = 1.0
 
 @dataclass
 class NamedModel(Target):
-    """A model, with its predictions for `RequestBatches`."""
+    """A model, and its predictions.
+
+    Attributes:
+        predict: Predicts columns with this number of rows.
+        predict_values: Predicts one row, whose cells are all values of a request. It is called if
+            `predict` raises a ServingError because an output has no value for each row.
+    """
 
     predict: Predict
     predict_values: Predict | None

@@ -24,14 +24,17 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
-from akdl.serving.loaded_model import ServingError
+from akdl.serving.loaded_model import BadRow, RowsError, ServingError
+from akdl.serving.shared_calls import Predicted, SharedCalls
 from akdl.storage.files import name_of
 from akdl.storage.model_forms import ModelError
+from akdl.wire.columns import Values
+from akdl.wire.row_parts import gathered
 from bridge.exceptions import BridgeError, ConfigurationError
-from operators.serve.named_models import NamedModel, StoredModel, saved_pipeline
-from operators.serve.request_batches import RequestBatches
+from operators.serve.named_models import NamedModel, Predict, StoredModel, saved_pipeline
 from operators.serve.rest_messages import (
     RefusedRequest,
     Target,
@@ -59,6 +62,12 @@ _SMALL = 1 << 15
 # Requests in memory, from their first byte to the answer, have together at most so many times the
 # size of the largest one.
 _MOST_HELD = 4
+# Rows of a call of the model. A larger request goes on after the requests that have arrived during
+# its first rows, so a larger number would delay them.
+_MOST_ROWS = 256
+# Further requests are refused when so many rows wait. A large request counts with the rows of its
+# next call.
+_MOST_WAITING = 8192
 # A value in JSON becomes a Python object, which is many times larger than its text. So a request
 # has at most one value for so many bytes of the largest request.
 _BYTES_OF_VALUE = 8
@@ -258,12 +267,18 @@ class RestApplication:
             "akdl_serve_waiting_rows", "Rows of no batch yet.", ["model"], registry=registry
         )
         version = Gauge("akdl_serve_version", "Version in use.", ["model"], registry=registry)
-        self._batches: dict[str, RequestBatches] = {}
+        # One call of a model at a time, because calls side by side would take turns with each other
+        # and with the event loop.
+        self._calls: dict[str, SharedCalls] = {}
+        # When the running call of a model began.
+        self._since: dict[str, float] = {}
         for name, model in models.items():
-            batches = self._batches[name] = RequestBatches(
-                model.predict, rows.labels(name).observe, model.predict_values, model.has_rows
+            calls = self._calls[name] = SharedCalls(
+                partial(self._observed, name, model.predict, rows.labels(name).observe),
+                _MOST_ROWS if model.has_rows else 0,
+                1,
             )
-            waiting.labels(name).set_function(batches.rows_waiting)
+            waiting.labels(name).set_function(calls.rows_waiting)
             version.labels(name).set_function(lambda model=model: float(model.version))
         self._models, self._token, self._timeout_s, self._most_bytes = (
             models,
@@ -321,7 +336,8 @@ class RestApplication:
         if action == "status":
             # This answer needs no token, because probes have no token. Probes restart a server
             # whose model hangs: the event loop answers all the same, so nothing else would show it.
-            busy_s = self._batches[name].busy_s()
+            now = time.monotonic()
+            busy_s = now - self._since.get(name, now)
             if busy_s > self._timeout_s:
                 raise RefusedRequest(f"the model has computed one batch for {busy_s:.0f} s", 503)
             return self._models[name].status()
@@ -398,7 +414,7 @@ class RestApplication:
         columns, rows = await self._aside(len(body), self._read, self._models[name], body)
         # Once the body is read, `receive` returns only when the client disconnects.
         result, gone = (
-            asyncio.wrap_future(self._batches[name].submit(columns)),
+            asyncio.ensure_future(self._results(self._models[name], columns)),
             asyncio.ensure_future(receive()),
         )
         try:
@@ -413,6 +429,56 @@ class RestApplication:
         return await self._aside(
             size_of(results), lambda: written(answer_of(results, rows)).encode()
         )
+
+    async def _results(
+        self, model: NamedModel, columns: Mapping[str, list[object]]
+    ) -> Mapping[str, Values]:
+        """Predict all rows of a request, `_MOST_ROWS` in a call."""
+        calls, rows = self._calls[model.name], len(next(iter(columns.values())))
+        ahead = calls.rows_waiting()
+        if ahead and ahead + min(rows, _MOST_ROWS) > _MOST_WAITING:
+            # On this status, clients try again.
+            raise RefusedRequest(f"{ahead} rows are waiting for the model: try again later", 503)
+        parts: list[tuple[range, dict[str, Values]]] = []
+        for start in range(0, max(rows, 1), _MOST_ROWS):
+            part = range(start, min(rows, start + _MOST_ROWS))
+            own = {name: cells[start : part.stop] for name, cells in columns.items()}
+            try:
+                results, bad, _ = await asyncio.wrap_future(calls.submit(own, len(part)))
+            except ServingError:
+                # The error may mean that some output is not one value per row, so the request is
+                # tried once more as one row with all values.
+                if model.predict_values is None:
+                    raise
+                whole = {name: [cells] for name, cells in columns.items()}
+                results, bad = await asyncio.get_running_loop().run_in_executor(
+                    None, model.predict_values, whole, 1
+                )
+                return _only(results, bad)
+            if not model.has_rows:
+                return _only(results, bad)
+            if bad:
+                raise RowsError([(start + row, message) for row, message in bad])
+            parts.append((part, results))
+        return {
+            name: gathered([(part, found[name]) for part, found in parts], rows) for name in results
+        }
+
+    def _observed(
+        self,
+        name: str,
+        predict: Predict,
+        observe: Callable[[float], None],
+        columns: Mapping[str, Values],
+        rows: int,
+    ) -> Predicted:
+        """Call a model, with the metric of its rows, and its begin for probes."""
+        observe(rows)
+        self._since[name] = time.monotonic()
+        try:
+            return (*predict(columns, rows), 0)
+        finally:
+            del self._since[name]
 
     async def _aside(
         self, size: int, function: Callable[..., _Result], *arguments: object
@@ -434,3 +500,10 @@ class RestApplication:
                 f"the request has about {values} values, more than {most} (--max-mb)", 413
             )
         return target.columns(body)
+
+
+def _only(results: Mapping[str, Values], bad: list[BadRow]) -> Mapping[str, Values]:
+    """Outputs of a request that was predicted as one row."""
+    for _, message in bad:
+        raise ServingError(message)
+    return {name: column[0] for name, column in results.items()}

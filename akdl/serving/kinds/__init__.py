@@ -1,1 +1,1 @@
-"""Kinds of models that are one file."""
+"""Kinds of models that are one file, and functions of users."""

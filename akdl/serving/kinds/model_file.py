@@ -17,8 +17,8 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 import numpy as np
 
 from akdl.process.preflight import installed
-from akdl.serving.functions import argument, described, mapped
 from akdl.serving.input_cells import encoded
+from akdl.serving.kinds.functions import argument, described, mapped
 from akdl.serving.loaded_model import (
     LoadedModel,
     Refused,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import pathlib
@@ -13,13 +14,16 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent import futures
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from google.protobuf import json_format
 
 from akdl.folders.locked_folder import locked
+from akdl.serving.model_server import ModelServer
 from akdl.serving.model_stream import publish
 from akdl.wire import Description, Empty, Notices, Offer, Prediction, Serving, TableColumn
 from akdl.wire.columns import decode_columns, encode_columns
@@ -203,6 +207,57 @@ def test_unexpected_columns_of_a_request_are_refused() -> None:
             in client.predict({"x": [[1, 2, 3]], "z": [1]}, other).failure.message
         )
         assert "missing the column 'k'" in client.predict({"x": [[1, 2, 3]]}).failure.message
+
+
+def test_small_requests_of_ten_tasks_share_a_call(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "sizes.py").write_text(
+        "import os, time\n"
+        "def make(folder):\n"
+        "    def predict(batch):\n"
+        "        with open(folder + '/sizes', 'a') as file:\n"
+        "            file.write(f'{len(batch[\"k\"])}\\n')\n"
+        "        while not os.path.exists(folder + '/goes_on'):\n"
+        "            time.sleep(0.01)\n"
+        "        if 13 in batch['k']:\n"
+        "            raise ValueError('unlucky')\n"
+        "        return batch['k'] / 2\n"
+        "    return predict\n"
+    )
+    inputs, outputs = [TableColumn(name="k", type="BIGINT")], [TableColumn(name="p", type="DOUBLE")]
+    serving = Serving(
+        model=str(tmp_path),
+        function="sizes.py:make",
+        function_folder=str(tmp_path),
+        user_params=json.dumps({"folder": str(tmp_path)}),
+        input_columns=inputs,
+        output_columns=outputs,
+    )
+    sizes = tmp_path / "sizes"
+    server = ModelServer(serving, f"unix:{tmp_path}/s", "secret")
+    try:
+        server.load()
+        with futures.ThreadPoolExecutor(10) as tasks:
+
+            def ask(task: int) -> Prediction:
+                client = Client(f"unix:{tmp_path}/s")
+                with contextlib.closing(client.channel):
+                    return client.predict({"k": np.arange(10 * task, 10 * task + 10)}, inputs)
+
+            first = tasks.submit(ask, 0)
+            wait_until(lambda: sizes.exists() and sizes.read_text() == "10\n", "the first call")
+            others = [tasks.submit(ask, task) for task in range(1, 10)]
+            wait_until(lambda: server._calls.rows_waiting() == 90, "nine requests")
+            (tmp_path / "goes_on").touch()
+            answers = [each.result() for each in (first, *others)]
+        assert sizes.read_text().split()[:2] == ["10", "90"]
+        for task, answer in enumerate(answers):
+            bad = [(row.row, "unlucky" in row.message) for row in answer.bad_rows]
+            assert bad == ([(3, True)] if task == 1 else []), "13 is row 3 of task 1"
+            cells = decode_columns(answer.rows, outputs)["p"]
+            whole = [None if k == 13 else k / 2 for k in range(10 * task, 10 * task + 10)]
+            assert list(cells) == whole
+    finally:
+        server._server.stop(None).wait()
 
 
 @pytest.mark.fault("security", "A call to a model process without its token is refused")

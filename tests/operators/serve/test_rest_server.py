@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from akdl.serving.functions import described
+from akdl.serving.kinds.functions import described
 from akdl.serving.loaded_model import BadRow, Signature
 from akdl.wire.column_type import parse_type
 from akdl.wire.columns import Values
@@ -366,6 +366,7 @@ class Asked:
         self, most_mb: float = 1.0, timeout_s: float = DEADLINE_S, goes_on: bool = True
     ) -> None:
         self.goes_on, self.began = threading.Event(), threading.Event()
+        self.sizes: list[int] = []
         if goes_on:
             self.goes_on.set()
         half = NamedModel("half", "1", HALF, {}, True, self.predict, None, lambda: None)
@@ -375,6 +376,7 @@ class Asked:
     def predict(
         self, columns: Mapping[str, Values], rows: int
     ) -> tuple[dict[str, Values], list[BadRow]]:
+        self.sizes.append(rows)
         self.began.set()
         assert self.goes_on.wait(2 * DEADLINE_S)
         return {"y": [x + 2 for x in columns["x"]]}, []
@@ -543,7 +545,7 @@ def test_requests_that_are_given_up_leave_the_queue() -> None:
         while not asked.began.is_set():
             await asyncio.sleep(0.01)
         second = asyncio.ensure_future(asked.ask(b'{"instances": [1, 2, 3]}'))
-        while asked.application._batches["half"].rows_waiting() != 3:
+        while asked.application._calls["half"].rows_waiting() != 3:
             await asyncio.sleep(0.01)
         if timeout_s == DEADLINE_S:
             asked.left.set()
@@ -553,13 +555,60 @@ def test_requests_that_are_given_up_leave_the_queue() -> None:
             else error_of(await second)[0] == 504
         )
         assert (
-            asked.application._batches["half"].rows_waiting() == 0
+            asked.application._calls["half"].rows_waiting() == 0
             and asked.application._held_bytes == 0
         )
         asked.goes_on.set()
 
     asyncio.run(ask(DEADLINE_S))
     asyncio.run(ask(1.0))
+
+
+@pytest.mark.fault(
+    "prediction",
+    "When too many rows wait for a slow model, a further request over REST is refused at once",
+)
+@pytest.mark.fault(
+    "prediction",
+    "A request over REST with many rows lets other requests in between, and stops when it is given up",
+)
+def test_requests_take_turns_and_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("operators.serve.rest_server._MOST_WAITING", 514)
+
+    async def ask() -> None:
+        asked = Asked(goes_on=False)
+        calls = asked.application._calls["half"]
+
+        def request(rows: int) -> asyncio.Task[Any]:
+            body = json.dumps({"instances": [1] * rows}).encode()
+            return asyncio.ensure_future(asked.ask(body))
+
+        async def waiting(rows: int) -> None:
+            while calls.rows_waiting() != rows:
+                await asyncio.sleep(0.01)
+
+        running = request(1)
+        while not asked.began.is_set():
+            await asyncio.sleep(0.01)
+        large = request(700)
+        await waiting(256)
+        given_up = request(5000)
+        await waiting(512)
+        small = request(2)
+        await waiting(514)
+        assert error_of(await request(1)) == (
+            503,
+            "514 rows are waiting for the model: try again later",
+        )
+        # The client cancels it, as one that leaves does.
+        given_up.cancel()
+        await waiting(258)
+        asked.goes_on.set()
+        answers = await asyncio.gather(running, large, small)
+        assert [len(answer["predictions"]) for _, answer in answers] == [1, 700, 2]
+        assert asked.sizes == [1, 256, 2, 256, 188]
+
+    asyncio.run(ask())
 
 
 @needs_tf

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.serving.functions import FunctionModel
+from akdl.serving.kinds.functions import FunctionModel
 from akdl.serving.loaded_model import ServingError, SignatureError
 from akdl.wire import Serving, TableColumn
 from tests.akdl.serving import models
