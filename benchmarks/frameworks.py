@@ -70,6 +70,8 @@ def tensorflow_loop() -> Loop:
     model = tf.keras.Sequential([tf.keras.layers.Dense(HIDDEN, "relu"), tf.keras.layers.Dense(1)])
     model.build((None, len(FLOATS)))
     optimizer, total = tf.keras.optimizers.SGD(RATE), tf.Variable(0.0)
+    # A function that is traced once more must not make variables.
+    optimizer.build(model.trainable_variables)
 
     # Traced in the first round, which warms up.
     @tf.function(reduce_retracing=True)
