@@ -17,9 +17,9 @@ import traceback
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from akdl.estimator.parameters import PARAMETERS_FILE, with_defaults
+from akdl.keras.operator import backend_of, trainer
 from akdl.keras.task_configs import EVALUATE, TASKS, TRAIN
-from akdl.process.preflight import installed
-from akdl.tf_version import EstimatorMissing, choose_keras_backend, require_estimator
+from akdl.tf_version import EstimatorMissing, require_estimator
 from akdl.user_code.config_file import Config, ConfigError, read_config, set_value
 from akdl.user_code.module import TrainingFailed, UserModuleError, load_module
 
@@ -157,6 +157,7 @@ def settings(given: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _keras(given: Any) -> None:
+    backend_of(given.task)
     config = read_config(given.config)
     placeholders = (
         {} if given.data_path is None else {"DATA_PATH": os.path.abspath(given.data_path)}
@@ -168,13 +169,10 @@ def _keras(given: Any) -> None:
             placeholders[key] = value
         else:
             set_value(config, key, value)
-    choose_keras_backend(installed("keras"), os.environ)
     module = load_module(given.module)
+    # The modules of the tasks load TensorFlow, so each task imports its own after the config has
+    # been read.
     if given.task == TRAIN:
-        # These imports load TensorFlow, so each task imports its own after the config has been
-        # read.
-        from akdl.keras.operator import trainer
-
         train, _ = trainer()
         result = train(config, module, placeholders, say)
         say(f"{len(result.history)} epochs, {result.steps} steps")

@@ -46,12 +46,33 @@ op = TensorFlow2BatchOp(userFiles=["double.py"], mainScriptFile="double.py", out
 rows = MemSourceBatchOp([(1,), (2,)], "x LONG").link(op).collectToDataframe()
 assert sorted(rows.y) == [2, 4], rows
 """
+# Without TensorFlow, Keras and pandas. A process of a job begins with akdl.entry.
+TORCH = """
+import sys
+import torch
+import akdl.entry
+from akdl import testing
+task_config = testing.batch_task_config(
+    {"x": [0.0, 0.5, 1.0], "y": [1.0, 2.0, 3.0]}, {"x": "FLOAT", "y": "FLOAT"}, work_dir="."
+)
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.5)
+for rows in task_config.context.arrays(3, num_epochs=200):
+    x, y = torch.tensor(rows["x"])[:, None], torch.tensor(rows["y"])[:, None]
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+assert loss.item() < 1e-3, loss
+assert not {"tensorflow", "keras", "pandas"} & set(sys.modules)
+"""
 # What each extra promises: these lines run where nothing else is installed.
 PROMISES = {
     "": (ALL, "import akdl.runner.config, akdl.testing, akdl.features"),
     "files": (ALL, "import fsspec; fsspec.filesystem('memory')"),
     "tls": (ALL, "from cryptography import x509"),
     "tf": (ALL, TRAINING),
+    "torch": (["3.11"], TORCH),
     "tf,serve": (
         ["3.9", "3.11", "3.12"],
         "import operators.serve.rest_server, uvicorn, prometheus_client, tensorflow",

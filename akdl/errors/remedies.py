@@ -112,7 +112,7 @@ def no_group(error: BaseException) -> str:
 
 
 def missing_export(folder: str, work_dir: str) -> str:
-    """Error text for a training without a SavedModel in its folder; "" where the folder has
+    """Error text for a training that left no model in its folder; "" where the folder has
     content.
     """
     if os.path.isdir(folder) and os.listdir(folder):
@@ -127,6 +127,7 @@ def missing_export(folder: str, work_dir: str) -> str:
             elsewhere = f"; the one in {os.path.relpath(place, work_dir)} is ignored"
             break
     return (
-        "the script exported no SavedModel to task_config.saved_model_dir: export the trained"
-        f" model, for example with model.export(task_config.saved_model_dir){elsewhere}"
+        "the script left no model in task_config.saved_model_dir: export it with"
+        " model.export(task_config.saved_model_dir), or save the files of another framework"
+        f" there{elsewhere}"
     )

@@ -56,6 +56,7 @@ def main(task_config: Any, module: ModuleType | str, config: str | Config | None
     task = params.get("task", TRAIN)
     if task not in TASKS:
         raise ConfigError("operator's", [f"task: expected one of {', '.join(TASKS)}, got {task!r}"])
+    backend_of(task)
     filled = _config(task_config, params.get("config") if config is None else config)
     own_rows = DATASET_FILE in placeholders_in(filled)
     placeholders = {key: str(value) for key, value in params.items() if key not in _OWN_PARAMS}
@@ -119,13 +120,32 @@ def trainer() -> tuple[Callable[..., TrainResult], bool]:
     """Return the function that trains with the backend of this process's Keras, and whether it
     saves a file of Keras.
     """
-    if choose_keras_backend(installed("keras"), os.environ):
+    if backend_of(TRAIN):
         from akdl.keras import backend_training
 
         return backend_training.train, True
     from akdl.keras import keras_training
 
     return keras_training.train, False
+
+
+def backend_of(task: str) -> str:
+    """Return the backend of this process's Keras if that is not TensorFlow, else "".
+
+    A task that only TensorFlow can do is refused here, before its config and its module are read,
+    because its own module would fail with an import of TensorFlow.
+    """
+    backend = choose_keras_backend(installed("keras"), os.environ)
+    if backend and task != TRAIN:
+        raise ConfigError(
+            task,
+            [
+                f"with its backend {backend} Keras only trains: for metrics give the training"
+                " awf_create_val_dataset_fn, predict with PredictBatchOp or LocalPredictor and the"
+                " file model.keras, or set KERAS_BACKEND=tensorflow"
+            ],
+        )
+    return backend
 
 
 def _with_checkpoints(callbacks: Sequence[object], path: str) -> list[Any]:

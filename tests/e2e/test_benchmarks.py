@@ -18,6 +18,7 @@ import pytest
 from operators import resetEnv
 from tests.support.deadline import DEADLINE_S
 from tests.support.environment import ENVIRONMENT
+from tests.support.frameworks import python_with
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
 BENCHMARKS = pathlib.Path(__file__).parent.parent.parent / "benchmarks"
@@ -64,6 +65,13 @@ def figures(folder: pathlib.Path, name: str, printed: str) -> dict[Any, Any]:
         assert figure["name"] in printed
         assert len(figure["values"]) == len(figure["limits"])
     return {figure["name"]: figure for figure in found}
+
+
+@pytest.mark.frameworks
+def test_loops_of_pytorch_and_tensorflow_read_the_same_rows(tmp_path: pathlib.Path) -> None:
+    python_with("torch")
+    printed = run(tmp_path, "frameworks", "--rounds", "1")
+    assert len(figures(tmp_path, "frameworks", printed)) == 2
 
 
 @pytest.mark.long

@@ -94,8 +94,8 @@ def test_missing_column_lists_only_some_of_many_columns() -> None:
 
 def test_a_missing_export_says_where_it_belongs(tmp_path: pathlib.Path) -> None:
     expected = (
-        "the script exported no SavedModel to task_config.saved_model_dir: export the trained model, for example with "
-        "model.export(task_config.saved_model_dir)"
+        "the script left no model in task_config.saved_model_dir: export it with "
+        "model.export(task_config.saved_model_dir), or save the files of another framework there"
     )
     folder = tmp_path / "savedmodel"
     assert missing_export(str(folder), str(tmp_path)) == expected

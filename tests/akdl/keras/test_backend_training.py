@@ -55,9 +55,9 @@ pytestmark = pytest.mark.frameworks
 
 
 def run(
-    folder: pathlib.Path, framework: str, tf_config: str = "{}", **changed: Any
+    folder: pathlib.Path, framework: str, tf_config: str = "{}", task: str = "train", **changed: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Train in a folder, with a config that has these keys changed."""
+    """Run a task in a folder, with a training's config that has these keys changed."""
     config = {
         "model_args": {"units": 4}, "train_data_args": {"rows": 40}, "val_data_args": {"rows": 8},
         "batch_size": 16, "epochs": 2, "seed": 5, "loss": "mse", "metrics": ["mean_absolute_error"],
@@ -68,7 +68,7 @@ def run(
     folder.mkdir(exist_ok=True)
     (folder / "module.py").write_text(MODULE)
     (folder / "config.json").write_text(json.dumps(config))
-    command = [python_with(framework), "-m", "akdl", "keras", "train", "config.json"]
+    command = [python_with(framework), "-m", "akdl", "keras", task, "config.json"]
     return subprocess.run(
         [*command, "--module", "module.py"],
         cwd=folder,
@@ -134,6 +134,18 @@ def test_group_is_refused(tmp_path: pathlib.Path) -> None:
     cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
     done = run(tmp_path / "run", "torch", json.dumps({"cluster": cluster}))
     assert done.returncode != 0 and "Keras trains in one process, with one" in done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("task", ["evaluate", "predict"])
+def test_tasks_of_tensorflow_are_refused_before_the_config_is_read(
+    task: str, tmp_path: pathlib.Path
+) -> None:
+    done = run(tmp_path / "run", "torch", task=task, epochs="a mistake")
+    error = (
+        f"{task}: the {task} config has a mistake:\n- with its backend torch Keras only trains: "
+    )
+    assert done.returncode == 2 and done.stderr.startswith(error), done.stderr
 
 
 @pytest.mark.flink
