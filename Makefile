@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-long test-models test-frameworks test-network test-kafka test-goodput test-benchmarks test-flinks test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
+.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-long test-models test-frameworks test-network test-kafka test-goodput test-benchmarks test-flinks matrix test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
 
 STUBS := operators/params/accessors.pyi
 
@@ -126,19 +126,37 @@ simulate: setup
 test-installs: setup
 	AKDL_TEST_INSTALLS=1 $(PYTEST) tests/test_installs.py
 
-# Rows, types, times and predictions with each older Flink; five minutes each, and needs a package index.
+# Rows, types, times, predictions, streams and kills with each older Flink; ten minutes each, and needs a package index.
 IN_FLINKS := tests/bridge/codec tests/bridge/workarounds tests/e2e/test_types.py tests/e2e/test_rows.py tests/e2e/test_times.py \
-  tests/e2e/test_predict.py tests/e2e/test_predict_tables.py tests/e2e/test_streams.py
+  tests/e2e/test_predict.py tests/e2e/test_predict_tables.py tests/e2e/test_streams.py tests/e2e/test_stream_checkpoints.py \
+  tests/e2e/test_exactly_once.py tests/e2e/test_restart.py
 TOOLS := coverage crc32c cryptography fsspec grpcio-tools jsonschema matplotlib packaging pexpect pytest pytest-timeout pytest-xdist pyyaml
 test-flinks: setup
 	set -e; for flink in $${FLINKS:-$$($(BIN)/python -c 'from akdl.versions import FLINKS; print(*FLINKS[:-1])')}; \
 	  do $(MAKE) test-flink-$$flink; done
 
-test-flink-%: setup
-	[ -x build/flink-$*/bin/python ] || $(BIN)/uv venv --quiet --python $(BIN)/python build/flink-$*
-	$(BIN)/uv pip install --quiet --python build/flink-$*/bin/python --editable '.[$(if $(filter 1.20,$*),flink-1.20,flink)]' \
+test-flink-%: build/flink-%/bin/python
+	$< -m pytest -m '$(QUICK)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile $(IN_FLINKS)
+
+# A Python with another Flink.
+.PRECIOUS: build/flink-%/bin/python
+build/flink-%/bin/python: setup.py | $(INSTALLED) $(STUBS)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/flink-$*
+	$(BIN)/uv pip install --quiet --python $@ --editable '.[$(if $(filter 1.20,$*),flink-1.20,flink)]' \
 	  'apache-flink==$*.*' tensorflow-cpu==2.15.1 $(TOOLS)
-	build/flink-$*/bin/python -m pytest -m '$(QUICK)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile $(IN_FLINKS)
+	touch $@
+
+# The cells of the table in docs/versions.md, with the Flink of .venv, or with FLINK=1.20; CELL=local-train is one of them.
+local-train := tests/e2e/test_training.py::test_full_batch_descent_of_a_group_equals_that_of_one_process
+local-predict := tests/e2e/test_predict.py::test_a_trained_table_predicts
+local-kills := tests/e2e/test_exactly_once.py tests/e2e/test_stream_checkpoints.py::test_killed_program_continues_from_its_last_checkpoint
+standalone-train := tests/e2e/test_training_cluster.py::test_keras_trains_with_parameter_servers_on_a_cluster
+standalone-predict := tests/e2e/test_cluster.py::test_a_model_travels_with_the_job_that_predicts
+standalone-kills := tests/e2e/test_stream_checkpoints.py::test_rows_arrive_at_least_once_when_a_task_manager_is_killed
+CELL ?= local-train local-predict local-kills standalone-train standalone-predict standalone-kills
+IN_MATRIX := $(if $(FLINK),build/flink-$(FLINK)/bin/python,$(BIN)/python)
+matrix: setup $(if $(FLINK),$(IN_MATRIX))
+	$(IN_MATRIX) -m pytest $(foreach cell,$(CELL),$($(cell)))
 
 # A job with each Flink, Python and TensorFlow of scripts/try_versions.py, written into docs/versions.md; needs a package index.
 test-versions: setup

@@ -12,6 +12,8 @@ import datetime
 import pathlib
 import re
 
+from scripts.write_versions import ITS_FILES
+
 ROOT = pathlib.Path(__file__).parents[1]
 KINDS = ("added", "changed", "deprecated", "removed", "fixed", "security")
 LONGEST = 400  # characters of a change
@@ -20,9 +22,12 @@ HEADING = re.compile(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d{2}-\d{2})$", re.MULTILINE
 # The version is that of akdl/__init__.py; these files repeat it, or the date of its release.
 VERSIONS = {
     "akdl/__init__.py": r'(?<=^__version__ = ")[^"]+',
-    "docs/kubernetes/Dockerfile": r"(?<=akdl-flink:)[\d.]+\d",
     "docs/kubernetes/README.md": r"(?<=akdl-flink:)[\d.]+\d",
-    "docs/kubernetes/session.yaml": r"(?<=akdl-flink:)[\d.]+\d",
+    **{
+        f"docs/kubernetes/{flink}{file}": r"(?<=akdl-flink:)[\d.]+\d"
+        for flink in ("", "flink-1.20/")
+        for file in ITS_FILES
+    },
     "CITATION.cff": r"(?<=^version: ).+",
 }
 DATES = {"CITATION.cff": r"(?<=^date-released: ).+"}

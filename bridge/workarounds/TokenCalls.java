@@ -1,9 +1,8 @@
 import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
-import java.util.ArrayList;
-import java.util.List;
-import GRPC.InternalGlobalInterceptors;
+import java.util.concurrent.ConcurrentSkipListMap;
+import GRPC.InternalChannelz;
 import GRPC.Metadata;
 import GRPC.ServerCall;
 import GRPC.ServerCallHandler;
@@ -18,18 +17,15 @@ public class TokenCalls implements ServerInterceptor {
     /** Ask for a token at servers that are made from now on. */
     public void ask(String token) throws Exception {
         this.token = token.getBytes(StandardCharsets.US_ASCII);
-        List interceptors = new ArrayList();
-        interceptors.add(this);
-        // The public method for this fails once a server exists.
-        set("serverInterceptors", interceptors);
-        set("serverStreamTracerFactories", new ArrayList());
+        // Servers of the gRPC of Flink 1.20 have no global interceptors. Those of each release enter themselves in this map
+        // at the end of their constructor, and Beam gives interceptors to its services, never to a server.
+        set(InternalChannelz.instance(), "servers", new Servers(this));
     }
 
-    private static void set(String name, List value) throws Exception {
-        String accessor = InternalGlobalInterceptors.class.getName();
-        Field field = Class.forName(accessor.replace("Internal", "")).getDeclaredField(name);
+    private static void set(Object object, String name, Object value) throws Exception {
+        Field field = object.getClass().getDeclaredField(name);
         field.setAccessible(true);
-        field.set(null, value);
+        field.set(object, value);
     }
 
     public ServerCall.Listener interceptCall(ServerCall call, Metadata headers, ServerCallHandler next) {
@@ -42,4 +38,23 @@ public class TokenCalls implements ServerInterceptor {
     }
 
     private static class Refused extends ServerCall.Listener {}
+
+    /** The list of servers that gRPC keeps for its own diagnosis; a server that enters it asks for the token. */
+    private static class Servers extends ConcurrentSkipListMap {
+        private final ServerInterceptor asks;
+
+        Servers(ServerInterceptor asks) {
+            this.asks = asks;
+        }
+
+        public Object put(Object id, Object server) {
+            try {
+                set(server, "interceptors", new ServerInterceptor[] {asks});
+            } catch (Exception error) {
+                // A server without the token must not start.
+                throw new IllegalStateException(error);
+            }
+            return super.put(id, server);
+        }
+    }
 }

@@ -152,15 +152,7 @@ def _ask_for_token() -> None:
     )
     from pyflink.fn_execution.beam import beam_worker_pool_service
     from pyflink.java_gateway import get_gateway
-    from pyflink.version import __version__
 
-    if __version__.startswith("1."):
-        logger.warning(
-            "Flink %s cannot protect the servers of local jobs: other users and hosts can read the"
-            " rows and files of this program. Use Flink 2, or a host of your own behind a firewall",
-            __version__,
-        )
-        return
     token = secrets.token_urlsafe(32)
     of_beam = get_gateway().jvm.org.apache.beam.model.fnexecution.v1.BeamFnControlGrpc.getServiceDescriptor()  # noqa: E501
     new_object("TokenCalls", GRPC=of_beam.getClass().getName().rpartition(".")[0]).ask(token)

@@ -219,8 +219,10 @@ def _fetch(coordinate: str, path: str, repository: str | None) -> None:
             file.write(jar)
     except FileError as error:
         raise ConfigurationError(
-            f"jars: {coordinate} was not fetched from {shown(base)}: {masked(str(error), base)}. To"
-            " use another repository, set AKDL_MAVEN_REPOSITORY or give akdl jars --repository URL"
+            f"jars: {coordinate} was not fetched from {shown(base)}: {masked(str(error), base)}. A"
+            " mirror may lack jars that Maven Central has: set AKDL_MAVEN_REPOSITORY or give akdl"
+            " jars --repository URL. Without such a repository, copy"
+            f" {os.path.basename(path)} to this machine, and give its path in place of a name"
         ) from None
 
 

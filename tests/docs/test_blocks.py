@@ -24,7 +24,18 @@ from tests.support.ports import free_ports
 from tests.support.warm_python import warm_variables
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
-LANGUAGES = {"bash", "json", "python", "sql", "text", "yaml", "{image}", "{include}", "{toctree}"}
+LANGUAGES = {
+    "bash",
+    "java",
+    "json",
+    "python",
+    "sql",
+    "text",
+    "yaml",
+    "{image}",
+    "{include}",
+    "{toctree}",
+}
 EXEMPT = 12
 WIDTH = 88
 # Programs of the system, of Flink, of packages that the page tells to install, and of containers.

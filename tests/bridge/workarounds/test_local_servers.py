@@ -16,7 +16,6 @@ from contextlib import contextmanager
 
 import psutil
 import pytest
-from pyflink.version import __version__
 
 from bridge.workarounds.local_servers import _private_address, close_servers
 from tests.support import network
@@ -123,9 +122,7 @@ def local_program(owner: str, folder: pathlib.Path) -> Iterator[list[str]]:
 def test_servers_of_a_local_program_refuse_other_users_and_hosts(
     owner: str, tmp_path: pathlib.Path
 ) -> None:
-    reason = (
-        "Flink 1.20 has no such protection" if __version__.startswith("1.") else network.why_not()
-    )
+    reason = network.why_not()
     if reason is not None:
         pytest.skip(reason)
     with local_program(owner, tmp_path) as doors:

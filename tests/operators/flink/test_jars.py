@@ -117,6 +117,24 @@ def test_damaged_or_cut_jars_are_not_used(
     assert in_cache(home) == set()
 
 
+@pytest.mark.fault("files", "A jar that a mirror lacks is named, with the way to get it")
+def test_a_jar_that_a_mirror_lacks_can_be_copied(
+    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missing_jars, "flink_version", lambda: "1.20.5")
+    with served(files={}) as mirror, pytest.raises(ConfigurationError) as raised:
+        jars.paths_of(["kafka"], mirror.url)
+    # The mirror says nothing about other repositories, and neither does the error.
+    assert re.search(
+        r"^jars: org\.apache\.flink:flink-sql-connector-kafka:3\.4\.0-1\.20 was not fetched from .*"
+        r"A mirror may lack jars .* copy (flink-sql-connector-kafka-3\.4\.0-1\.20\.jar) to this",
+        str(raised.value),
+    )
+    copied = home / "flink-sql-connector-kafka-3.4.0-1.20.jar"
+    copied.write_bytes(CONTENT)
+    assert jars.paths_of([str(copied)], mirror.url) == [str(copied)]
+
+
 def test_programs_that_start_together_download_a_jar_once(home: pathlib.Path) -> None:
     with served(files=repository()) as site:
         threads = [
