@@ -190,7 +190,7 @@ def grows(rest: Rest) -> bool:
     The number of free slots says nothing about the largest job then.
     """
     keys = [str(entry["key"]) for entry in rest.get("/jobmanager/config")]
-    return any(key == "kubernetes.cluster-id" or key.startswith("yarn.") for key in keys)
+    return any(key == "kubernetes.cluster-id" or "yarn." in key for key in keys)
 
 
 def _holders(rest: Rest) -> str:

@@ -316,7 +316,7 @@ def test_cluster_is_checked_for_slots_and_release(
 
 def test_cluster_that_grows_needs_no_slots() -> None:
     none = {**OVERVIEW, "slots-available": 0, "slots-total": 0, "taskmanagers": 0}
-    grows = [{"key": "yarn.application.name", "value": "x"}]
+    grows = [{"key": "$internal.yarn.log-config-file", "value": "x"}]
     with serving({"/overview": none, "/jobmanager/config": grows}.__getitem__) as config:
         *_, slots = doctor.cluster(f"{config['rest.address']}:{config['rest.port']}")
     assert slots.state == OK and "more of them start with a job" in slots.found
