@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-long test-models test-frameworks test-network test-kafka test-goodput test-benchmarks test-flinks matrix test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
+.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-long test-models test-frameworks test-network test-kafka test-yarn test-goodput test-benchmarks test-flinks matrix test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
 
 STUBS := operators/params/accessors.pyi
 
@@ -96,6 +96,10 @@ test-network: setup
 # Processes, Python workers, TaskManagers, the broker and JobManagers are killed between topics of Kafka, half a minute each.
 test-kafka: setup
 	AKDL_TEST_KILLS=$${AKDL_TEST_KILLS:-10} $(PYTEST) -s --timeout 0 tests/e2e/test_kafka_kills.py
+
+# Jobs on Hadoop's own small YARN with HDFS, whose jars come from a Maven repository.
+test-yarn: setup
+	$(PYTEST) tests/e2e/test_yarn.py
 
 # 5,000 messages a second from topic to topic for an hour, with a new model each minute and a kill every AKDL_TEST_KILL_MINUTES, 5.
 soak-kafka: setup

@@ -43,9 +43,10 @@ def print_line(stream: TextIO, text: str) -> None:
 
 
 class LogFile(RotatingFileHandler):
-    """A log file of lines, for this user only, renamed to `PATH.1` and so on when it is full.
+    """A log file of lines, renamed to `PATH.1` and so on when it is full.
 
-    It is abandoned at the first error, with one warning in Flink's log.
+    It is for this user only, and on YARN for the NodeManager. It is abandoned at the first error,
+    with one warning in Flink's log.
     """
 
     def __init__(self, path: str, most_bytes: int = 100 << 20, most_files: int = 10) -> None:
@@ -83,5 +84,8 @@ class LogFile(RotatingFileHandler):
 
 
 def _open_own(path: str, flags: int) -> int:
+    # YARN's NodeManager, which collects the logs of containers, is another user on a cluster with
+    # Kerberos. It reads them by the group that it has given to their folder.
+    mode = 0o640 if "CONTAINER_ID" in os.environ else 0o600
     # Another user may have planted a link in a folder that both can write to.
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+    return os.open(path, flags | os.O_NOFOLLOW, mode)

@@ -98,7 +98,7 @@ def free_slots(config: FlinkConfiguration) -> int | None:
     rest = rest_of(config)
     if rest is None:
         return _slots_of_mini_cluster(config)
-    return None if _grows(rest) else int(rest.get("/overview")["slots-available"])
+    return None if grows(rest) else int(rest.get("/overview")["slots-available"])
 
 
 def check_scheduler(config: FlinkConfiguration, operator: str) -> None:
@@ -158,17 +158,16 @@ def _slots_of_mini_cluster(config: FlinkConfiguration) -> int | None:
 
 def _check_cluster(rest: Rest, need: Need, only_total: bool) -> None:
     deadline = time.monotonic() + WAIT_S
-    # Most jobs find enough slots at once, so the cluster is asked only if they don't.
-    grows: bool | None = None
+    # Most jobs find enough slots at once, so the cluster is asked only if they don't, and once.
+    is_fixed = False
     while True:
         overview = rest.get("/overview")
         total, free = int(overview["slots-total"]), int(overview["slots-available"])
         if (total if only_total else free) >= need.slots:
             return
-        if grows is None:
-            grows = _grows(rest)
-        if grows:
+        if not is_fixed and grows(rest):
             return
+        is_fixed = True
         if total < need.slots:
             raise ConfigurationError(
                 f"{_needs(need)}, but the Flink cluster at {rest.address} has {total} in all"
@@ -185,13 +184,13 @@ def _check_cluster(rest: Rest, need: Need, only_total: bool) -> None:
         time.sleep(_POLL_S)
 
 
-def _grows(rest: Rest) -> bool:
+def grows(rest: Rest) -> bool:
     """Return True if Flink starts TaskManagers on demand.
 
     The number of free slots says nothing about the largest job then.
     """
     keys = [str(entry["key"]) for entry in rest.get("/jobmanager/config")]
-    return any(key == "kubernetes.cluster-id" or key.startswith("yarn.") for key in keys)
+    return any(key == "kubernetes.cluster-id" or "yarn." in key for key in keys)
 
 
 def _holders(rest: Rest) -> str:

@@ -30,6 +30,7 @@ from bridge.host.interpreter import open_interpreter, versions_of
 from operators.errors.missing_jars import CONNECTOR, FORMAT, in_folder, lib_folder
 from operators.flink.java import OLDEST, ensure_java, version_of
 from operators.flink.rest import Rest
+from operators.flink.slots import grows
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted, wanted_in
 from operators.tools.passwords import refuse_password
@@ -380,6 +381,7 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
             int(overview[key]) for key in ("slots-total", "slots-available", "taskmanagers")
         )
         version = str(overview["flink-version"])
+        starts_more = grows(rest)
     except (BridgeError, OSError, ValueError, KeyError, TypeError) as error:
         found = f"no Flink answers there: {type(error).__name__}: {error}"
         yield Finding(
@@ -389,8 +391,10 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
     yield _flink(what, version, f"Flink {version}", f"take a cluster of {_WANTED}")
     found = f"{free} of {total} slots free, {managers} TaskManagers"
     remedy = ""
-    if not total:
-        remedy = "start TaskManagers (Kubernetes and YARN start them for each job)"
+    if starts_more:
+        found += ": more of them start with a job"
+    elif not total:
+        remedy = "start TaskManagers"
     elif not free:
         remedy = "wait for the jobs that have them, cancel one, or start more TaskManagers"
     else:

@@ -41,7 +41,7 @@ WIDTH = 88
 # Programs of the system, of Flink, of packages that the page tells to install, and of containers.
 PROGRAMS = {
     "cd", "cp", "export", "tar", "mkdir", "wget", "make", "pip", "python", "python3", "python3.11", "conda", "conda-pack", "uv", "docker",
-    "kubectl", "git", "ls", "echo", "psql",
+    "kubectl", "git", "ls", "echo", "psql", "yarn",
 }  # fmt: skip
 PAGES = sorted(
     {

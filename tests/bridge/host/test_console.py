@@ -24,11 +24,16 @@ def test_a_warning_is_on_stderr_and_in_the_log(
     assert capsys.readouterr().err == "akdl: grün\n" and caplog.messages == ["grün"]
 
 
-def test_a_log_file_belongs_to_its_user_alone(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(("container", "mode"), [({}, 0o600), ({"CONTAINER_ID": "c_1"}, 0o640)])
+def test_a_log_file_belongs_to_its_user_and_the_group_of_a_container(
+    container: dict[str, str], mode: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    for name, value in container.items():
+        monkeypatch.setenv(name, value)
     file = LogFile(str(tmp_path / "log"))
     file.write("grün")
     assert (tmp_path / "log").read_text(encoding="utf-8") == "grün\n"
-    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "log").stat().st_mode & 0o777 == mode
     file.close()
     file.close()
     file.write("nothing")

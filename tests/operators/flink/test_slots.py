@@ -171,7 +171,7 @@ def test_slots_without_a_known_holder_are_explained(monkeypatch: pytest.MonkeyPa
             check_slots(config, [GROUP])
 
 
-@pytest.mark.parametrize("key", ["kubernetes.cluster-id", "yarn.application.name"])
+@pytest.mark.parametrize("key", ["kubernetes.cluster-id", "$internal.yarn.log-config-file"])
 def test_clusters_that_grow_are_not_checked(key: str) -> None:
     with serving(Cluster(0, [0], config=[key]).answer) as config:
         check_slots(config, [GROUP])

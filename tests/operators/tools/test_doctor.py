@@ -308,10 +308,18 @@ def test_gpus_and_a_failing_nvidia_smi_are_found(
 def test_cluster_is_checked_for_slots_and_release(
     answer: dict[str, Any], expected: list[str], text: str
 ) -> None:
-    with serving(lambda path: answer) as config:
+    with serving({"/overview": answer, "/jobmanager/config": []}.__getitem__) as config:
         findings = list(doctor.cluster(f"{config['rest.address']}:{config['rest.port']}"))
     assert states(findings) == expected and text in findings[-1].found
     assert all(each.remedy for each in findings if each.state == WRONG)
+
+
+def test_cluster_that_grows_needs_no_slots() -> None:
+    none = {**OVERVIEW, "slots-available": 0, "slots-total": 0, "taskmanagers": 0}
+    grows = [{"key": "$internal.yarn.log-config-file", "value": "x"}]
+    with serving({"/overview": none, "/jobmanager/config": grows}.__getitem__) as config:
+        *_, slots = doctor.cluster(f"{config['rest.address']}:{config['rest.port']}")
+    assert slots.state == OK and "more of them start with a job" in slots.found
 
 
 def test_missing_cluster_is_found(capsys: pytest.CaptureFixture[str]) -> None:
@@ -330,8 +338,8 @@ def test_a_password_is_asked_for_and_never_an_argument(
     error = capsys.readouterr().err
     assert "all users of this host can read the password" in error and "hunter2" not in error
     login = "Basic " + base64.b64encode(b"me:p@ss/w").decode()
-    overview = {f"/{name}": json.dumps(OVERVIEW).encode() for name in ("overview", "taskmanagers")}
-    with served(files=overview, login=login) as site:
+    files = {"/overview": json.dumps(OVERVIEW).encode(), "/jobmanager/config": b"[]"}
+    with served(files=files, login=login) as site:
         monkeypatch.setattr("sys.stdin", io.StringIO("p@ss/w\n"))
         doctor.main(["--cluster", site.url.replace("http://", "http://me@")])
     out = capsys.readouterr().out

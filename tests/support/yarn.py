@@ -1,0 +1,207 @@
+"""A YARN cluster with HDFS on this machine, Hadoop's own for tests, and Flink's commands for it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+import psutil
+import pytest
+
+from bridge.exceptions import BridgeError
+from operators.flink.jars import paths_of
+from operators.flink.java import ensure_java
+from tests.support.class_archive import SHORT_LIVED
+from tests.support.environment import ENVIRONMENT
+from tests.support.flink_cluster import FLINK_HOME, LOG_LINES
+from tests.support.leftovers import DEADLINE_S, wait_until
+
+VERSION = "3.4.2"
+_CLIENT = (
+    f"org.apache.hadoop:hadoop-client-api:{VERSION}",
+    f"org.apache.hadoop:hadoop-client-runtime:{VERSION}",
+    "org.xerial.snappy:snappy-java:1.1.10.4",
+    "commons-logging:commons-logging:1.3.0",
+)
+_SERVERS = (
+    f"org.apache.hadoop:hadoop-client-minicluster:{VERSION}",
+    "org.slf4j:slf4j-api:1.7.36",
+    "junit:junit:4.13.2",
+    # Java 8 had them
+    "javax.xml.bind:jaxb-api:2.3.1",
+    "javax.activation:javax.activation-api:1.2.0",
+    "com.sun.xml.bind:jaxb-core:2.3.0.1",
+    "com.sun.xml.bind:jaxb-impl:2.3.1",
+    *(f"org.bouncycastle:{part}-jdk18on:1.78.1" for part in ("bcprov", "bcpkix", "bcutil")),
+)
+_MAIN = pathlib.Path(__file__).with_name("MiniYarn.java")
+
+
+@dataclass(frozen=True)
+class Yarn:
+    """A running cluster.
+
+    Args:
+        folder: Where its files are, also the logs of containers.
+        web: The address of the ResourceManager's pages.
+        hdfs: The address of its HDFS.
+        variables: The environment of Flink's commands.
+    """
+
+    folder: pathlib.Path
+    web: str
+    hdfs: str
+    variables: Mapping[str, str]
+
+    def flink(self, *arguments: str) -> str:
+        """Do a command of Flink's, such as `flink run`, and return what it prints."""
+        command = ["bash", str(FLINK_HOME / "bin" / arguments[0]), *arguments[1:]]
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=10 * DEADLINE_S,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def application(self, printed: str) -> str:
+        """Return the id of the application that a command has started."""
+        return re.findall(r"application_\d+_\d+", printed)[-1]
+
+    def wait_for_end(self, application: str) -> str:
+        """Wait until an application has ended, and return its final status, such as SUCCEEDED."""
+        found: list[str] = []
+
+        def has_ended() -> bool:
+            text = (self.folder / "hadoop" / "yarn-site.xml.applications").read_text()
+            found[:] = re.findall(rf"{application} (?:FINISHED|FAILED|KILLED) (\w+)", text)
+            return bool(found)
+
+        wait_until(has_ended, f"{application} has ended", 10 * DEADLINE_S)
+        return found[0]
+
+    def logs(self, application: str, name: str) -> list[pathlib.Path]:
+        """Return the logs of an application's containers with a name, such as "jobmanager.log"."""
+        return sorted(self.folder.glob(f"**/{application}/container_*/{name}"))
+
+
+@contextmanager
+def yarn_cluster(folder: pathlib.Path, node_managers: int = 2) -> Iterator[Yarn]:
+    """Yield a cluster, and stop it at the end with all containers; skip the test where Maven's jars
+    or Java's compiler cannot be had.
+    """
+    try:
+        client, servers = paths_of(_CLIENT), paths_of(_SERVERS)
+    except BridgeError as error:
+        pytest.skip(f"Hadoop cannot be had: {error}")
+    ensure_java()
+    hadoop, logs, temporary = folder / "hadoop", folder / "log", folder / "tmp"
+    for each in (hadoop, logs, temporary):
+        each.mkdir()
+    java = (
+        pathlib.Path(shutil.which("javac") or pytest.skip("there is no javac")).resolve().parents[1]
+    )
+    variables = {
+        **{name: each for name, each in ENVIRONMENT.items() if not name.startswith("PYTHON")},
+        # containers start $JAVA_HOME/bin/java
+        "JAVA_HOME": str(java),
+        "HADOOP_CONF_DIR": str(hadoop),
+    }
+    of_flink = {
+        "FLINK_CONF_DIR": str(shutil.copytree(FLINK_HOME / "conf", folder / "conf")),
+        "FLINK_LIB_DIR": str(_lib(folder)),
+        "FLINK_LOG_DIR": str(logs),
+        "HADOOP_CLASSPATH": os.pathsep.join(client),
+        # Of the commands. They leave a file there, by which later ones find the last session.
+        "JVM_ARGS": " ".join([*SHORT_LIVED, f"-Djava.io.tmpdir={temporary}"]),
+    }
+    settings = {
+        "yarn.application.classpath": ",".join([str(hadoop), *client]),
+        "yarn.minicluster.yarn.nodemanager.resource.memory-mb": "8192",
+        "yarn.scheduler.minimum-allocation-mb": "256",
+        "yarn.scheduler.capacity.root.queues": "default",
+        "yarn.scheduler.capacity.root.default.capacity": "100",
+        # the share of a queue that JobManagers may take; one in ten leaves room for one alone
+        "yarn.scheduler.capacity.maximum-am-resource-percent": "0.8",
+        "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.9",
+    }
+    written = hadoop / "yarn-site.xml"
+    command = [
+        f"{variables['JAVA_HOME']}/bin/java", *SHORT_LIVED, "--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", os.pathsep.join([*client, *servers, *_log4j(folder)]), str(_MAIN),
+        str(written), str(node_managers), *(f"{key}={value}" for key, value in settings.items()),
+    ]  # fmt: skip
+    log = logs / "hadoop.log"
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            command, cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )  # fmt: skip
+    try:
+
+        def is_up() -> bool:
+            assert server.poll() is None, log.read_text()[-5000:]
+            return written.exists()
+
+        wait_until(is_up, "YARN is up", 6 * DEADLINE_S)
+        found = _settings(written)
+        for name in ("core-site.xml", "hdfs-site.xml"):
+            shutil.copy(written, hadoop / name)
+        web = f"http://{found['yarn.resourcemanager.webapp.address']}"
+        yield Yarn(folder, web, found["fs.defaultFS"], {**variables, **of_flink})
+    finally:
+        _stop(server)
+        _show(folder)
+
+
+def _lib(folder: pathlib.Path) -> pathlib.Path:
+    """Return a lib folder with Flink's jars, also its Python library."""
+    lib = folder / "lib"
+    lib.mkdir()
+    for jar in [*(FLINK_HOME / "lib").iterdir(), *(FLINK_HOME / "opt").glob("flink-python*")]:
+        (lib / jar.name).symlink_to(jar)
+    return lib
+
+
+def _log4j(folder: pathlib.Path) -> list[str]:
+    """Return the class path of logging for Hadoop's servers: Flink's jars, and a file that asks for
+    warnings.
+    """
+    place = folder / "log4j"
+    place.mkdir()
+    (place / "log4j2.properties").write_text(
+        "rootLogger.level = WARN\nrootLogger.appenderRef.out.ref = Out\nappender.out.name = Out\n"
+        "appender.out.type = CONSOLE\nappender.out.layout.type = PatternLayout\n"
+        "appender.out.layout.pattern = %d %-5p %c{1} %m%n\n"
+    )
+    return [str(place), *map(str, (FLINK_HOME / "lib").glob("log4j-*.jar"))]
+
+
+def _settings(path: pathlib.Path) -> dict[str, str]:
+    return {
+        each.findtext("name", ""): each.findtext("value", "")
+        for each in ElementTree.parse(path).iterfind("property")
+    }
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    """End Hadoop and all containers, which are its children, though in sessions of their own."""
+    below = psutil.Process(server.pid).children(recursive=True) if server.poll() is None else []
+    for each in [*below, server]:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+    server.wait()
+    psutil.wait_procs(below, DEADLINE_S)
+
+
+def _show(folder: pathlib.Path) -> None:
+    """Show the ends of all logs on stderr, for pytest to show where a test fails."""
+    logs = [*folder.glob("log/*"), *folder.glob("**/container_*/*")]
+    for log in sorted(path for path in logs if path.suffix in (".log", ".err", ".out")):
+        lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        sys.stderr.write("\n".join([f"==== {log.relative_to(folder)}", *lines, ""]))
