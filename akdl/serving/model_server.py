@@ -32,7 +32,6 @@ from akdl.process.parent import exit_with_parent, take_settings
 from akdl.serving.loaded_model import ServingError
 from akdl.serving.model import CALL, BatchWatch, WatchedCall
 from akdl.serving.model_store import ModelStore
-from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.output_cells import result_columns
 from akdl.storage.files import version_of
 from akdl.storage.model_forms import ModelError, kind_at
@@ -145,16 +144,6 @@ class ModelServer:
         # An alias may move while its model is loaded, so the version is chosen once.
         serving.model = version_of(serving.model)
         self._store = ModelStore(serving, self._report, self._watch)
-        if serving.model_stream_file_path:
-            # The first look comes before the first prediction, so that a restarted job starts with
-            # its latest model.
-            ModelFolderWatch(
-                serving.model_stream_file_path,
-                serving.models_from_ms,
-                self._store.offer,
-                self._report,
-                serving.model,
-            ).start(serving.model_stream_scan_interval)
 
     def _report(self, level: int, text: str) -> None:
         logger.log(level, "%s", text)

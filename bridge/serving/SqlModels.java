@@ -62,8 +62,12 @@ public class SqlModels implements ModelProviderFactory {
     RowType inputs = (RowType) context.getCatalogModel().getResolvedInputSchema().toPhysicalRowDataType().getLogicalType();
     RowType outputs = (RowType) context.getCatalogModel().getResolvedOutputSchema().toPhysicalRowDataType().getLogicalType();
     Map settings = new HashMap();
+    String params = (String) helper.getOptions().get(PARAMS);
     settings.put("path", helper.getOptions().get(PATH));
-    settings.put("params", helper.getOptions().get(PARAMS));
+    settings.put("params", params);
+    if (params.contains("modelStreamFilePath")) {
+      settings.put("begun", Long.valueOf(System.currentTimeMillis() / 1000)); // models from then on are newer ones
+    }
     settings.put("inputs", inputs.asSummaryString()); // the other form of TIMESTAMP_LTZ has four words
     settings.put("outputs", outputs.asSummaryString());
     try {
@@ -295,7 +299,9 @@ public class SqlModels implements ModelProviderFactory {
           String ended = "bridge.exceptions.TaskError: ML_PREDICT: the process that predicts ended with status ";
           told = ended + process.exitValue() + "\n" + told;
         }
-        return told.isEmpty() ? error : new RuntimeException("\n" + told); // what Arrow says of the end of its pipe is no cause
+        String[] parts = told.split("\0"); // the whole text, and a summary of it
+        Throwable summary = parts.length < 2 ? null : new RuntimeException("\n" + parts[1]);
+        return told.isEmpty() ? error : new RuntimeException("\n" + parts[0], summary); // what Arrow says of its pipe is no cause
       } catch (Exception other) {
         error.addSuppressed(other);
         return error;
