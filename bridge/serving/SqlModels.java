@@ -84,6 +84,7 @@ public class SqlModels implements ModelProviderFactory {
     final RowType inputs;
     final RowType outputs;
     private transient Pipe pipe;
+    private transient Class[] wanted; // of the cells for the model
 
     public Function(String python, String settings, RowType inputs, RowType outputs) {
       this.python = python;
@@ -101,6 +102,10 @@ public class SqlModels implements ModelProviderFactory {
     }
 
     public void open(FunctionContext context) throws Exception {
+      wanted = new Class[inputs.getFieldCount()];
+      for (int i = 0; i < wanted.length; i++) {
+        wanted[i] = LogicalTypeUtils.toInternalConversionClass(inputs.getTypeAt(i));
+      }
       pipe = Pipe.join(this);
       pipe.loaded.get(); // its own time limit is startTimeout
     }
@@ -115,7 +120,10 @@ public class SqlModels implements ModelProviderFactory {
     public CompletableFuture asyncPredict(RowData row) {
       GenericRowData cells = (GenericRowData) row;
       for (int i = 0; i < cells.getArity(); i++) {
-        cells.setField(i, cast(cells.getField(i), i));
+        Object cell = cells.getField(i);
+        if (cell != null && !wanted[i].isInstance(cell)) {
+          cells.setField(i, cast(cell, i));
+        }
       }
       Waiting waiting = new Waiting(cells);
       pipe.waiting.add(waiting);
@@ -125,10 +133,7 @@ public class SqlModels implements ModelProviderFactory {
     /** Return a cell in the type of the model: Flink permits columns of other types, and does not cast them here. */
     private Object cast(Object value, int column) {
       LogicalType type = inputs.getTypeAt(column);
-      Class wanted = LogicalTypeUtils.toInternalConversionClass(type);
-      if (value == null || wanted.isInstance(value)) {
-        return value;
-      }
+      Class wanted = this.wanted[column];
       Object given = value instanceof DecimalData ? ((DecimalData) value).toBigDecimal() : value;
       if (given instanceof Number) {
         Number number = (Number) given;
