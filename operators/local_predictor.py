@@ -60,6 +60,8 @@ class LocalPredictor(WithHints):
         inputSchemaStr: Columns of the rows: "name type, name type".
         trusted: Accept parameters that name code, hosts, files or environments, see
             `PipelineModel.load`.
+        newer: `modelStreamFilePath` and what belongs to it, for the last stage: newer models take
+            over as in streams.
 
     Example:
         with LocalPredictor("pipeline.akdl", "x0 FLOAT, x1 FLOAT") as predictor:
@@ -69,7 +71,9 @@ class LocalPredictor(WithHints):
         ConfigurationError: The file is not a pipeline, or its stages do not fit the columns.
     """
 
-    def __init__(self, path: str, inputSchemaStr: str, trusted: bool = False) -> None:
+    def __init__(
+        self, path: str, inputSchemaStr: str, trusted: bool = False, **newer: object
+    ) -> None:
         # A predictor of a program that was killed has left its models behind, which the next
         # predictor removes.
         sweep(tempfile.gettempdir())
@@ -79,7 +83,9 @@ class LocalPredictor(WithHints):
         try:
             self._inputs = Schema.parse(inputSchemaStr)
             columns = self._inputs
-            for stage in read_pipeline(path, self._folder, trusted):
+            stages = read_pipeline(path, self._folder, trusted)
+            stages[-1]["params"].update(newer)
+            for stage in stages:
                 self._stages.append(_LoadedStage.of(stage, columns))
                 columns = self._stages[-1].columns
         except BaseException:

@@ -425,4 +425,7 @@ class PipelineModel(_Stages[_Predictor]):
         with tempfile.TemporaryDirectory(dir=program_folder()) as folder:
             path = os.path.join(folder, "pipeline")
             self.save(path)
-            return LocalPredictor(path, inputSchemaStr)
+            # The file is for any host, so it does not name the folder of newer models.
+            own = self._stages[-1]._values
+            newer = {name: own[name] for name in own if name.startswith("modelStream")}
+            return LocalPredictor(path, inputSchemaStr, **newer)

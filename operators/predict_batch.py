@@ -9,7 +9,6 @@ import json
 import os
 import re
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -36,7 +35,6 @@ from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.slots import check_scheduler
 from operators.params.accessors import AnyPredictParams, PredictParams, SavedModelPredictParams
-from operators.params.checks import read_time
 from operators.params.function_script import FunctionScript
 from operators.params.param import WithParams
 from operators.params.prediction_settings import (
@@ -54,7 +52,7 @@ from operators.prepare.model_file import (
     placed_model,
     refuse_other_models,
 )
-from operators.prepare.plan import MODEL_SCHEMA, shared_path
+from operators.prepare.plan import MODEL_SCHEMA
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted, wanted_in
 from operators.prepare.user_files import read_files
@@ -298,24 +296,9 @@ class PredictOp(WithParams, Operator[Any]):
         requirements in them.
         """
         name, values = self._name, self._values_of_all()
-        folder, path = serving.model_stream_file_path, values.get("modelPath") or ""
         if serving.candidate_path:
             with refused_at(f"{name}: candidatePath", FileError):
                 serving.candidate_path = place_of(serving.candidate_path)
-        # A stream follows an alias. A table does not, since its rows belong together.
-        if not folder and serving.model_stream_scan_interval and is_registered(path):
-            serving.model_stream_file_path = path
-        if serving.model_stream_file_path and serving.model_key_col:
-            raise ConfigurationError(
-                f"{name}: expected modelKeyCol or modelStreamFilePath, got both"
-            )
-        if folder:
-            serving.model_stream_file_path = shared_path(name, "modelStreamFilePath", folder)
-            start = values["modelStreamStartTime"]
-            # The moment is fixed when the operator is linked, so that all hosts, and a restarted
-            # job, agree on which models are new.
-            start_s = time.time() if start is None else read_time(start).timestamp()
-            serving.models_from_ms = int(start_s * 1000)
         given = values.get("predictFn")
         if given is None:
             return (), None

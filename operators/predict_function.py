@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from akdl.storage.files import FileError, place_of
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema
-from operators.predict_batch import PredictBatchOp
+from operators.predict_batch import PredictBatchOp, PredictOp
+from operators.predict_stream import PredictStreamOp
 from operators.prepare.model_file import refuse_other_models
 
 if TYPE_CHECKING:
@@ -43,12 +44,17 @@ def function_settings(
         "resumeDir",
         "idCol",
         "inferProcesses",
+        "chunkWait",
+        "chunkRows",
     }:
         raise ConfigurationError(f"{name}: {min(unknown)!r} is a parameter of operators alone")
     # The form "score.py:load" names a function, and everything else a model.
     is_function = callable(model) or re.search(r"\.py:\w+$", model) is not None
     given = {"predictFn" if is_function else "modelPath": model, **params}
-    make: Callable[..., PredictBatchOp] = PredictBatchOp
+    # A function does not know whether its queries end, so it takes newer models only on request.
+    make: Callable[..., PredictOp] = (
+        PredictStreamOp if "modelStreamFilePath" in params else PredictBatchOp
+    )
     op = make(outputSchemaStr=outputs, **given)
     place = str(given.get("modelPath") or "")
     with refused_at(name, FileError):

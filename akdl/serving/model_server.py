@@ -32,7 +32,6 @@ from akdl.process.parent import exit_with_parent, take_settings
 from akdl.serving.loaded_model import ServingError
 from akdl.serving.model import BATCH_ROWS, CALL, BatchWatch, WatchedCall
 from akdl.serving.model_store import ModelStore
-from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.output_cells import result_columns
 from akdl.serving.shared_calls import SharedCalls
 from akdl.storage.files import version_of
@@ -153,16 +152,6 @@ class ModelServer:
         is_single = serving.infer_timeout or serving.cells_hold_batches
         self._most_rows = 0 if is_single else serving.infer_batch_size or BATCH_ROWS
         self._calls = SharedCalls(store.predict, self._most_rows, _CALLS_AT_ONCE)
-        if serving.model_stream_file_path:
-            # The first look comes before the first prediction, so that a restarted job starts with
-            # its latest model.
-            ModelFolderWatch(
-                serving.model_stream_file_path,
-                serving.models_from_ms,
-                self._store.offer,
-                self._report,
-                serving.model,
-            ).start(serving.model_stream_scan_interval)
 
     def _report(self, level: int, text: str) -> None:
         logger.log(level, "%s", text)

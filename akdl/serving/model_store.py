@@ -1,8 +1,8 @@
 """The versions of a model that a process holds: which one predicts a row, when the next one takes
 over, and when one leaves.
 
-A version comes from the settings, from a watched folder, or from a client of the process; the store
-treats them alike.
+A version comes from the settings, from the folder `modelStreamFilePath`, which the store watches,
+or from a client of the process; the store treats them alike.
 
 A store has one model, which `offer` replaces by a newer version. Next to it there may be a
 candidate, which predicts a share of the rows for columns of its own. Or it has a folder of models,
@@ -30,7 +30,7 @@ from akdl.serving.kinds.functions import FunctionModel
 from akdl.serving.kinds.model_file import ModelFile
 from akdl.serving.loaded_model import BadRow, Errors, LoadedModel, ServingError
 from akdl.serving.model import UNWATCHED, BatchWatch, Report, ServedModel, WatchedCall
-from akdl.serving.model_stream import learnt_by, state_of
+from akdl.serving.model_stream import ModelFolderWatch, learnt_by, state_of
 from akdl.serving.output_cells import PREFIX
 from akdl.serving.saved_model import SavedModel
 from akdl.storage.archive import unpack_archive
@@ -109,6 +109,7 @@ class ModelStore:
         self._sample: _Sample | None = None
         self._reported = ""  # on a candidate that fails
         self._unpacked: OwnedFolder | None = None
+        self._newer: ModelFolderWatch | None = None
         try:
             self._open(serving)
         except BaseException:
@@ -136,6 +137,17 @@ class ModelStore:
                 )
             except (ModelError, ServingError) as error:
                 raise ServingError(f"candidatePath: {error}") from error
+        if serving.model_stream_file_path:
+            self._newer = ModelFolderWatch(
+                serving.model_stream_file_path,
+                serving.models_from_ms,
+                self.offer,
+                self._report,
+                serving.model,
+            )
+            # The first look comes before the first prediction, so that a restarted job starts with
+            # its latest model.
+            self._newer.start(serving.model_stream_scan_interval)
 
     def predict(
         self, columns: Mapping[str, Values], rows: int, call: WatchedCall = UNWATCHED
@@ -219,6 +231,8 @@ class ModelStore:
 
     def close(self) -> None:
         """Release all versions. Safe to call twice."""
+        if self._newer is not None:
+            self._newer.stop()
         while self._versions:
             self._versions.popitem()[1].close()
         self.remove_files()

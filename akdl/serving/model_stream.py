@@ -204,15 +204,24 @@ class ModelFolderWatch:
         self._report = report
         self._listed = listed
         self._taken: Optional[PublishedModel] = None
+        self._ended = threading.Event()
+        self._thread: Optional[threading.Thread] = None
         self._refused: Dict[str, Tuple[FileStates, float]] = {}
         self._reported: Dict[str, str] = {}
 
     def start(self, interval_s: float) -> None:
         """Look now, and then at intervals in a thread of its own."""
         self.look()
-        threading.Thread(
+        self._thread = threading.Thread(
             target=self._look_again, args=(interval_s,), name="akdl-models", daemon=True
-        ).start()
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking, after the end of a load that is under way. Safe to call twice."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
 
     def look(self) -> None:
         """Offer the newest model since the last accepted one; if it cannot be used, the next
@@ -246,8 +255,7 @@ class ModelFolderWatch:
                 break
 
     def _look_again(self, interval_s: float) -> None:
-        while True:
-            time.sleep(interval_s)
+        while not self._ended.wait(interval_s):
             self.look()
 
     def _take(self, model: PublishedModel) -> bool:
@@ -257,8 +265,7 @@ class ModelFolderWatch:
             return False
         # A copy by other tools than `publish` appears before it is complete. Its files then change
         # between two looks a second apart.
-        time.sleep(SETTLE_S)
-        if state_of(model.path) != state:
+        if self._ended.wait(SETTLE_S) or state_of(model.path) != state:
             return False  # being written
         try:
             self._offer(model.path, model.name)

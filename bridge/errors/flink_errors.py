@@ -100,6 +100,10 @@ _ADVICE = {
         "Has its host or its network failed, or was it stopped? heartbeat.timeout sets how long"
         " Flink waits"
     ),
+    r"Async function call has timed out": (
+        "A model of ML_PREDICT has not answered in time: is it slow, or does it wait for something?"
+        " table.exec.async-ml-predict.timeout sets the limit, '3 min' if unset"
+    ),
     r"RuntimeException: Job restarted$": (
         "A program that collects the rows of a job cannot continue when Flink restarts the job,"
         " because rows could arrive twice: write them to a table instead (insertInto(...))."

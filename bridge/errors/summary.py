@@ -87,6 +87,9 @@ class Frame:
         ]
 
 
+_DETAILS = "in the error's `details`, or here with AKDL_TRACEBACK=full in the environment"
+
+
 class _Part:
     """A part of a text: the message, one traceback of a chain of exceptions, or a section with a
     title.
@@ -98,11 +101,12 @@ class _Part:
         self.frames: list[Frame] = []
 
 
-def summary_of(text: str) -> str:
+def summary_of(text: str, rest_is: str = _DETAILS) -> str:
     """Summarize the text of an error in at most `LINES` lines.
 
     The summary has, in this order: the message; up to three frames of the user's code, or else the
-    ends of stacks and output; the cause of a chain; the number of lines that are left out.
+    ends of stacks and output; the cause of a chain; the number of lines that are left out, and
+    where they are.
     """
     lines = _limited(text, _READ_CHARACTERS).splitlines()
     (head, *chain), sections = _parsed(lines)
@@ -123,10 +127,7 @@ def summary_of(text: str) -> str:
     result = [*shown.splitlines(), *rest]
     left = _left_out(lines, "\n".join(result))
     if left >= _LEAST_LEFT_OUT or shown != few:
-        result.append(
-            f"({left} more lines: in the error's `details`, or here with AKDL_TRACEBACK=full in the"
-            " environment)"
-        )
+        result.append(f"({left} more lines: {rest_is})")
     return "\n".join(result)
 
 

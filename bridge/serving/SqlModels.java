@@ -62,8 +62,12 @@ public class SqlModels implements ModelProviderFactory {
     RowType inputs = (RowType) context.getCatalogModel().getResolvedInputSchema().toPhysicalRowDataType().getLogicalType();
     RowType outputs = (RowType) context.getCatalogModel().getResolvedOutputSchema().toPhysicalRowDataType().getLogicalType();
     Map settings = new HashMap();
+    String params = (String) helper.getOptions().get(PARAMS);
     settings.put("path", helper.getOptions().get(PATH));
-    settings.put("params", helper.getOptions().get(PARAMS));
+    settings.put("params", params);
+    if (params.contains("modelStreamFilePath")) {
+      settings.put("begun", Long.valueOf(System.currentTimeMillis() / 1000)); // models from then on are newer ones
+    }
     settings.put("inputs", inputs.asSummaryString()); // the other form of TIMESTAMP_LTZ has four words
     settings.put("outputs", outputs.asSummaryString());
     try {
@@ -80,6 +84,7 @@ public class SqlModels implements ModelProviderFactory {
     final RowType inputs;
     final RowType outputs;
     private transient Pipe pipe;
+    private transient Class[] wanted; // of the cells for the model
 
     public Function(String python, String settings, RowType inputs, RowType outputs) {
       this.python = python;
@@ -97,6 +102,10 @@ public class SqlModels implements ModelProviderFactory {
     }
 
     public void open(FunctionContext context) throws Exception {
+      wanted = new Class[inputs.getFieldCount()];
+      for (int i = 0; i < wanted.length; i++) {
+        wanted[i] = LogicalTypeUtils.toInternalConversionClass(inputs.getTypeAt(i));
+      }
       pipe = Pipe.join(this);
       pipe.loaded.get(); // its own time limit is startTimeout
     }
@@ -111,7 +120,10 @@ public class SqlModels implements ModelProviderFactory {
     public CompletableFuture asyncPredict(RowData row) {
       GenericRowData cells = (GenericRowData) row;
       for (int i = 0; i < cells.getArity(); i++) {
-        cells.setField(i, cast(cells.getField(i), i));
+        Object cell = cells.getField(i);
+        if (cell != null && !wanted[i].isInstance(cell)) {
+          cells.setField(i, cast(cell, i));
+        }
       }
       Waiting waiting = new Waiting(cells);
       pipe.waiting.add(waiting);
@@ -121,10 +133,7 @@ public class SqlModels implements ModelProviderFactory {
     /** Return a cell in the type of the model: Flink permits columns of other types, and does not cast them here. */
     private Object cast(Object value, int column) {
       LogicalType type = inputs.getTypeAt(column);
-      Class wanted = LogicalTypeUtils.toInternalConversionClass(type);
-      if (value == null || wanted.isInstance(value)) {
-        return value;
-      }
+      Class wanted = this.wanted[column];
       Object given = value instanceof DecimalData ? ((DecimalData) value).toBigDecimal() : value;
       if (given instanceof Number) {
         Number number = (Number) given;
@@ -295,7 +304,9 @@ public class SqlModels implements ModelProviderFactory {
           String ended = "bridge.exceptions.TaskError: ML_PREDICT: the process that predicts ended with status ";
           told = ended + process.exitValue() + "\n" + told;
         }
-        return told.isEmpty() ? error : new RuntimeException("\n" + told); // what Arrow says of the end of its pipe is no cause
+        String[] parts = told.split("\0"); // the whole text, and a summary of it
+        Throwable summary = parts.length < 2 ? null : new RuntimeException("\n" + parts[1]);
+        return told.isEmpty() ? error : new RuntimeException("\n" + parts[0], summary); // what Arrow says of its pipe is no cause
       } catch (Exception other) {
         error.addSuppressed(other);
         return error;

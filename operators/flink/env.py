@@ -53,6 +53,9 @@ _DEFAULTS = {
     _BUNDLE_MS: "200",
     # Otherwise Flink copies each row between the steps of a task, which took a third of its time.
     "pipeline.object-reuse": "true",
+    # Rows of a task that wait for a model of ML_PREDICT are predicted together. Flink's 10 make
+    # batches that are too small.
+    "table.exec.async-ml-predict.max-concurrent-operations": "1000",
 }
 # Without these, co-located subtasks land on different hosts in BATCH mode, or the job cannot be
 # scheduled at all.

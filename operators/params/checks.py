@@ -18,7 +18,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from bridge.exceptions import ConfigurationError
+from akdl.masking import shown
+from akdl.storage.files import FileError, is_remote, local_path
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema, split_watermark
 from operators.alink.java_times import zone_of
 from operators.params.function_script import FunctionScript, script_of
@@ -269,6 +271,17 @@ def read_time(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(
         re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1)
     )
+
+
+def shared_path(operator: str, parameter: str, address: str) -> str:
+    """Absolute path of a folder that all hosts share; refuse an address of a storage."""
+    if is_remote(address):
+        raise ConfigurationError(
+            f"{operator}: {parameter} {shown(address)!r}: expected a path that all hosts can read;"
+            " other addresses are not supported"
+        )
+    with refused_at(f"{operator}: {parameter}", FileError):
+        return local_path(address)
 
 
 def time_text(value: str) -> str:

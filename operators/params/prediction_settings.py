@@ -9,16 +9,19 @@ parameter has to know it.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 
 from google.protobuf import json_format
 
 from akdl.near_names import listed
 from akdl.serving.output_cells import result_columns
+from akdl.storage.files import is_registered
 from akdl.wire import Serving
 from akdl.wire.column_type import INTEGERS, Kind, parse_type
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema, table_columns
+from operators.params.checks import read_time, shared_path
 from operators.params.param import WithParams
 
 
@@ -68,6 +71,19 @@ def serving_of(params: WithParams, inputs: Schema) -> Serving:
     serving = json_format.Parse(json.dumps(given), Serving())
     serving.input_columns.extend(table_columns(inputs))
     serving.output_columns.extend(table_columns(outputs))
+    folder, path = serving.model_stream_file_path, values.get("modelPath") or ""
+    # A stream follows an alias. A table does not, since its rows belong together.
+    if not folder and serving.model_stream_scan_interval and is_registered(path):
+        serving.model_stream_file_path = path
+    if serving.model_stream_file_path and key:
+        raise ConfigurationError(f"{name}: expected modelKeyCol or modelStreamFilePath, got both")
+    if folder and not is_registered(folder):
+        serving.model_stream_file_path = shared_path(name, "modelStreamFilePath", folder)
+        start = values["modelStreamStartTime"]
+        # The moment is fixed here, when an operator is linked, so that all hosts, and a restarted
+        # job, agree on which models are new.
+        start_s = time.time() if start is None else read_time(start).timestamp()
+        serving.models_from_ms = int(start_s * 1000)
     return serving
 
 

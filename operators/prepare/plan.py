@@ -13,12 +13,13 @@ from typing import Any
 
 from akdl.masking import shown
 from akdl.storage.checkpoint_folder import refuse_pattern
-from akdl.storage.files import FileError, is_remote, local_path, place_of
+from akdl.storage.files import FileError, is_remote, place_of
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema, split_watermark
 from bridge.settings import PAD, GroupSettings
 from operators.flink.env import MAX_PARALLELISM
+from operators.params.checks import shared_path
 from operators.params.function_script import FunctionScript
 from operators.params.param import fields_of
 from operators.prepare.certificate import new_certificate
@@ -189,17 +190,6 @@ def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str |
         if parameter == "checkpointDir" or (parameter == "modelDir" and is_remote(address)):
             refuse_pattern(address)
         return place_of(address)
-
-
-def shared_path(operator: str, parameter: str, address: str) -> str:
-    """Absolute path of a folder that all hosts share; refuse an address of a storage."""
-    if is_remote(address):
-        raise ConfigurationError(
-            f"{operator}: {parameter} {shown(address)!r}: expected a path that all hosts can read;"
-            " other addresses are not supported"
-        )
-    with refused_at(f"{operator}: {parameter}", FileError):
-        return local_path(address)
 
 
 def _stream_settings(operator: str, values: Mapping[str, Any]) -> dict[str, Any]:

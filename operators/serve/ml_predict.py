@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import traceback
+from datetime import datetime
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from akdl.near_names import short
 from bridge.codec.ipc import arrow_schema, selected
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
+from bridge.errors.summary import summary_of
 from bridge.exceptions import BridgeError, ConfigurationError, RowError, refused_at
 from bridge.schema import Schema, schema_text
 from bridge.serving.outputs import PredictionSettings, model_process, with_outputs
@@ -41,6 +43,10 @@ def settings_of(line: bytes) -> tuple[PredictionSettings, Schema]:
         f"{_NAME}: the option 'params' is not an object of JSON", TypeError, ValueError
     ):
         params = dict(json.loads(given["params"]))
+    # This process starts again with each attempt of the query, whose start decides which models are
+    # new.
+    if "modelStreamFilePath" in params:
+        params.setdefault("modelStreamStartTime", str(datetime.fromtimestamp(given["begun"])))
     predicted = [column for column in result if column.name != params.get("errorCol")]
     text = schema_text(
         [column.name for column in predicted], [column.type.sql for column in predicted]
@@ -113,9 +119,12 @@ def main() -> int:
         # This is the form in which Flink reports errors of Python functions, so the JVM's text of
         # this error is translated like the text of any other Python function.
         known = f"bridge.exceptions.{type(error).__name__}: {error}"
+        # The SQL client shows the innermost cause, with all of its lines, so the JVM makes one of
+        # the summary.
+        both = f"{known}\0{summary_of(known, 'in the logs of the TaskManagers')}"
         with errors:
             errors.write(
-                (known if isinstance(error, BridgeError) else traceback.format_exc()).encode()
+                (both if isinstance(error, BridgeError) else traceback.format_exc()).encode()
             )
         return 1
     return 0

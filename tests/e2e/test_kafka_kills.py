@@ -43,18 +43,19 @@ KILLS = int(os.environ.get("AKDL_TEST_KILLS", "3"))
 SOAK_S = float(os.environ.get("AKDL_TEST_SOAK_S", "0"))
 KILL_MINUTES = int(os.environ.get("AKDL_TEST_KILL_MINUTES", "5"))
 KINDS = os.environ.get(
-    "AKDL_TEST_KINDS", "process,Python worker,TaskManager,broker,JobManager"
+    "AKDL_TEST_KINDS", "process,Python worker,TaskManager,broker,JobManager,ML_PREDICT"
 ).split(",")
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.own_processes]
 COLUMNS = "id BIGINT, p BIGINT, t TIMESTAMP_LTZ(3)"
 SENT = "sent TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL"
 PLACE = "part INT METADATA FROM 'partition' VIRTUAL, place BIGINT METADATA FROM 'offset' VIRTUAL"
+NEGATED = "def load():\n    return lambda batch: {'p': -batch['id']}\n"
 KERAS_SCRIPT = str(SCRIPTS / "stream" / "learns_weights.py")
 BATCH = 50  # of that script
 WORDS = {
     "process": ("akdl.entry", "akdl.serving.model_server"), "Python worker": ("pyflink.fn_execution",),
     "TaskManager": ("TaskManagerRunner",), "JobManager": ("StandaloneSessionClusterEntrypoint",),
-    "program's JVM": ("TokenGateway",), "broker": ("kafka.Kafka",),
+    "program's JVM": ("TokenGateway",), "broker": ("kafka.Kafka",), "ML_PREDICT": ("operators.serve.ml_predict",),
 }  # fmt: skip
 
 
@@ -108,8 +109,8 @@ def learns(task_config: Any) -> None:
 
 
 class Flow:
-    """A stream of ids in Kafka, and a job that sends them through a predictor and two scripts to
-    topics of their own.
+    """A stream of ids in Kafka, and a job that sends them through a predictor, ML_PREDICT and two
+    scripts to topics of their own.
 
     One script counts its rows; the other one trains a Keras model with the rows of one partition.
     """
@@ -119,7 +120,8 @@ class Flow:
     ) -> None:
         self.kafka, self.cluster, self.draw = kafka, cluster, random.Random(7)
         self.here = useLocalEnv(1, config={"jars": ["kafka"]})
-        self.topics = {each: f"{name}_{each}" for each in ("ids", "once", "learnt", "weights")}
+        tables = ("ids", "once", "in_sql", "learnt", "weights")
+        self.topics = {each: f"{name}_{each}" for each in tables}
         self.works = {each: folder / f"{each}.works" for each in ("learnt", "weights")}
         self.folder, self.models = folder, folder / "models"
         self.models.mkdir()
@@ -144,7 +146,7 @@ class Flow:
         config = {
             **checkpoints(folder),
             "execution.checkpointing.interval": "1 s",
-            "jars": ["kafka"],
+            "jars": ["kafka", "akdl"],
         }
         config["restart-strategy.fixed-delay.attempts"] = "100000"
         there = useRemoteEnv(cluster.host, cluster.rest_port, 2, config=config).stenv
@@ -153,7 +155,7 @@ class Flow:
             "sink.delivery-guarantee": "exactly-once",
             "properties.transaction.timeout.ms": "600000",
         }
-        for table in ("once", *self.works):
+        for table in ("once", "in_sql", *self.works):
             prefix = {"sink.transactional-id-prefix": f"{name}_{table}"}
             kafka.table(there, table, COLUMNS, topic=self.topics[table], **once, **prefix)
         fed = "id, sent AS t, id AS k, ARRAY[CAST(1 AS FLOAT), CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x"
@@ -174,7 +176,14 @@ class Flow:
             StreamOperator.fromTable(
                 there.sql_query(f"SELECT id, sent AS t FROM ids WHERE {which}")
             ).link(ends_of[table])
+        (folder / "negated.py").write_text(NEGATED)
+        there.execute_sql(f"""
+            CREATE TEMPORARY MODEL negated INPUT (id BIGINT) OUTPUT (p BIGINT)
+            WITH ('provider' = 'akdl', 'path' = '{folder}/negated.py:load')""")
         statements = there.create_statement_set()
+        statements.add_insert_sql(
+            "INSERT INTO in_sql SELECT id, p, sent FROM ML_PREDICT(TABLE ids, MODEL negated, DESCRIPTOR(id))"
+        )
         for table, op in ends_of.items():
             there.create_temporary_view(f"to_{table}", op.getOutputTable())
             statements.add_insert_sql(
@@ -260,9 +269,10 @@ class Flow:
         one = ids[ids["part"] == 0]["id"].to_numpy()
         # the script still waits for the rest of the last batch
         one = one[: len(one) // BATCH * BATCH]
-        wanted = {"once": ids["id"].to_numpy(), "learnt": ids["id"].to_numpy(), "weights": one}
+        whole = ids["id"].to_numpy()
+        wanted = {"once": whole, "in_sql": whole, "learnt": whole, "weights": one}
         last_of_parts = ids.groupby("part").tail(1)["id"]
-        last = {"once": last_of_parts, "learnt": last_of_parts, "weights": one[-1:]}
+        last = {**dict.fromkeys(wanted, last_of_parts), "weights": one[-1:]}
 
         def all_there() -> bool:
             return all(
@@ -278,6 +288,7 @@ class Flow:
         doubled = {name: int(each["id"].duplicated().sum()) for name, each in found.items()}
         text = f"{len(ids)} messages, {len(one)} of them in batches of a model: lost {lost}, doubled {doubled}"
         assert not any(lost.values()) and not any(doubled.values()), text
+        assert (found["in_sql"]["p"] == -found["in_sql"]["id"]).all(), "each row has its own answer"
         assert sorted(found["learnt"]["p"]) == list(range(1, len(ids) + 1)), (
             "each id has changed the state once"
         )

@@ -80,7 +80,9 @@ def test_a_model_in_a_folder_is_found_by_its_predictor(tmp_path: pathlib.Path) -
 
 
 def test_a_script_without_an_export_is_an_error(tmp_path: pathlib.Path) -> None:
-    message = "the script failed: the script left no model in task_config.saved_model_dir: export it"
+    message = (
+        "the script failed: the script left no model in task_config.saved_model_dir: export it"
+    )
     with pytest.raises(TaskError, match=message):
         sequence(getMLEnv().btenv, 10).link(
             train_op(tmp_path, "def main(config): pass\n", numWorkers=1)

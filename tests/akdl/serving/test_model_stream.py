@@ -215,15 +215,15 @@ def test_model_that_is_still_being_written_is_not_taken(
 ) -> None:
     watch = Watch(tmp_path)
     model = export(tmp_path / "1700000001")
-    real, left = time.sleep, [2]
+    left = [2]
 
-    def write_more(seconds: float) -> None:
-        real(seconds)
+    def write_more(seconds: float) -> bool:
         if left[0]:
             left[0] -= 1
             (model / f"more{left[0]}").write_text("x")
+        return False
 
-    monkeypatch.setattr(time, "sleep", write_more)
+    monkeypatch.setattr(watch.watch._ended, "wait", write_more)
     assert [watch.look(), watch.look(), watch.look()] == [[], [], ["1700000001"]]
     assert watch.said == []
 

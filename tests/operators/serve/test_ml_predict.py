@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib.resources
+import itertools
 import json
 import pathlib
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -301,6 +303,84 @@ def load():
     (pid,) = [int(path.name) for path in tmp_path.glob("[0-9]*")]
     running.get_job_client().cancel().result()
     wait_until(lambda: not relays() and not is_running(pid), "its processes have ended")
+
+
+@pytest.mark.flink
+def test_newer_model_takes_over_while_ml_predict_runs(
+    models: MLEnv, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "scaled.py").write_text("""
+import pathlib
+
+def load(path):
+    factor = float(pathlib.Path(path, "factor").read_text())
+    return lambda batch: {"y": 0 * batch["x"] + factor}
+""")
+    for name in ("first", "newer"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "factor").write_text("2" if name == "first" else "3")
+    (tmp_path / "folder").mkdir()
+    params = {
+        "modelPath": f"{tmp_path}/first",
+        "modelStreamFilePath": f"{tmp_path}/folder",
+        "modelStreamScanInterval": 0.1,
+    }
+    tables = models.stenv
+    tables.execute_sql("""
+        CREATE TEMPORARY TABLE steady (x DOUBLE) WITH ('connector' = 'datagen', 'rows-per-second' = '50')""")
+    tables.execute_sql(f"""
+        CREATE TEMPORARY MODEL scaled INPUT (x DOUBLE) OUTPUT (y DOUBLE)
+        WITH ('provider' = 'akdl', 'path' = '{tmp_path}/scaled.py:load', 'params' = '{json.dumps(params)}')""")
+    query = "SELECT y FROM ML_PREDICT(TABLE steady, MODEL scaled, DESCRIPTOR(x))"
+    with tables.execute_sql(query).collect() as found:
+        assert next(found)[0] == 2.0
+        (tmp_path / "newer").rename(tmp_path / "folder" / str(int(time.time())))
+        deadline = time.monotonic() + 2 * DEADLINE_S
+        factors = {row[0] for row in itertools.takewhile(lambda row: row[0] != 3.0, found)}
+        assert factors <= {2.0} and time.monotonic() < deadline
+
+
+def test_models_are_newer_from_the_start_of_the_query_on(
+    score: str, tmp_path: pathlib.Path
+) -> None:
+    given = json.loads(line(score, modelPath=str(tmp_path), modelStreamFilePath=str(tmp_path)))
+    settings, _ = settings_of(json.dumps({**given, "begun": 1717171717}).encode())
+    assert json.loads(settings.process.serving)["modelsFromMs"] == "1717171717000"
+
+
+@pytest.mark.flink
+def test_options_of_flink_limit_ml_predict(models: MLEnv, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "count.py").write_text("""
+import time
+import numpy as np
+
+def load(seconds=0):
+    def predict(batch):
+        time.sleep(seconds)
+        return {"y": np.full(len(batch["x"]), float(len(batch["x"])))}
+    return predict
+""")
+    tables = models.btenv
+    for name, seconds in (("counts", 0), ("sleeps", 3)):
+        tables.execute_sql(f"""
+            CREATE TEMPORARY MODEL {name} INPUT (x DOUBLE) OUTPUT (y DOUBLE) WITH ('provider' = 'akdl',
+            'path' = '{tmp_path}/count.py:load', 'params' = '{{"userParams": {{"seconds": {seconds}}}}}')""")
+
+    def query(model: str, options: str) -> str:
+        return (
+            f"SELECT MAX(y) FROM ML_PREDICT(TABLE numbers, MODEL {model}, DESCRIPTOR(x){options})"
+        )
+
+    # The fixture allows 100, and rows that wait are predicted together.
+    ((many,),) = rows_of(tables, query("counts", ""))
+    seven = ", MAP['max-concurrent-operations', '7', 'output-mode', 'ALLOW_UNORDERED']"
+    ((few,),) = rows_of(tables, query("counts", seven))
+    assert 1 < few <= 7 < many <= 100
+    with pytest.raises(Exception) as raised:
+        rows_of(tables, query("sleeps", ", MAP['timeout', '1 s']"))
+    told = str(readable(raised.value))
+    assert "table.exec.async-ml-predict.timeout" in told and told.count("\n") < 3, told
+    wait_until(lambda: not relays(), "the process has ended with the query")
 
 
 @pytest.mark.flink
