@@ -180,11 +180,12 @@ def _job(start: Callable[[], _Started]) -> Iterator[Any]:
             thread.wait_for(lambda: client.getJobExecutionResult().get())
     except BaseException:
         if client is not None:
+            seconds = get_gateway().jvm.java.util.concurrent.TimeUnit.SECONDS
             # The job may have ended already, for example because it failed.
             with suppress(Exception):
-                client.cancel().get(
-                    _CANCEL_S, get_gateway().jvm.java.util.concurrent.TimeUnit.SECONDS
-                )
+                client.cancel().get(_CANCEL_S, seconds)
+                # Until its tasks have ended, they write files into a folder that is removed.
+                client.getJobExecutionResult().get(_CANCEL_S, seconds)
         raise
 
 

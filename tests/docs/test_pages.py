@@ -43,7 +43,7 @@ def test_links_and_files_of_the_pages_exist(page: pathlib.Path) -> None:
         if not aim.exists() or (anchor and anchor not in anchors(aim)):
             missing.append(target)
     files = re.findall(
-        r"(?<![\w./-])((?:akdl|bridge|operators|proto|examples|docs|benchmarks|tests|scripts)/[\w./-]+\.\w+)",
+        r"(?<![\w./-])((?:akdl|bridge|operators|proto|examples|docs|benchmarks|tests|scripts)/[\w./,-]+\.\w+)(?![\w,])",
         text,
     )
     assert missing + [file for file in files if not (ROOT / file).exists()] == []

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pytest
 
 from akdl.storage.files import FileError
-from akdl.wire import Serving
 from bridge.exceptions import BridgeError
 from bridge.files.publishing import FileSink, check_target
 from bridge.schema import Schema
@@ -37,6 +36,7 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
+from operators.params.prediction_settings import serving_of
 from operators.predict_stream import TFSavedModelPredictStreamOp
 from operators.prepare.model_file import packed_model
 from operators.prepare.python_env import find_python
@@ -129,7 +129,7 @@ def test_an_address_shows_its_secrets_nowhere(
             lambda: CsvSourceBatchOp(filePath=[address]),
             lambda: TensorFlow2BatchOp(checkpointDir={"at": address}),
             lambda: check_target(FileSink("Op", address, "csv", "", pa.schema([])), False),
-            lambda: watching._complete(Serving(model_stream_file_path=address)),
+            lambda: serving_of(watching, Schema.parse("a FLOAT")),
             lambda: Resumption("Op", address, Schema.parse("id BIGINT, y FLOAT"), "").split(
                 None, None, [], ""
             ),  # type: ignore[arg-type]

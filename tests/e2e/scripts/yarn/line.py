@@ -1,17 +1,21 @@
 """Fits y = 3 x by gradient descent with all workers in step, and exports the model."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
 
 from akdl.engine.strategy import choose_strategy
 
 
-def main(task_config):
+def main(task_config: Any) -> None:
     strategy = choose_strategy(task_config)
     x = tf.concat([rows["x"] for rows in task_config.tf_context.batches(100)], 0)
     with strategy.scope():
         weight = tf.Variable(0.0)
 
-    def step_of_one():
+    def step_of_one() -> Any:
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum((weight * x - 3 * x) ** 2)
         gradient = tf.convert_to_tensor(tape.gradient(loss, weight))
@@ -31,7 +35,7 @@ def main(task_config):
     fitted = weight.numpy()
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
-    def serve(x):
+    def serve(x: Any) -> Any:
         return {"y": x * fitted}
 
     tf.saved_model.save(tf.Module(), task_config.saved_model_dir, {"serving_default": serve})

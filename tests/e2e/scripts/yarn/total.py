@@ -1,16 +1,19 @@
 """Adds up the ids of a stream, with the sum as its state."""
 
+from __future__ import annotations
+
 import os
+from typing import Any
 
 
-def main(task_config):
+def main(task_config: Any) -> None:
     total = [0]
 
-    def save(folder):
+    def save(folder: str) -> None:
         with open(os.path.join(folder, "total"), "w") as file:
             file.write(str(total[0]))
 
-    def restore(folder):
+    def restore(folder: str) -> None:
         with open(os.path.join(folder, "total")) as file:
             total[0] = int(file.read())
 
