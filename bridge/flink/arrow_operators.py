@@ -350,8 +350,7 @@ def with_operator(
     """
     jvm = get_gateway().jvm
     flink = jvm.org.apache.flink
-    # Flink parses each text to split methods that are longer than this, a tenth of the time that
-    # Java needs for a small job. Ours are short.
+    # Flink parses each text that is longer than this, to split its methods. Ours are short.
     configuration = flink.configuration.Configuration()
     configuration.setString("table.generated-code.max-length", str(len(text)))
     generated = flink.table.runtime.generated.GeneratedOperator(
