@@ -19,6 +19,7 @@ import re
 import signal
 import socket
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -270,14 +271,19 @@ class RestApplication:
         # One call of a model at a time, because calls side by side would take turns with each other
         # and with the event loop.
         self._calls: dict[str, SharedCalls] = {}
+        self._calls_of_values: dict[str, SharedCalls] = {}
+        self._one_call = {name: threading.Lock() for name in models}
         # When the running call of a model began.
         self._since: dict[str, float] = {}
         for name, model in models.items():
+            observed = partial(self._observed, name, rows.labels(name).observe)
             calls = self._calls[name] = SharedCalls(
-                partial(self._observed, name, model.predict, rows.labels(name).observe),
-                _MOST_ROWS if model.has_rows else 0,
-                1,
+                partial(observed, model.predict), _MOST_ROWS if model.has_rows else 0, 1
             )
+            if model.predict_values is not None:
+                self._calls_of_values[name] = SharedCalls(
+                    partial(observed, model.predict_values), 0, 1
+                )
             waiting.labels(name).set_function(calls.rows_waiting)
             version.labels(name).set_function(lambda model=model: float(model.version))
         self._models, self._token, self._timeout_s, self._most_bytes = (
@@ -451,9 +457,8 @@ class RestApplication:
                 if model.predict_values is None:
                     raise
                 whole = {name: [cells] for name, cells in columns.items()}
-                results, bad = await asyncio.get_running_loop().run_in_executor(
-                    None, model.predict_values, whole, 1
-                )
+                calls = self._calls_of_values[model.name]
+                results, bad, _ = await asyncio.wrap_future(calls.submit(whole, 1))
                 return _only(results, bad)
             if not model.has_rows:
                 return _only(results, bad)
@@ -467,18 +472,19 @@ class RestApplication:
     def _observed(
         self,
         name: str,
-        predict: Predict,
         observe: Callable[[float], None],
+        predict: Predict,
         columns: Mapping[str, Values],
         rows: int,
     ) -> Predicted:
         """Call a model, with the metric of its rows, and its begin for probes."""
-        observe(rows)
-        self._since[name] = time.monotonic()
-        try:
-            return (*predict(columns, rows), 0)
-        finally:
-            del self._since[name]
+        with self._one_call[name]:
+            observe(rows)
+            self._since[name] = time.monotonic()
+            try:
+                return (*predict(columns, rows), 0)
+            finally:
+                del self._since[name]
 
     async def _aside(
         self, size: int, function: Callable[..., _Result], *arguments: object
