@@ -279,11 +279,7 @@ def _check_names(placed: dict[str, _Source], main: str) -> None:
     folders = {""} if f"{home}/__init__.py" in placed else {"", home}
     # The folder of the script is first on Python's path, so a file `random.py` in it would also
     # replace the module for TensorFlow, with an error far from its cause.
-    # Python 3.9 has no list of its modules, so they are found where it finds them itself.
-    library = sysconfig.get_path("stdlib")
-    found = pkgutil.iter_modules([library, os.path.join(library, "lib-dynload")])
-    of_python = {*sys.builtin_module_names, *(module.name for module in found)}
-    taken = (of_python | _NEEDED_MODULES) - _HARMLESS_MODULES
+    taken = (_modules_of_python() | _NEEDED_MODULES) - _HARMLESS_MODULES
     for path, source in placed.items():
         folder, file = os.path.split(path)
         module, suffix = os.path.splitext(file)
@@ -294,3 +290,13 @@ def _check_names(placed: dict[str, _Source], main: str) -> None:
                 f"the script and TensorFlow would find {source.origin} when they import the module"
                 f" {module!r}: give it another name"
             )
+
+
+def _modules_of_python() -> frozenset[str]:
+    """Names of the modules of Python itself."""
+    # `sys.stdlib_module_names` is new in Python 3.10.
+    names: frozenset[str] | None = getattr(sys, "stdlib_module_names", None)
+    if names is None:
+        library = pkgutil.iter_modules([sysconfig.get_path("stdlib")])
+        names = frozenset([*sys.builtin_module_names, *(module.name for module in library)])
+    return names
