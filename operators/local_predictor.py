@@ -84,7 +84,8 @@ class LocalPredictor(WithHints):
             self._inputs = Schema.parse(inputSchemaStr)
             columns = self._inputs
             stages = read_pipeline(path, self._folder, trusted)
-            stages[-1]["params"].update(newer)
+            for stage in stages[-1:]:
+                stage["params"].update(newer)
             for stage in stages:
                 self._stages.append(_LoadedStage.of(stage, columns))
                 columns = self._stages[-1].columns

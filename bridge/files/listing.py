@@ -228,6 +228,7 @@ def _remote_manifest(system: _FileSystem, folder: str) -> Manifest:
 
 
 def read_manifest(folder: str, file: IO[bytes]) -> Manifest:
+    """Read an open file of such notes; `folder` is named in its errors."""
     try:
         found = json.loads(TEXT.read(file))
         if not isinstance(found, dict):

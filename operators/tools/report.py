@@ -148,7 +148,7 @@ def _curves(record: Record, value: Callable[[MemberStatus], float]) -> list[_Cur
     return [
         (
             label,
-            [(seconds, value(each)) for seconds, each in samples if math.isfinite(value(each))],
+            [(seconds, found) for seconds, each in samples if math.isfinite(found := value(each))],
         )
         for label, samples in record.samples.items()
     ]
