@@ -29,7 +29,7 @@ class _PredictStreamOp(PredictOp, StreamOperator):
         table_env = data._table_env
         if models is not None and models._table_env is not table_env:
             raise ConfigurationError(f"{self._name}: all inputs must belong to one environment")
-        prepare_for_stream(table_env, self._values_of_all()["chunkWait"])
+        prepare_for_stream(table_env, self._values_of_all()["chunkWait"], ends_bundles=True)
         return data, models
 
 

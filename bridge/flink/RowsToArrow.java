@@ -46,12 +46,14 @@ import java.util.UUID;
  * <p>The input may have chunks in place of rows: elements without keys, which pass as they are, whole where they
  * arrive in pieces. With `ends`, an END has to follow them.
  *
- * <p>With `sendsAllOut`, and without keys, a chunk that leaves before a watermark, a barrier or the end, or after `waitMs` unless
- * full chunks flow, is ALL_OUT: the function may hold back what it makes of chunks until then. It has no rows if all have left.
- * END follows the last row.
+ * <p>With `sendsAllOut`, and without keys, a chunk that leaves before a watermark, a barrier or the end, or by the timer unless
+ * rows come in a rush, is ALL_OUT: the function may hold back what it makes of chunks until then. It has no rows if all have
+ * left. END follows the last row. There the timer also ends the bundle of the function, whose answers would else wait for a timer
+ * of Flink. Outside a rush, a row that comes more than `waitMs` after the last chunk waits for a millisecond only.
  */
 public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback {
   private static final byte[] NOTHING = new byte[0];
+  private static final int RUSH = 50; // rows in a millisecond, above which a chunk waits for all of `waitMs`
   private static final int MOST_FILES = 8; // of a subtask, that wait for the reader
   private static final long MOST_MILLIS = Long.MAX_VALUE / 1000000L; // that nanoseconds in 64 bits reach, from 1677 to 2262
 
@@ -73,6 +75,11 @@ public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback
   private boolean timerIsSet = false;
   private boolean isAllOut = true; // no chunk has left since ALL_OUT
   private boolean wasFull = false; // a chunk was, since the timer was set
+  private long due; // the latest time of the timer
+  private long flushed; // the last time of the timer
+  private int gathered; // rows when the timer was set
+  private long gatherMs; // the time that it was set to
+  private final StreamOperator follower; // whose bundles this operator ends, or null
   private boolean hasSentStart;
   private boolean hasEnded = false;
   private Counter waitedMs;
@@ -83,6 +90,7 @@ public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
       throws Exception {
     super(references, task, config, output, service);
+    follower = sendsAllOut ? follower(output) : null;
   }
 
   public void open() throws Exception {
@@ -141,12 +149,23 @@ public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback
   private void waitForMore() {
     if (waitMs > 0 && !timerIsSet) {
       timerIsSet = true;
-      setTimer(waitMs);
+      due = now() + waitMs;
+      gather(sendsAllOut ? Math.max(1, flushed + waitMs - now()) : waitMs);
     }
   }
 
-  private void setTimer(int ms) {
-    getProcessingTimeService().registerTimer(getProcessingTimeService().getCurrentProcessingTime() + ms, this);
+  private void gather(long ms) {
+    gathered = chunks[0].rows;
+    gatherMs = ms;
+    setTimer(ms);
+  }
+
+  private long now() {
+    return getProcessingTimeService().getCurrentProcessingTime();
+  }
+
+  private void setTimer(long ms) {
+    getProcessingTimeService().registerTimer(now() + ms, this);
   }
 
   public void onProcessingTime(long time) throws Exception {
@@ -154,13 +173,34 @@ public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback
       sendStart();
       return;
     }
+    boolean isRush = sendsAllOut && (wasFull || chunks[0].rows - gathered > RUSH * gatherMs);
+    if (isRush && !wasFull && now() < due) {
+      gather(1);
+      return;
+    }
     timerIsSet = false;
-    if (sendsAllOut && wasFull) { // more will come soon, so nothing has to wait for all answers
+    flushed = now();
+    if (isRush) { // more will come soon, so nothing has to wait for all answers
       wasFull = false;
       flush(0, CHUNK);
       waitForMore();
     } else {
       flushAll();
+      if (follower != null) {
+        follower.prepareSnapshotPreBarrier(0); // ends the bundle, whose own timer is up to 20 ms late
+      }
+    }
+  }
+
+  /** Return the operator behind an output, which Flink does not show. */
+  private static StreamOperator follower(Output output) {
+    try {
+      Class chaining = Class.forName("org.apache.flink.streaming.runtime.tasks.ChainingOutput");
+      Field input = chaining.getDeclaredField("input");
+      input.setAccessible(true);
+      return chaining.isInstance(output) ? (StreamOperator) input.get(output) : null;
+    } catch (ReflectiveOperationException e) {
+      return null; // Flink's timer ends the bundles
     }
   }
 
@@ -171,6 +211,9 @@ public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback
       sendTime(WATERMARK);
     }
     super.processWatermark(mark);
+    if (follower != null) {
+      waitForMore(); // the function holds the watermark until its bundle ends
+    }
   }
 
   public void processWatermarkStatus(WatermarkStatus status) throws Exception {

@@ -43,6 +43,7 @@ MAX_PARALLELISM = 128
 _CONNECT_S = 10.0
 
 _BUNDLE_MS = "python.fn-execution.bundle.time"
+_CHAINING = "pipeline.operator-chaining.enabled"
 
 # Settings that jobs of this package need. A user's own configuration wins over them.
 _DEFAULTS = {
@@ -264,17 +265,27 @@ def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
         config.set(key, value)
 
 
-def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float) -> None:
+def prepare_for_stream(
+    table_env: StreamTableEnvironment, chunk_wait_s: float, ends_bundles: bool = False
+) -> None:
     """Apply the settings that stream operators need; a shorter interval than `chunk_wait_s`
     stays.
+
+    Args:
+        table_env: In streaming mode, else it is refused.
+        chunk_wait_s: Most seconds that rows wait to travel together.
+        ends_bundles: The operator in front of the Python function ends its bundles, unless Flink
+            keeps the two in different tasks, so Flink's interval need not do it.
     """
     if not is_streaming(table_env):
         raise ConfigurationError(
             "this environment is in batch mode, but stream operators need one in streaming mode:"
             " take getMLEnv().stenv, or batch operators"
         )
-    wanted = int(chunk_wait_s * 1000)
     config = table_env.get_config()
+    if ends_bundles and config.get(_CHAINING, "true").lower() == "true":
+        return
+    wanted = int(chunk_wait_s * 1000)
     config.set(_BUNDLE_MS, str(max(1, min(wanted, int(config.get(_BUNDLE_MS, str(wanted)))))))
 
 

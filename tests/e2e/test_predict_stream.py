@@ -135,6 +135,18 @@ def test_a_model_table_predicts_a_stream_and_so_does_a_stage_of_a_pipeline() -> 
     assert rows == [(number, number % 5, 2.0 * (number % 5 + 2)) for number in range(300)]
 
 
+def test_a_row_is_predicted_at_once_though_flinks_bundles_last_for_minutes() -> None:
+    table_env = useLocalEnv(1, config={"python.fn-execution.bundle.time": "600000"}).stenv
+    op = TFSavedModelPredictStreamOp(
+        modelPath=models.scaled(1.0), outputSchemaStr="p DOUBLE", **FED
+    ).linkFrom(counting(table_env, 1_000_000, per_second=5).select(ONES))
+    try:
+        with op.getOutputTable().execute().collect() as rows:
+            assert [next(rows)[0] for _ in range(3)] == [0, 1, 2]
+    finally:
+        useLocalEnv(2)
+
+
 @pytest.mark.fault("jobs", "A model process ends when its Python workers lose their connections")
 def test_workers_that_lose_their_connection_release_the_model_process(
     tmp_path: pathlib.Path,

@@ -63,10 +63,13 @@ def test_a_second_stream_of_models_adds_no_column(
     assert op.linkFrom(data, models_as_stream).getColNames() == ["id", "p"]
 
 
-def test_rows_wait_no_longer_than_asked_for(op: TFSavedModelPredictStreamOp) -> None:
-    table_env = useLocalEnv(1).stenv
+@pytest.mark.parametrize(("chained", "interval"), [("true", "200"), ("false", "150")])
+def test_flinks_interval_of_bundles_matters_only_between_tasks(
+    op: TFSavedModelPredictStreamOp, chained: str, interval: str
+) -> None:
+    table_env = useLocalEnv(1, config={"pipeline.operator-chaining.enabled": chained}).stenv
     StreamOperator.fromTable(table_env.sql_query("SELECT 1 AS id")).link(op.setChunkWait(0.15))
-    assert table_env.get_config().get("python.fn-execution.bundle.time", "") == "150"
+    assert table_env.get_config().get("python.fn-execution.bundle.time", "") == interval
 
 
 @pytest.mark.parametrize("given", [None, "stream", "text"])

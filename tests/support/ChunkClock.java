@@ -22,6 +22,8 @@ import org.apache.flink.types.Row;
 /** Runs RowsToArrow without a task and without Flink's clock: time is what a test says; see chunk_clock.py. */
 public class ChunkClock implements InvocationHandler {
     private final List chunks = new ArrayList();
+    private final SimpleCounter rowsDone = new SimpleCounter();
+    private long rowsBefore;
     private long now;
     private long dueAt;
     private ProcessingTimeCallback due;
@@ -30,7 +32,8 @@ public class ChunkClock implements InvocationHandler {
      * Give rows of one BIGINT, streams' way, at these milliseconds.
      *
      * @param operator the class RowsToArrow
-     * @return for each chunk when it left, for whom, and how many rows it has
+     * @param keys null for a predictor's
+     * @return for each chunk when it left, for whom or of which kind, and how many rows it has
      */
     public List run(Class operator, RowType type, long[] keys, int mostRows, int mostBytes, int waitMs, long[] arrivals)
             throws Exception {
@@ -48,9 +51,9 @@ public class ChunkClock implements InvocationHandler {
         Object chunks = Array.newInstance(kind, 1);
         Array.set(chunks, 0, constructor.newInstance(type, allocator));
         Object[] values = new Object[] {
-            "type", type, "keys", keys, "dealsRows", false, "mostRows", mostRows,
+            "type", type, "keys", keys, "sendsAllOut", keys == null, "dealsRows", false, "mostRows", mostRows,
             "mostBytes", mostBytes, "waitMs", waitMs, "allocator", allocator, "chunks", chunks,
-            "hasSentStart", true, "out", new StreamRecord(null), "rowsDone", new SimpleCounter(),
+            "hasSentStart", true, "out", new StreamRecord(null), "rowsDone", rowsDone,
             "bytesDone", new SimpleCounter(), "bytes", new ByteArrayOutputStream(), "waitedMs", new SimpleCounter(), "output", both, "processingTimeService", both
         };
         for (int i = 0; i < values.length; i += 2) {
@@ -84,9 +87,8 @@ public class ChunkClock implements InvocationHandler {
             due = (ProcessingTimeCallback) arguments[1];
         } else if (method.getName().equals("collect")) {
             Row element = (Row) ((StreamRecord) arguments[0]).getValue();
-            chunks.add(new long[] {
-                now, (Long) element.getField(0), (Integer) ((Row) element.getField(1)).getField(2)
-            });
+            chunks.add(new long[] {now, ((Number) element.getField(0)).longValue(), rowsDone.getCount() - rowsBefore});
+            rowsBefore = rowsDone.getCount();
         }
         return null;
     }

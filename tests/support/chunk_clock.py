@@ -24,7 +24,7 @@ class Left(NamedTuple):
 
     Args:
         at_ms: When.
-        key: For whom.
+        key: For whom; for a predictor the kind of the element.
         rows: How many rows it has.
     """
 
@@ -35,12 +35,13 @@ class Left(NamedTuple):
 
 def left(arrivals_ms: Sequence[int], workers: int, gathering: Gathering) -> list[Left]:
     """Return the chunks of rows of one BIGINT that come at these times, for the workers 0, 1, ...
-    of a stream.
+    of a stream; with no workers, for a predictor.
     """
     clock = _compiled(_TEXT.stem, _TEXT.read_text(encoding="utf-8")).newInstance()
     operator = _compiled("RowsToArrow", java_text("bridge.flink", "ChunkOperator", "RowsToArrow"))
     row_type = logical_type("ROW<id BIGINT NOT NULL>")
-    keys, arrivals = arrow_operators._longs(range(workers)), arrow_operators._longs(arrivals_ms)
+    keys = arrow_operators._longs(range(workers)) if workers else None
+    arrivals = arrow_operators._longs(arrivals_ms)
     wait_ms = int(gathering.wait_s * 1000)
     found = clock.run(operator, row_type, keys, gathering.rows, gathering.bytes, wait_ms, arrivals)
     return [Left(*chunk) for chunk in found]

@@ -305,7 +305,7 @@ def test_all_results_are_asked_for_when_no_more_rows_come_soon(table_envs: MLEnv
         "CREATE TEMPORARY TABLE bursts (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10', 'fields.id.min' = '0')"
     )
     at_the_end, _ = chunks_of(
-        table_env, numbers(table_env, 12), Gathering(rows=5, wait_s=LONG_S), sends_all_out=True
+        table_env, numbers(table_env, 12), Gathering(rows=5, wait_s=0), sends_all_out=True
     )
     with at_the_end.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
         assert list(found) == [Element.CHUNK] * 2 + [Element.ALL_OUT, Element.END]
@@ -347,6 +347,40 @@ def test_no_row_of_a_stream_waits_longer_than_promised(
     assert len(waited) == 400 and all(0 <= at - came <= 10 for at, came in zip(waited, arrivals))
     assert all(0 < chunk.rows <= 30 for chunk in chunks)
     assert [chunk.key for chunk in chunks] == [place % workers for place in range(len(chunks))]
+
+
+def test_single_rows_reach_a_predictor_after_a_millisecond(table_envs: MLEnv) -> None:
+    chunks = left(range(100, 1000, 20), 0, Gathering(wait_s=0.01))
+    assert chunks == [(at + 1, Element.ALL_OUT, 1) for at in range(100, 1000, 20)]
+
+
+@pytest.mark.parametrize("between_ms", [0.2, 3, 9, 11, 700])
+def test_no_row_waits_long_for_a_predictor_and_chunks_keep_a_distance(
+    table_envs: MLEnv, between_ms: float
+) -> None:
+    draw, time_ms, arrivals = random.Random(1), 100.0, []
+    for _ in range(400):
+        time_ms += draw.expovariate(1 / between_ms)
+        arrivals.append(int(time_ms))
+    chunks = left(arrivals, 0, Gathering(wait_s=0.01))
+    waited = [chunk.at_ms for chunk in chunks for _ in range(chunk.rows)]
+    assert len(waited) == 400 and all(0 < at - came <= 11 for at, came in zip(waited, arrivals))
+    assert all(chunk.key == Element.ALL_OUT for chunk in chunks)
+    times = [chunk.at_ms for chunk in chunks]
+    assert all(later - at >= 10 for at, later in zip(times, times[1:]))
+
+
+@pytest.mark.parametrize("most_rows", [1500, 1 << 16])
+def test_a_rush_of_rows_reaches_a_predictor_in_large_chunks(
+    table_envs: MLEnv, most_rows: int
+) -> None:
+    """The predictor may hold their answers back until the rush is over."""
+    chunks = left(
+        [100 + row // 200 for row in range(20_000)], 0, Gathering(rows=most_rows, wait_s=0.01)
+    )
+    assert sum(chunk.rows for chunk in chunks) == 20_000
+    assert {chunk.key for chunk in chunks[:-1]} == {Element.CHUNK} and len(chunks) < 25
+    assert chunks[-1].key == Element.ALL_OUT and chunks[-1].at_ms <= 220
 
 
 def test_a_type_that_arrow_does_not_have_is_refused(table_envs: MLEnv) -> None:
