@@ -1,11 +1,12 @@
 """Prediction of a table, compared with PyFlink's no-op pandas UDF on the same columns.
 
-    python benchmarks/predict.py [--parallelism 1,4,8] [--rounds N] [--folder FOLDER]
+    python benchmarks/predict.py [--stream] [--parallelism 1,4,8] [--rounds N] [--folder FOLDER]
                                 [--scale SHARE] [--only NAME]
 
-A table of 10 FLOAT columns. One model is a dense layer of 10 to 1; the other one has about 2 ms of
-work on one core for each batch of 8,000 rows. All jobs have the same parallelism, by default 2, and
-write into a blackhole. Rates exclude the start-up: they count the rows beyond a small size.
+A table, or with `--stream` a stream, of 10 FLOAT columns. One model is a dense layer of 10 to 1;
+the other one has about 2 ms of work on one core for each batch of 8,000 rows. All jobs have the same
+parallelism, by default 2, and write into a blackhole. Rates exclude the start-up: they count the
+rows beyond a small size.
 """
 
 from __future__ import annotations
@@ -56,20 +57,29 @@ def predicted(
     table_env: Any, numbers: RandomRows, model: str, threads: int | None = None
 ) -> Callable[[int], float]:
     """Return a function from a number of rows to the seconds of their prediction."""
-    from operators import BatchOperator, TFSavedModelPredictBatchOp
+    from bridge.table_env import is_streaming
+    from operators import (
+        BatchOperator,
+        StreamOperator,
+        TFSavedModelPredictBatchOp,
+        TFSavedModelPredictStreamOp,
+    )
 
+    streams = is_streaming(table_env)
+    kind: Any = TFSavedModelPredictStreamOp if streams else TFSavedModelPredictBatchOp
+    source: Any = StreamOperator if streams else BatchOperator
     name = f"predictions_{os.path.basename(model)}"
     predictions = sink(table_env, name, "y FLOAT")
 
     def run(rows: int) -> float:
-        op = TFSavedModelPredictBatchOp(
+        op = kind(
             modelPath=model,
             outputSchemaStr="y FLOAT",
             reservedCols=[],
             inferBatchSize=8000,
             intraOpParallelism=threads,
         )
-        op.linkFrom(BatchOperator.fromTable(numbers.table(rows)))
+        op.linkFrom(source.fromTable(numbers.table(rows)))
         return into(predictions, op.getOutputTable())
 
     return run
@@ -81,6 +91,7 @@ def main() -> None:
 
     known = job_parser()
     known.add_argument("--parallelism", default="2", help="one or several, such as 1,4,8")
+    known.add_argument("--stream", action="store_true", help="a stream in place of a table")
     given = known.parse_args()
     jobs: dict[str, Job] = {}
     lines = []
@@ -89,7 +100,8 @@ def main() -> None:
         export_model(models[PREDICT])
         export_model(models[WORK], LAYERS)
         for parallelism in map(int, given.parallelism.split(",")):
-            table_env = useLocalEnv(parallelism).btenv
+            environments = useLocalEnv(parallelism)
+            table_env = environments.stenv if given.stream else environments.btenv
             numbers = random_rows(table_env)
             noop = f"{NOOP}, {parallelism} subtasks"
             large = LARGE * max(parallelism, 2) // 2
@@ -104,7 +116,8 @@ def main() -> None:
                 )
                 lines.append(Comparison(line, line, noop, "no-op pandas UDF", target))
         figures, nets = compare(jobs, lines, given)
-    report("predict", "Prediction of a table", figures, given.folder)
+    title = "Prediction of a stream" if given.stream else "Prediction of a table"
+    report("predict_stream" if given.stream else "predict", title, figures, given.folder)
     print("processor seconds per million rows: driver, JVM, model")
     for name, net in nets.items():
         used = [
