@@ -4,9 +4,9 @@
                                 [--scale SHARE] [--only NAME]
 
 A table, or with `--stream` a stream, of 10 FLOAT columns. One model is a dense layer of 10 to 1;
-the other one has about 2 ms of work on one core for each batch of 8,000 rows. All jobs have the same
-parallelism, by default 2, and write into a blackhole. Rates exclude the start-up: they count the
-rows beyond a small size.
+the other one has about 2 ms of work on one core for each batch of 8,000 rows. All jobs have the
+same parallelism, by default 2, and write into a blackhole. Rates exclude the start-up: they count
+the rows beyond a small size.
 """
 
 from __future__ import annotations
