@@ -11,10 +11,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 from xml.etree import ElementTree
 
 import psutil
+import py4j.version
 import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway
 
 from bridge.exceptions import BridgeError
 from operators.flink.jars import paths_of
@@ -42,7 +45,8 @@ _SERVERS = (
     "com.sun.xml.bind:jaxb-impl:2.3.1",
     *(f"org.bouncycastle:{part}-jdk18on:1.78.1" for part in ("bcprov", "bcpkix", "bcutil")),
 )
-_MAIN = pathlib.Path(__file__).with_name("MiniYarn.java")
+# Java's side of py4j, as its package installs it.
+_GATEWAY = pathlib.Path(sys.prefix, "share", "py4j", f"py4j{py4j.version.__version__}.jar")
 
 
 @dataclass(frozen=True)
@@ -54,12 +58,15 @@ class Yarn:
         web: The address of the ResourceManager's pages.
         hdfs: The address of its HDFS.
         variables: The environment of Flink's commands.
+        servers: Hadoop's MiniYARNCluster. The ResourceManager's REST does not answer next to
+            NodeManagers in one JVM.
     """
 
     folder: pathlib.Path
     web: str
     hdfs: str
     variables: Mapping[str, str]
+    servers: Any
 
     def flink(self, *arguments: str) -> str:
         """Do a command of Flink's, such as `flink run`, and return what it prints."""
@@ -77,15 +84,17 @@ class Yarn:
 
     def wait_for_end(self, application: str) -> str:
         """Wait until an application has ended, and return its final status, such as SUCCEEDED."""
-        found: list[str] = []
-
-        def has_ended() -> bool:
-            text = (self.folder / "hadoop" / "yarn-site.xml.applications").read_text()
-            found[:] = re.findall(rf"{application} (?:FINISHED|FAILED|KILLED) (\w+)", text)
-            return bool(found)
-
-        wait_until(has_ended, f"{application} has ended", 10 * DEADLINE_S)
-        return found[0]
+        applications = self.servers.getResourceManager().getRMContext().getRMApps()
+        found = next(
+            each for each in applications.values() if str(each.getApplicationId()) == application
+        )
+        ended = {"FINISHED", "FAILED", "KILLED"}
+        wait_until(
+            lambda: str(found.createApplicationState()) in ended,
+            f"{application} has ended",
+            10 * DEADLINE_S,
+        )
+        return str(found.getFinalApplicationStatus())
 
     def logs(self, application: str, name: str) -> list[pathlib.Path]:
         """Return the logs of an application's containers with a name, such as "jobmanager.log"."""
@@ -95,23 +104,19 @@ class Yarn:
 @contextmanager
 def yarn_cluster(folder: pathlib.Path, node_managers: int = 2) -> Iterator[Yarn]:
     """Yield a cluster, and stop it at the end with all containers; skip the test where Maven's jars
-    or Java's compiler cannot be had.
+    cannot be had.
     """
     try:
         client, servers = paths_of(_CLIENT), paths_of(_SERVERS)
     except BridgeError as error:
         pytest.skip(f"Hadoop cannot be had: {error}")
-    ensure_java()
     hadoop, logs, temporary = folder / "hadoop", folder / "log", folder / "tmp"
     for each in (hadoop, logs, temporary):
         each.mkdir()
-    java = (
-        pathlib.Path(shutil.which("javac") or pytest.skip("there is no javac")).resolve().parents[1]
-    )
     variables = {
         **{name: each for name, each in ENVIRONMENT.items() if not name.startswith("PYTHON")},
         # containers start $JAVA_HOME/bin/java
-        "JAVA_HOME": str(java),
+        "JAVA_HOME": _java_home(),
         "HADOOP_CONF_DIR": str(hadoop),
     }
     of_flink = {
@@ -133,30 +138,64 @@ def yarn_cluster(folder: pathlib.Path, node_managers: int = 2) -> Iterator[Yarn]
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.9",
     }
     written = hadoop / "yarn-site.xml"
+    class_path = [*client, *servers, str(_GATEWAY), *_log4j(folder)]
     command = [
-        f"{variables['JAVA_HOME']}/bin/java", *SHORT_LIVED, "--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", os.pathsep.join([*client, *servers, *_log4j(folder)]), str(_MAIN),
-        str(written), str(node_managers), *(f"{key}={value}" for key, value in settings.items()),
+        f"{variables['JAVA_HOME']}/bin/java", *SHORT_LIVED, "--add-opens=java.base/java.lang=ALL-UNNAMED",
+        "-cp", os.pathsep.join(class_path), "py4j.GatewayServer", "--enable-auth", "0",
     ]  # fmt: skip
-    log = logs / "hadoop.log"
-    with log.open("wb") as output:
+    with (logs / "hadoop.out").open("wb") as output, (logs / "hadoop.log").open("wb") as errors:
         server = subprocess.Popen(
-            command, cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            command, cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
         )  # fmt: skip
+    gateway = None
     try:
 
-        def is_up() -> bool:
-            assert server.poll() is None, log.read_text()[-5000:]
-            return written.exists()
+        def address() -> list[str]:
+            assert server.poll() is None, (logs / "hadoop.log").read_text()[-5000:]
+            return (logs / "hadoop.out").read_text().splitlines()[:2]
 
-        wait_until(is_up, "YARN is up", 6 * DEADLINE_S)
+        wait_until(lambda: len(address()) == 2, "Hadoop's JVM listens", 6 * DEADLINE_S)
+        port, token = address()
+        gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(port=int(port), auth_token=token)
+        )
+        yarn = _started(gateway.jvm, settings, node_managers)
+        stream = gateway.jvm.java.io.FileOutputStream(str(written))
+        yarn.getConfig().writeXml(stream)
+        stream.close()
         found = _settings(written)
         for name in ("core-site.xml", "hdfs-site.xml"):
             shutil.copy(written, hadoop / name)
         web = f"http://{found['yarn.resourcemanager.webapp.address']}"
-        yield Yarn(folder, web, found["fs.defaultFS"], {**variables, **of_flink})
+        yield Yarn(folder, web, found["fs.defaultFS"], {**variables, **of_flink}, yarn)
     finally:
+        if gateway is not None:
+            gateway.close()
         _stop(server)
         _show(folder)
+
+
+def _java_home() -> str:
+    ensure_java()
+    java = pathlib.Path(shutil.which("java") or "java").resolve()
+    return os.environ.get("JAVA_HOME") or str(java.parents[1])
+
+
+def _started(jvm: Any, settings: Mapping[str, str], node_managers: int) -> Any:
+    """Start HDFS and YARN, and return YARN."""
+    hadoop = jvm.org.apache.hadoop
+    configuration = hadoop.yarn.conf.YarnConfiguration()
+    for name, value in settings.items():
+        configuration.set(name, value)
+    # It sets its address in the configuration.
+    hadoop.hdfs.MiniDFSCluster.Builder(configuration).build()
+    yarn = hadoop.yarn.server.MiniYARNCluster("yarn", node_managers, 1, 1)
+    yarn.init(configuration)
+    yarn.start()
+    yarn.waitForNodeManagersToConnect(600_000)
+    # A class of HDFS for tests, which clients do not have.
+    yarn.getConfig().unset("net.topology.node.switch.mapping.impl")
+    return yarn
 
 
 def _lib(folder: pathlib.Path) -> pathlib.Path:
