@@ -160,6 +160,10 @@ def remove(folder: str) -> None:
     removed = f"{folder}-{uuid.uuid4().hex[:12]}"
     with contextlib.suppress(OSError):
         os.rename(folder, removed)
+        # The lock file goes last. Without it, a folder whose removal is killed would stay.
+        for entry in list(os.scandir(removed)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
         shutil.rmtree(removed, ignore_errors=True)
 
 

@@ -8,6 +8,7 @@ import concurrent.futures
 import itertools
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -50,6 +51,26 @@ def test_a_folder_without_users_is_removed_whole(tmp_path: pathlib.Path) -> None
     (folder / "link").symlink_to(precious)
     locked_folder.remove_unused(str(folder))
     assert os.listdir(tmp_path) == ["precious"] and (precious / "file").exists()
+
+
+def test_sweep_removes_a_folder_whose_removal_was_interrupted(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "akdl_local_1"
+    os.close(locked_folder.hold(str(folder)))
+    (folder / "work").mkdir()
+
+    def interrupted(path: str, ignore_errors: bool) -> None:
+        pathlib.Path(path, locked_folder.LOCK).unlink(missing_ok=True)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            locked_folder.remove_unused(str(folder))
+    assert len(os.listdir(tmp_path)) == 1
+    locked_folder.sweep(str(tmp_path))
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_folder_in_use_stays(tmp_path: pathlib.Path) -> None:
