@@ -12,13 +12,12 @@ the rows beyond a small size.
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from feed import profile
 from jobs import Comparison, Job, RandomRows, compare, into, job_parser, sink
-from processes import KINDS
 from report import report
 
 SMALL, LARGE = 300_000, 12_000_000  # two subtasks of a no-op take up to 2 million rows a second
@@ -118,13 +117,7 @@ def main() -> None:
         figures, nets = compare(jobs, lines, given)
     title = "Prediction of a stream" if given.stream else "Prediction of a table"
     report("predict_stream" if given.stream else "predict", title, figures, given.folder)
-    print("processor seconds per million rows: driver, JVM, model")
-    for name, net in nets.items():
-        used = [
-            statistics.median(each.get(kind, 0.0) for each in net.processors) * 1e6 / net.rows
-            for kind in KINDS
-        ]
-        print(f"{name}: {', '.join(f'{seconds:.2f}' for seconds in used)}")
+    print(f"\nProcessor seconds per million rows (in the kernel)\n{profile(nets)}")
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from feed import profile
 from jobs import Comparison, Job, RandomRows, compare, into, job_parser, sink
 from predict import COLUMNS, export_model, predicted, random_rows
-from processes import KINDS
 from report import report
 
 SMALL, LARGE = 100_000, 4_000_000
@@ -25,15 +25,15 @@ TARGET = 0.8
 FUNCTION, PREDICTOR = "an SQL function", "a predictor"
 
 
-def in_sql(
-    table_env: Any, numbers: RandomRows, form: str, names: dict[str, str]
-) -> Callable[[int], float]:
-    """Return a function from a number of rows to the seconds of a query over them."""
+def in_sql(table_env: Any, numbers: RandomRows, form: str) -> Callable[[int], float]:
+    """Return a function from a number of rows to the seconds of a query over them.
+
+    `form` is the query, with `{rows}` for the name of their table.
+    """
 
     def run(rows: int) -> float:
         numbers.table(rows)
-        names["rows"] = f"numbers_{rows}"
-        return into("sql_out", table_env.sql_query(form.format(**names)))
+        return into("sql_out", table_env.sql_query(form.format(rows=f"numbers_{rows}")))
 
     return run
 
@@ -59,29 +59,25 @@ def main() -> None:
             CREATE TEMPORARY MODEL dense INPUT ({inputs}) OUTPUT (y FLOAT)
             WITH ('provider' = 'akdl', 'path' = '{model}',
             'params' = '{{"inferBatchSize": 8000}}')""")
-        names = {"columns": ", ".join(COLUMNS)}
-        function = "SELECT bench_score({columns}) AS y FROM {rows}"
+        columns = ", ".join(COLUMNS)
+        function = f"SELECT bench_score({columns}) AS y FROM {{rows}}"
         jobs = {
-            FUNCTION: Job(in_sql(table_env, numbers, function, names), SMALL, LARGE),
+            FUNCTION: Job(in_sql(table_env, numbers, function), SMALL, LARGE),
             PREDICTOR: Job(predicted(table_env, numbers, model), SMALL, 3 * LARGE),
         }
         lines = [Comparison(PREDICTOR, PREDICTOR, FUNCTION, FUNCTION, None)]
         for most in given.in_flight.split(","):
             query = (
-                "SELECT y FROM ML_PREDICT(TABLE {rows}, MODEL dense, DESCRIPTOR({columns}),"
+                f"SELECT y FROM ML_PREDICT(TABLE {{rows}}, MODEL dense, DESCRIPTOR({columns}),"
                 f" MAP['max-concurrent-operations', '{most}'])"
             )
             line = f"ML_PREDICT, {most} in flight"
             rows = LARGE if int(most) >= 100 else FEW
-            jobs[line] = Job(in_sql(table_env, numbers, query, names), min(SMALL, rows // 2), rows)
+            jobs[line] = Job(in_sql(table_env, numbers, query), min(SMALL, rows // 2), rows)
             lines.append(Comparison(line, line, FUNCTION, FUNCTION, TARGET))
         figures, nets = compare(jobs, lines, given)
     report("sql", "Models in SQL", figures, given.folder)
-    print(f"processor seconds per million rows: {', '.join(KINDS)}")
-    for name, net in nets.items():
-        used = [sum(each.get(kind, 0.0) for each in net.processors) for kind in KINDS]
-        per_million = [seconds * 1e6 / net.rows / len(net.processors) for seconds in used]
-        print(f"{name}: {', '.join(f'{seconds:.2f}' for seconds in per_million)}")
+    print(f"\nProcessor seconds per million rows (in the kernel)\n{profile(nets)}")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,8 @@ from report import Figure, parser, report
 
 P99_MS, PREDICT_P99_MS = 190.0, 40.0  # targets
 PACE_S = 0.001
-SAMPLE_S = 5.0  # reading the memory of the processes takes a third of a second of a core
+# Reading the memory of the processes takes a third of a second of a core.
+POLL_S, SAMPLE_S = 0.5, 5.0  # until the start, and from then on
 START_UP_S = 120.0
 LOADED_MB = 250.0
 # A heap grows to its maximum before a collection: this much counts from the start.
@@ -116,7 +117,7 @@ def run(seconds: float, per_second: int, folder: pathlib.Path, predicts: bool = 
                 raise SystemExit(
                     f"no batch has reached the script or the model within {START_UP_S:g} s"
                 )
-            time.sleep(PACE_S)
+            time.sleep(POLL_S)
         begun, memory = time.time(), []
         while time.time() < begun + seconds:
             time.sleep(SAMPLE_S)
