@@ -164,6 +164,8 @@ def remove(folder: str) -> None:
         for entry in list(os.scandir(removed)):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)
+            elif entry.name != LOCK:
+                os.remove(entry.path)
         shutil.rmtree(removed, ignore_errors=True)
 
 

@@ -53,6 +53,23 @@ def test_a_folder_without_users_is_removed_whole(tmp_path: pathlib.Path) -> None
     assert os.listdir(tmp_path) == ["precious"] and (precious / "file").exists()
 
 
+def test_lock_file_is_removed_when_the_others_have_gone(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, rmtree, left = tmp_path / "shared", shutil.rmtree, []
+    os.close(locked_folder.hold(str(folder)))
+    for name in ("alive", "log"):
+        (folder / name).touch()
+
+    def seen(path: str, ignore_errors: bool) -> None:
+        left.append(os.listdir(path))
+        rmtree(path, ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", seen)
+    locked_folder.remove_unused(str(folder))
+    assert left == [[locked_folder.LOCK]] and os.listdir(tmp_path) == []
+
+
 def test_sweep_removes_a_folder_whose_removal_was_interrupted(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
