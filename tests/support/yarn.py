@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
-from xml.etree import ElementTree
 
 import psutil
 import py4j.version
@@ -161,13 +160,14 @@ def yarn_cluster(folder: pathlib.Path, node_managers: int = 2) -> Iterator[Yarn]
         )
         yarn = _started(gateway.jvm, settings, node_managers)
         stream = gateway.jvm.java.io.FileOutputStream(str(written))
-        yarn.getConfig().writeXml(stream)
+        for_clients = yarn.getConfig()
+        for_clients.writeXml(stream)
         stream.close()
-        found = _settings(written)
         for name in ("core-site.xml", "hdfs-site.xml"):
             shutil.copy(written, hadoop / name)
-        web = f"http://{found['yarn.resourcemanager.webapp.address']}"
-        yield Yarn(folder, web, found["fs.defaultFS"], {**variables, **of_flink}, yarn)
+        web = f"http://{for_clients.get('yarn.resourcemanager.webapp.address')}"
+        hdfs = for_clients.get("fs.defaultFS")
+        yield Yarn(folder, web, hdfs, {**variables, **of_flink}, yarn)
     finally:
         if gateway is not None:
             gateway.close()
@@ -219,13 +219,6 @@ def _log4j(folder: pathlib.Path) -> list[str]:
         "appender.out.layout.pattern = %d %-5p %c{1} %m%n\n"
     )
     return [str(place), *map(str, (FLINK_HOME / "lib").glob("log4j-*.jar"))]
-
-
-def _settings(path: pathlib.Path) -> dict[str, str]:
-    return {
-        each.findtext("name", ""): each.findtext("value", "")
-        for each in ElementTree.parse(path).iterfind("property")
-    }
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
