@@ -75,10 +75,10 @@ public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback
   private boolean timerIsSet = false;
   private boolean isAllOut = true; // no chunk has left since ALL_OUT
   private boolean wasFull = false; // a chunk was, since the timer was set
-  private long due; // the latest time of the timer
-  private long flushed; // the last time of the timer
+  private long due; // the latest time at which the first of the rows leaves
+  private long flushed; // when the timer last sent rows
   private int gathered; // rows when the timer was set
-  private long gatherMs; // the time that it was set to
+  private long gatherMs; // from then to the timer
   private final StreamOperator follower; // whose bundles this operator ends, or null
   private boolean hasSentStart;
   private boolean hasEnded = false;
@@ -90,7 +90,7 @@ public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
       throws Exception {
     super(references, task, config, output, service);
-    follower = sendsAllOut ? follower(output) : null;
+    follower = sendsAllOut ? operatorBehind(output) : null;
   }
 
   public void open() throws Exception {
@@ -193,7 +193,7 @@ public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback
   }
 
   /** Return the operator behind an output, which Flink does not show. */
-  private static StreamOperator follower(Output output) {
+  private static StreamOperator operatorBehind(Output output) {
     try {
       Class chaining = Class.forName("org.apache.flink.streaming.runtime.tasks.ChainingOutput");
       Field input = chaining.getDeclaredField("input");
