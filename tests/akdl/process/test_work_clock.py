@@ -15,10 +15,11 @@ import pytest
 from akdl.process import work_clock
 from akdl.process.work_clock import WorkClock, script_stacks
 from tests.support.leftovers import wait_until
+from tests.support.own_process import in_own_process
 
 
 @contextmanager
-def _in_a_thread(step: Callable[[], object], name: str = "script") -> Iterator[None]:
+def _in_a_thread(step: Callable[[], object], name: str) -> Iterator[None]:
     over = threading.Event()
 
     def run() -> None:
@@ -43,24 +44,29 @@ def _looks(cpu_s: float) -> float:
     return worked_s
 
 
+def _compute() -> None:
+    json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1))
+
+
+def _stay_in_one_call() -> None:
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 3_000_000)
+
+
+def _looks_beside(step: Callable[[], object], name: str) -> float:
+    with _in_a_thread(step, name):
+        return _looks(0.3)
+
+
 def test_computing_thread_counts_as_working() -> None:
-    with _in_a_thread(
-        lambda: json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1))
-    ):
-        assert _looks(0.3) > 0.05
+    assert in_own_process(_looks_beside, _compute, "script") > 0.05
 
 
 def test_observing_threads_do_not_count_as_working() -> None:
-    with _in_a_thread(
-        lambda: json.loads(json.dumps(sorted(range(2000), key=lambda each: -each), indent=1)),
-        "akdl-activity",
-    ):
-        assert _looks(0.3) < 0.05
+    assert in_own_process(_looks_beside, _compute, "akdl-activity") < 0.05
 
 
 def test_thread_that_stays_in_one_call_does_not_count_as_working() -> None:
-    with _in_a_thread(lambda: hashlib.pbkdf2_hmac("sha256", b"", b"", 3_000_000)):
-        assert _looks(0.3) < 0.05
+    assert in_own_process(_looks_beside, _stay_in_one_call, "script") < 0.05
 
 
 def test_stacks_are_those_of_the_main_thread_and_the_threads_of_the_script(

@@ -16,6 +16,7 @@ from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder, records
 from akdl.testing import table_columns
 from akdl.wire import Example
+from tests.support.own_process import in_own_process
 from tests.support.random_rows import chunk_of
 
 COLUMNS = table_columns({"id": "BIGINT"})
@@ -94,13 +95,14 @@ def test_a_file_cut_short_is_an_error(file: ChunkFile, tmp_path: pathlib.Path) -
         file.columns(2)
 
 
-def test_memory_does_not_grow_with_the_number_of_chunks(tmp_path: pathlib.Path) -> None:
-    file = ChunkFile(str(tmp_path), "many", ExampleEncoder(COLUMNS))
+def _size_of_chunks(folder: str, count: int) -> int:
+    file = ChunkFile(folder, "many", ExampleEncoder(COLUMNS))
     tracemalloc.start()
-    try:
-        for _ in range(50_000):
-            file.append(1, b"x")
-        size, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    for _ in range(count):
+        file.append(1, b"x")
+    return tracemalloc.get_traced_memory()[0]
+
+
+def test_memory_does_not_grow_with_the_number_of_chunks(tmp_path: pathlib.Path) -> None:
+    size = in_own_process(_size_of_chunks, str(tmp_path), 50_000)
     assert size / 50_000 < 20, "bytes per chunk"

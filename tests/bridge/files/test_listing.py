@@ -11,8 +11,10 @@ import fsspec
 import pytest
 
 from bridge.exceptions import ConfigurationError
+from bridge.files import listing
 from bridge.files.listing import FoundFile, list_files, partition_values, root_of
 from bridge.files.publishing import file_system
+from tests.support.own_process import in_own_process
 
 
 def write(folder: pathlib.Path, *names: str) -> None:
@@ -174,23 +176,21 @@ def test_partitions_are_names_of_folders_below_the_address(tmp_path: pathlib.Pat
     )
 
 
-def test_a_folder_of_many_files_is_listed_in_bounded_memory(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bridge.files.listing._SORTED", 50)
+def _count_first_size_and_peak(folder: str) -> tuple[int, int, int]:
+    listing._SORTED = 50
+    tracemalloc.start()
+    files = list_files("Source", [folder])
+    first = next(files)
+    tracemalloc.reset_peak()
+    count = 1 + sum(1 for _ in files)
+    return count, first.size, tracemalloc.get_traced_memory()[1]
+
+
+def test_a_folder_of_many_files_is_listed_in_bounded_memory(tmp_path: pathlib.Path) -> None:
     for number in range(3000):
         (tmp_path / f"{number:06}").touch()
-    tracemalloc.start()
-    try:
-        files = list_files("Source", [str(tmp_path)])
-        first = next(files)
-        peak, count = 0, 1
-        tracemalloc.reset_peak()
-        count += sum(1 for _ in files)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert count == 3000 and first.size == 0 and peak < 100_000, peak
+    count, size, peak = in_own_process(_count_first_size_and_peak, str(tmp_path))
+    assert count == 3000 and size == 0 and peak < 100_000, peak
 
 
 def test_folders_named_by_a_value_are_partitions_and_not_hidden(root: str) -> None:
