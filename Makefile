@@ -134,7 +134,7 @@ test-installs: setup
 IN_FLINKS := tests/bridge/codec tests/bridge/workarounds tests/e2e/test_types.py tests/e2e/test_rows.py tests/e2e/test_times.py \
   tests/e2e/test_predict.py tests/e2e/test_predict_tables.py tests/e2e/test_streams.py tests/e2e/test_stream_checkpoints.py \
   tests/e2e/test_exactly_once.py tests/e2e/test_restart.py
-TOOLS := coverage crc32c cryptography fsspec grpcio-tools jsonschema matplotlib packaging pexpect pytest pytest-timeout pytest-xdist pyyaml
+TOOLS := coverage crc32c cryptography fsspec grpcio-tools jsonschema matplotlib packaging pexpect pip pytest pytest-timeout pytest-xdist pyyaml wheel
 test-flinks: setup
 	set -e; for flink in $${FLINKS:-$$($(BIN)/python -c 'from akdl.versions import FLINKS; print(*FLINKS[:-1])')}; \
 	  do $(MAKE) test-flink-$$flink; done

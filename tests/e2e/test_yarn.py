@@ -15,6 +15,7 @@ import pytest
 import requests
 
 from operators import BatchOperator, TensorFlow2BatchOp, getMLEnv, resetEnv, useRemoteEnv
+from operators.errors.missing_jars import flink_version
 from operators.tools.doctor import OK, cluster
 from operators.tools.running_scripts import stacks, top
 from tests.e2e.jobs import SCRIPTS, sequence
@@ -86,7 +87,9 @@ def check_predictions(sink: pathlib.Path) -> None:
 
 def run_application(yarn: Yarn, *options: str) -> str:
     """Start an application, and return its id."""
-    command = ["flink", "run", "-d", "-t", "yarn-application", "-pyclientexec", PYTHON]
+    # `run` starts applications since Flink 2.0.
+    action = "run-application" if flink_version().startswith("1.") else "run"
+    command = ["flink", action, "-d", "-t", "yarn-application", "-pyclientexec", PYTHON]
     return yarn.application(yarn.flink(*command, *options))
 
 
