@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-long test-models test-frameworks test-network test-kafka test-yarn test-goodput test-benchmarks test-flinks matrix test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
+.PHONY: setup demo bench test durations test-unit test-process test-tf test-flink test-slow test-long test-models test-frameworks test-network test-kafka test-goodput test-benchmarks test-flinks matrix test-installs test-versions test-jars coverage fuzz simulate soak soak-kafka check fmt proto docs docs-links pictures screenshots versions release dist clean
 
 STUBS := operators/params/accessors.pyi
 
@@ -97,10 +97,6 @@ test-network: setup
 test-kafka: setup
 	AKDL_TEST_KILLS=$${AKDL_TEST_KILLS:-10} $(PYTEST) -s --timeout 0 tests/e2e/test_kafka_kills.py
 
-# Jobs on Hadoop's own small YARN with HDFS, whose jars come from a Maven repository.
-test-yarn: setup
-	$(PYTEST) tests/e2e/test_yarn.py
-
 # 5,000 messages a second from topic to topic for an hour, with a new model each minute and a kill every AKDL_TEST_KILL_MINUTES, 5.
 soak-kafka: setup
 	AKDL_TEST_SOAK_S=$${AKDL_TEST_SOAK_S:-3600} $(PYTEST) -s --timeout 0 tests/e2e/test_kafka_kills.py -k test_soak
@@ -157,7 +153,11 @@ local-kills := tests/e2e/test_exactly_once.py tests/e2e/test_stream_checkpoints.
 standalone-train := tests/e2e/test_training_cluster.py::test_keras_trains_with_parameter_servers_on_a_cluster
 standalone-predict := tests/e2e/test_cluster.py::test_a_model_travels_with_the_job_that_predicts
 standalone-kills := tests/e2e/test_stream_checkpoints.py::test_rows_arrive_at_least_once_when_a_task_manager_is_killed
-CELL ?= local-train local-predict local-kills standalone-train standalone-predict standalone-kills
+# Hadoop's own small YARN with HDFS, whose jars come from a Maven repository.
+yarn-train := tests/e2e/test_yarn.py::test_an_application_trains_in_two_containers_and_predicts
+yarn-predict := tests/e2e/test_yarn.py::test_a_session_trains_predicts_and_grows
+yarn-kills := tests/e2e/test_yarn.py::test_a_stream_has_each_row_once_after_its_container_was_killed
+CELL ?= $(foreach place,local standalone yarn,$(place)-train $(place)-predict $(place)-kills)
 IN_MATRIX := $(if $(FLINK),build/flink-$(FLINK)/bin/python,$(BIN)/python)
 matrix: setup $(if $(FLINK),$(IN_MATRIX))
 	$(IN_MATRIX) -m pytest $(foreach cell,$(CELL),$($(cell)))
