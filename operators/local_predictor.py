@@ -59,7 +59,7 @@ class LocalPredictor(WithHints):
             for fsspec.
         inputSchemaStr: Columns of the rows: "name type, name type".
         trusted: Accept parameters that name code, hosts, files or environments, see
-            `PipelineModel.load`.
+            `PipelineModel.load`. A list has a value for each stage.
         newer: `modelStreamFilePath` and what belongs to it, for the last stage: newer models take
             over as in streams.
 
@@ -72,7 +72,11 @@ class LocalPredictor(WithHints):
     """
 
     def __init__(
-        self, path: str, inputSchemaStr: str, trusted: bool = False, **newer: object
+        self,
+        path: str,
+        inputSchemaStr: str,
+        trusted: bool | Sequence[bool] = False,
+        **newer: object,
     ) -> None:
         # A predictor of a program that was killed has left its models behind, which the next
         # predictor removes.
@@ -321,7 +325,9 @@ def _array(column: Values) -> Array:
     return column if isinstance(column, np.ndarray) else np.fromiter(column, object, len(column))
 
 
-def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, Any]]:
+def read_pipeline(
+    address: str, folder: str, trusted: bool | Sequence[bool]
+) -> list[dict[str, Any]]:
     """Read the stages of a saved pipeline: type, params, and `model`, a file that is unpacked to
     `folder`.
     """
@@ -330,7 +336,9 @@ def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, An
     with refused_at("the saved pipeline model cannot be read", FileError):
         path = fetch(address, fetched)
     if is_ak_file(path):
-        return [_of_alink(path, stage, trusted) for stage in read_alink_pipeline(path, KNOWN)]
+        return [
+            _of_alink(path, stage, trusted is True) for stage in read_alink_pipeline(path, KNOWN)
+        ]
     with refused_at(
         f"{path} is not a saved pipeline model",
         OSError,
@@ -351,9 +359,10 @@ def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, An
             stages: list[dict[str, Any]] = description["stages"]
             for number, stage in enumerate(stages):
                 where = f"{path}, stage {number}"
-                stage["params"] = saved_params(where, stage["params"], trusted)
+                trusts = trusted if isinstance(trusted, bool) else trusted[number]
+                stage["params"] = saved_params(where, stage["params"], trusts)
                 if "function" in stage:
-                    if not trusted:
+                    if not trusts:
                         raise ConfigurationError(
                             f"{where} has code of a function: if you trust its author, pass"
                             " trusted=True"
@@ -362,7 +371,7 @@ def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, An
                     with file.open(f"code_{number}.zip") as source:
                         unpack_archive(io.BytesIO(source.read()), stage["code"])
                 # Whether code of a model is trusted is decided by the caller, and not by the file.
-                stage["params"]["trusted"] = trusted
+                stage["params"]["trusted"] = trusts
                 stage["model"] = ""
                 if f"model_{number}.zip" not in file.namelist():
                     continue

@@ -428,4 +428,9 @@ class PipelineModel(_Stages[_Predictor]):
             # The file is for any host, so it does not name the folder of newer models.
             own = self._stages[-1]._values
             newer = {name: own[name] for name in own if name.startswith("modelStream")}
-            return LocalPredictor(path, inputSchemaStr, **newer)
+            # The program itself has named the functions of its stages.
+            trusted = [
+                "predictFn" in each._values or bool(each._values.get("trusted"))
+                for each in self._stages
+            ]
+            return LocalPredictor(path, inputSchemaStr, trusted, **newer)

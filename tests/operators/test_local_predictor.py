@@ -335,6 +335,14 @@ def test_bytes_keep_nul_and_are_refused_where_numpy_has_cut_it() -> None:
             predictor.map_batch({"a": np.array([b"a\0"])})
 
 
+def test_a_function_of_the_program_needs_no_trust(tmp_path: pathlib.Path) -> None:
+    code = "def load():\n    return lambda batch: [2 * x for x in batch['x']]\n"
+    (tmp_path / "twice.py").write_text(code)
+    stage = Predictor(predictFn=f"{tmp_path}/twice.py:load", outputSchemaStr="y BIGINT")
+    with stage.collectLocalPredictor("x BIGINT") as predictor:
+        assert predictor.map((21,)) == (21, 42)
+
+
 def test_decimals_and_points_in_time_reach_a_function_as_in_a_job(tmp_path: pathlib.Path) -> None:
     (tmp_path / "score.py").write_text(
         "def load():\n    return lambda batch: [str([str(cell) for cell in row]) for row in zip(*batch.values())]\n"
