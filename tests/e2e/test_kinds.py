@@ -125,6 +125,8 @@ def test_every_kind_of_model_predicts_in_every_way(
     if kind.is_here:
         with LocalPredictor(pipeline, COLUMNS, trusted=True) as predictor:
             assert predictor.map((1, "a", 0.5))[:2] == (1, 1.0)
+        with loaded.collectLocalPredictor(COLUMNS) as predictor:
+            assert predictor.map((1, "a", 0.5))[:2] == (1, 1.0)
         with LocalPredictor(pipeline, COLUMNS, trusted=True, **newer) as predictor:
             assert predictor.map((1, "a", 0.5))[:2] == (1, 3.0)
         arguments = {
