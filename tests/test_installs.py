@@ -70,7 +70,8 @@ assert not {"tensorflow", "keras", "pandas"} & set(sys.modules)
 PROMISES = {
     "": (ALL, "import akdl.runner.config, akdl.testing, akdl.features"),
     "files": (ALL, "import fsspec; fsspec.filesystem('memory')"),
-    "tls": (ALL, "from cryptography import x509"),
+    # Jobs have it, scripts do not need it.
+    "tls": (FLINK, "from cryptography import x509"),
     "tf": (ALL, TRAINING),
     "torch": (["3.11"], TORCH),
     "tf,serve": (

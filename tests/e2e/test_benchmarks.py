@@ -74,6 +74,13 @@ def test_loops_of_pytorch_and_tensorflow_read_the_same_rows(tmp_path: pathlib.Pa
     assert len(figures(tmp_path, "frameworks", printed)) == 2
 
 
+@pytest.mark.frameworks
+def test_jobs_and_runtimes_of_models_predict_the_same_rows(tmp_path: pathlib.Path) -> None:
+    python_with("torch")
+    printed = run(tmp_path, "runtimes", "--rounds", "1", "--scale", "0.01")
+    assert {"ONNX", "PyTorch"} == set(figures(tmp_path, "runtimes", printed))
+
+
 @pytest.mark.long
 def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path: pathlib.Path) -> None:
     found = figures(tmp_path, "codec", run(tmp_path, "codec", "--rounds", "1"))

@@ -1,0 +1,174 @@
+"""Prediction of a table with ONNX and PyTorch, compared with their own runtimes in one process.
+
+    AKDL_TEST_TORCH=PYTHON python benchmarks/runtimes.py [--rounds N] [--folder FOLDER]
+                                                         [--scale SHARE] [--only NAME]
+
+The model is a perceptron of 10, 128, 128 and 1, which a Python with PyTorch, onnx and onnxruntime
+writes. A job predicts a table of 10 FLOAT columns in batches of 8,000 rows, with two subtasks, and
+writes into a blackhole. The own runtime gets the same batches, which are arrays in its process
+already, and stacks them as the model needs them. Both have the threads that their runtime takes by
+default. Rates exclude the start-up: they count the rows beyond a small size.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jobs import Comparison, Job, RandomRows, compare, into, job_parser, sink
+from predict import COLUMNS
+from report import report
+
+SMALL, LARGE = 400_000, 6_000_000
+BATCH, PARALLELISM, HIDDEN = 8000, 2, 128
+TARGET = 0.6
+ONNX, TORCH = "ONNX", "PyTorch"
+PYTHON = os.environ.get("AKDL_TEST_TORCH", sys.executable)
+
+Model = Callable[[Any], Any]
+
+
+def export_models(folder: pathlib.Path) -> None:
+    """Write the model for both runtimes."""
+    import torch
+
+    class Perceptron(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch.nn.Sequential(
+                torch.nn.Linear(len(COLUMNS), HIDDEN),
+                torch.nn.ReLU(),
+                torch.nn.Linear(HIDDEN, HIDDEN),
+                torch.nn.ReLU(),
+                torch.nn.Linear(HIDDEN, 1),
+            )
+
+        def forward(self, x: Any) -> Any:
+            return self.layers(x)[:, 0]
+
+    rows = torch.zeros(BATCH, len(COLUMNS))
+    model = Perceptron().eval()
+    torch.jit.save(torch.jit.trace(model, rows), str(folder / "model.pt"))
+    torch.onnx.export(
+        model, (rows,), str(folder / "model.onnx"), input_names=["x"], output_names=["y"],
+        dynamic_axes={"x": {0: "n"}, "y": {0: "n"}}, dynamo=False,
+    )  # fmt: skip
+
+
+def runtime_of(path: str) -> Model:
+    """Return a function from an array of rows to the predictions, without akdl."""
+    if path.endswith(".onnx"):
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        return lambda x: session.run(None, {"x": x})[0]
+    import torch
+
+    model = torch.jit.load(path)
+
+    def predict(x: Any) -> Any:
+        with torch.inference_mode():
+            return model(torch.from_numpy(x)).numpy()
+
+    return predict
+
+
+def serve(path: str) -> None:
+    """Predict as many rows as each line of the input says, and print the seconds."""
+    model = runtime_of(path)
+    columns = np.random.default_rng(1).random((len(COLUMNS), BATCH), np.float32)
+    for line in sys.stdin:
+        begun = time.perf_counter()
+        for _ in range(int(line) // BATCH):
+            assert model(np.stack(list(columns), axis=1)).shape == (BATCH,)
+        print("seconds", time.perf_counter() - begun, flush=True)
+
+
+class OwnRuntime:
+    """A process that predicts with a runtime alone."""
+
+    def __init__(self, path: str) -> None:
+        self._process = subprocess.Popen(
+            [PYTHON, __file__, "--runtime", path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])},
+        )
+
+    def run(self, rows: int) -> float:
+        """Return the seconds for so many rows."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(rows, file=self._process.stdin, flush=True)
+        found = next((line for line in self._process.stdout if line.startswith("seconds ")), None)
+        if found is None:
+            sys.exit(f"a runtime ended with {self._process.wait()}")
+        return float(found.split()[1])
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def predicted(table_env: Any, numbers: RandomRows, path: str) -> Callable[[int], float]:
+    """Return a function from a number of rows to the seconds of their prediction in a job."""
+    from operators import BatchOperator, PredictBatchOp
+
+    name = f"predictions_{path.rpartition('.')[2]}"
+    predictions = sink(table_env, name, "y FLOAT")
+
+    def run(rows: int) -> float:
+        op = PredictBatchOp(
+            modelPath=path,
+            outputSchemaStr="y FLOAT",
+            reservedCols=[],
+            inferBatchSize=BATCH,
+            pythonEnv=PYTHON,
+        )
+        op.linkFrom(BatchOperator.fromTable(numbers.table(rows)))
+        return into(predictions, op.getOutputTable())
+
+    return run
+
+
+def main() -> None:
+    """Measure and report."""
+    known = job_parser()
+    known.add_argument("--export", type=pathlib.Path, help="for processes of the benchmark itself")
+    known.add_argument("--runtime", help="for processes of the benchmark itself")
+    given = known.parse_args()
+    if given.export:
+        export_models(given.export)
+        return
+    if given.runtime:
+        serve(given.runtime)
+        return
+    from operators import useLocalEnv
+
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([PYTHON, __file__, "--export", folder], check=True)
+        table_env = useLocalEnv(PARALLELISM).btenv
+        numbers = RandomRows(table_env, "numbers", dict.fromkeys(COLUMNS, "FLOAT NOT NULL"))
+        jobs: dict[str, Job] = {}
+        lines, owns = [], []
+        for kind, file in ((ONNX, "model.onnx"), (TORCH, "model.pt")):
+            path, own = os.path.join(folder, file), f"{kind} alone"
+            owns.append(OwnRuntime(path))
+            jobs[own] = Job(owns[-1].run, SMALL, LARGE)
+            jobs[kind] = Job(predicted(table_env, numbers, path), SMALL, LARGE)
+            lines.append(Comparison(kind, kind, own, "its own runtime", TARGET))
+        figures, _ = compare(jobs, lines, given)
+        for each in owns:
+            each.close()
+    report("runtimes", "Models of other runtimes", figures, given.folder)
+
+
+if __name__ == "__main__":
+    main()
