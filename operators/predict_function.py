@@ -34,9 +34,10 @@ def function_settings(
     """
     from bridge.serving.outputs import PredictionSettings
 
-    if params.keys() & {"selectedCols", "reservedCols"}:
+    if declared := params.keys() & {"selectedCols", "reservedCols", "outputSchemaStr"}:
         raise ConfigurationError(
-            f"{name}: expected no selectedCols or reservedCols: the inputs are the arguments"
+            f"{name}: {min(declared)!r} is no parameter here: the arguments of the function and its"
+            " declared output say it"
         )
     if unknown := params.keys() & {
         "modelCol",

@@ -184,13 +184,15 @@ public class SqlModels implements ModelProviderFactory {
     private final RowDataSerializer copier;
     private final ArrowSerializer rows;
     private final Process process;
+    private final String python;
     private int users = 0; // under the lock of RUNNING
 
     private Pipe(Function function) throws IOException {
       settings = function.settings;
       copier = new RowDataSerializer(function.outputs);
       rows = new ArrowSerializer(function.inputs, function.outputs);
-      process = new ProcessBuilder(function.python, "-c", RUN_MODULE, "operators.serve.ml_predict").start();
+      python = function.python;
+      process = new ProcessBuilder(python, "-c", RUN_MODULE, "operators.serve.ml_predict").start();
       Thread thread = new Thread(new FutureTask(this), "akdl-ml-predict");
       thread.setDaemon(true);
       thread.start();
@@ -302,7 +304,7 @@ public class SqlModels implements ModelProviderFactory {
         String told = new String(process.getErrorStream().readAllBytes(), "UTF-8").trim();
         if (!told.startsWith("bridge.") && process.exitValue() != 0) {
           String ended = "bridge.exceptions.TaskError: ML_PREDICT: the process that predicts ended with status ";
-          told = ended + process.exitValue() + "\n" + told;
+          told = ended + process.exitValue() + " in " + python + "\n" + told;
         }
         String[] parts = told.split("\0"); // the whole text, and a summary of it
         Throwable summary = parts.length < 2 ? null : new RuntimeException("\n" + parts[1]);

@@ -44,7 +44,7 @@ from bridge.folders.work_folder import WorkFolder
 from bridge.host.console import warn
 from bridge.host.gpus import lease_for
 from bridge.host.interpreter import first_lines, open_interpreter
-from bridge.host.process import STACKS_S, place_in
+from bridge.host.process import STACKS_S, describe_exit, place_in
 from bridge.host.variables import variables
 from bridge.member.observer import ProgressWatch
 from bridge.settings import PythonArchive, UserFile
@@ -445,16 +445,22 @@ class ModelProcess:
         return self._process is not None and self._process.poll() is not None
 
     def _lost(self, error: grpc.RpcError, where: str = "") -> str:
-        operator = self._settings.operator
-        what = (
-            f"{operator}: the process that serves the model has ended ({error.code().name}:"
-            f" {error.details()}){where}"
-        )
+        operator, how = self._settings.operator, f"{error.code().name}: {error.details()}"
+        status = None
+        # Only the task that has started the process gets its status.
+        if self._process is not None and error.code() == grpc.StatusCode.UNAVAILABLE:
+            # The connection breaks before the system has the status.
+            with suppress(subprocess.TimeoutExpired):
+                status = self._process.wait(_LATER_S)
+            # A late one was aborted by `_place_of_start`.
+            if status is not None and not (where and status == -signal.SIGABRT):
+                how = describe_exit(status)
+        what = f"{operator}: the process that serves the model has ended ({how}){where}"
         with suppress(OSError):
-            printed = self._folder.last_lines()
-            if self._process is not None and self._process.poll() == UNUSABLE:
-                return f"{operator}: {printed.strip()}"
-            what += f"\n--- last lines of the process ---\n{printed}"
+            if printed := self._folder.last_lines().strip():
+                if status == UNUSABLE:
+                    return f"{operator}: {printed}"
+                what += f"\n--- last lines of the process ---\n{printed}"
         return what
 
 

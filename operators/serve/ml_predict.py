@@ -52,9 +52,10 @@ def settings_of(line: bytes) -> tuple[PredictionSettings, Schema]:
         [column.name for column in predicted], [column.type.sql for column in predicted]
     )
     settings = function_settings(_NAME, given["path"], inputs, text, params, is_host=True)
-    if missing := {name for name, _ in settings.result} - set(result.names):
+    texts = {column.name for column in result if column.type.sql.startswith(("STRING", "VARCHAR"))}
+    if (name := settings.error_column) is not None and name not in texts:
         raise ConfigurationError(
-            f"{_NAME}: OUTPUT of the model lacks the errorCol {min(missing)!r}, a STRING"
+            f"{_NAME}: OUTPUT of the model lacks the errorCol {name!r}, a STRING"
         )
     if settings.error_column and (
         strict := [column.name for column in result if not column.type.nullable]

@@ -65,7 +65,8 @@ def test_model_function_predicts_in_sql(env: MLEnv, modules: pathlib.Path) -> No
         (
             "m",
             {"selectedCols": ["x"]},
-            "model_function: expected no selectedCols or reservedCols: the inputs are the arguments",
+            "model_function: 'selectedCols' is no parameter here: the arguments of the function and its"
+            " declared output say it",
         ),
         (
             "m",

@@ -459,10 +459,12 @@ def test_settings_of_ml_predict_follow_from_its_options(score: str) -> None:
         "e",
         ["e", "y"],
     )
-    with pytest.raises(
-        ConfigurationError, match="ML_PREDICT: OUTPUT of the model lacks the errorCol 'e', a STRING"
-    ):
-        settings_of(line(score, errorCol="e"))
+    for outputs in ("`y` DOUBLE", "`e` INT, `y` DOUBLE"):
+        with pytest.raises(
+            ConfigurationError,
+            match="ML_PREDICT: OUTPUT of the model lacks the errorCol 'e', a STRING",
+        ):
+            settings_of(line(score, outputs, errorCol="e"))
     with pytest.raises(
         ConfigurationError, match="OUTPUT 'y' is NOT NULL, but with errorCol bad rows have nulls"
     ):
