@@ -1,4 +1,4 @@
-"""Write operators/params/accessors.pyi: `python scripts/build_stubs.py`.
+"""Write operators/params/accessors.pyi, or another file: `python scripts/build_stubs.py [FILE]`.
 
 The file is not in git, because it repeats the catalogs. `make setup` writes it for mypy and
 editors, and `setup.py` for wheels.
@@ -58,4 +58,4 @@ if __name__ == "__main__":
     # build does not have.
     sys.modules["operators"] = package = types.ModuleType("operators")
     package.__path__ = [str(ROOT / "operators")]
-    build(STUB)
+    build(pathlib.Path(sys.argv[1]) if sys.argv[1:] else STUB)

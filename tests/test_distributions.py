@@ -12,6 +12,7 @@ import sys
 import tarfile
 import zipfile
 
+import google.protobuf
 import pytest
 
 import akdl
@@ -100,6 +101,16 @@ def test_source_distribution_holds_the_files_of_git(
     made = {name for name in held - set(known) if "akdl.egg-info/" not in name}
     assert made == {"PKG-INFO", "setup.cfg", STUB}, "and nothing that earlier work has left"
     assert STUB not in known, "git would have a file that follows from others"
+
+
+def test_stubs_need_only_what_builds_have(tmp_path: pathlib.Path) -> None:
+    """Pip builds a wheel with the packages of `requires` in pyproject.toml alone."""
+    (tmp_path / "google").symlink_to(pathlib.Path(google.protobuf.__path__[0]).parent)
+    # -S leaves out the installed packages.
+    program = f"import runpy, sys; sys.path.append({str(tmp_path)!r})"
+    program += '; runpy.run_path("scripts/build_stubs.py", run_name="__main__")'
+    run(sys.executable, "-S", "-c", program, str(tmp_path / "made.pyi"), folder=ROOT)
+    assert (tmp_path / "made.pyi").read_text() == (ROOT / STUB).read_text()
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.formats.formats import FORMATS
 from operators.params.catalog import ML_ENVIRONMENT_ID, OVERWRITE_SINK
 from operators.params.checks import (
     any_text,
@@ -25,6 +24,15 @@ from operators.params.checks import (
     time_zone,
 )
 from operators.params.param import REQUIRED, Param
+
+
+def file_format(value: str) -> str:
+    """Check the name of a format of files."""
+    # Each installation makes stubs of these parameters, in an environment without pyarrow.
+    from bridge.formats.formats import FORMATS
+
+    return one_of(*FORMATS)(value)
+
 
 NUM_COLS = Param("numCols", "Number of random columns.", count(1), REQUIRED)
 OUTPUT_COLS = Param(
@@ -152,8 +160,8 @@ FILES = (
     SOURCE_PATHS,
     Param(
         "format",
-        f"{', '.join(FORMATS)}; by the name of the first file when it is not set.",
-        one_of(*FORMATS),
+        "Such as csv, json or parquet; by the name of the first file when it is not set.",
+        file_format,
     ),
     *TYPED_FILES[1:],
 )
