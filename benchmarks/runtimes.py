@@ -3,7 +3,7 @@
     AKDL_TEST_TORCH=PYTHON python benchmarks/runtimes.py [--rounds N] [--folder FOLDER]
                                                          [--scale SHARE] [--only NAME]
 
-The model is a perceptron of 10, 128, 128 and 1, which a Python with PyTorch, onnx and onnxruntime
+The model is a perceptron of 10, 256, 256 and 1, which a Python with PyTorch, onnx and onnxruntime
 writes. A job predicts a table of 10 FLOAT columns in batches of 8,000 rows, with two subtasks, and
 writes into a blackhole. The own runtime gets the same batches, which are arrays in its process
 already, and stacks them as the model needs them. Both have the threads that their runtime takes by
@@ -26,8 +26,8 @@ from jobs import Comparison, Job, RandomRows, compare, into, job_parser, sink
 from predict import COLUMNS
 from report import report
 
-SMALL, LARGE = 400_000, 6_000_000
-BATCH, PARALLELISM, HIDDEN = 8000, 2, 128
+SMALL, LARGE = 400_000, 5_000_000
+BATCH, PARALLELISM, HIDDEN = 8000, 2, 256
 TARGET = 0.6
 ONNX, TORCH = "ONNX", "PyTorch"
 PYTHON = os.environ.get("AKDL_TEST_TORCH", sys.executable)

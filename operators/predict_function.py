@@ -36,7 +36,7 @@ def function_settings(
 
     if declared := params.keys() & {"selectedCols", "reservedCols", "outputSchemaStr"}:
         raise ConfigurationError(
-            f"{name}: {min(declared)!r} is no parameter here: the arguments of the function and its"
+            f"{name}: remove the parameter {min(declared)!r}: the arguments of the function and its"
             " declared output say it"
         )
     if unknown := params.keys() & {

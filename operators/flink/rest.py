@@ -136,6 +136,11 @@ class Rest:
                 f" a header in {HEADERS}, such as 'Authorization:Bearer TOKEN', or a login in the"
                 " address"
             )
+        if 300 <= answer.status_code < 400:
+            raise RestError(
+                f"{self.address}: leads to another page (HTTP {answer.status_code}): on YARN, the"
+                " application has ended; elsewhere, a gateway may want a login"
+            )
         # Flink answers a request to cancel a job with 202.
         if answer.status_code not in (200, 202):
             raise RestError(f"{self.address}{path}: HTTP {answer.status_code}, {answer.reason}")

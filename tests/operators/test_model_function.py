@@ -65,7 +65,7 @@ def test_model_function_predicts_in_sql(env: MLEnv, modules: pathlib.Path) -> No
         (
             "m",
             {"selectedCols": ["x"]},
-            "model_function: 'selectedCols' is no parameter here: the arguments of the function and its"
+            "model_function: remove the parameter 'selectedCols': the arguments of the function and its"
             " declared output say it",
         ),
         (

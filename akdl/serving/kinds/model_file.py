@@ -157,6 +157,8 @@ def _onnx(path: str, serving: Serving) -> Opened:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = serving.intra_op_parallelism
+    # Its threads would wait for the next batch in a loop, on cores that Flink needs to make it.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     available = {"CUDAExecutionProvider", "CPUExecutionProvider"}.intersection(
         onnxruntime.get_available_providers()
     )
