@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from feed import profile
 from jobs import Comparison, Job, RandomRows, compare, into, job_parser, sink
 from predict import COLUMNS
 from report import report
@@ -164,10 +165,11 @@ def main() -> None:
             jobs[own] = Job(owns[-1].run, SMALL, LARGE)
             jobs[kind] = Job(predicted(table_env, numbers, path), SMALL, LARGE)
             lines.append(Comparison(kind, kind, own, "its own runtime", TARGET))
-        figures, _ = compare(jobs, lines, given)
+        figures, nets = compare(jobs, lines, given)
         for each in owns:
             each.close()
     report("runtimes", "Models of other runtimes", figures, given.folder)
+    print(f"\nProcessor seconds per million rows (in the kernel)\n{profile(nets)}")
 
 
 if __name__ == "__main__":
