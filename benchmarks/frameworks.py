@@ -11,8 +11,6 @@ take turns. The Python with PyTorch needs no TensorFlow.
 from __future__ import annotations
 
 import os
-import pathlib
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from ingest import BATCH, NUMBERS, ROWS, kept, table_columns
+from other_python import OtherPython, answer
 from report import Figure, parser, report
 
 from akdl.rows.file_rows import FileRows
@@ -108,7 +107,7 @@ def serve(framework: str) -> None:
             assert context.rows.length() == ROWS
             begun = time.perf_counter()
             assert loop(context, PASSES[kind], kind == TRAINS) == PASSES[kind] * ROWS
-            print("rate", PASSES[kind] * ROWS / (time.perf_counter() - begun), flush=True)
+            answer(PASSES[kind] * ROWS / (time.perf_counter() - begun))
 
 
 def main() -> None:
@@ -124,37 +123,20 @@ def main() -> None:
         "tensorflow": sys.executable,
     }
     loops = {
-        framework: subprocess.Popen(
-            [python, __file__, "--loop", framework],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            # As a script gets it.
-            env={**os.environ, **MEMORY, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])},
-        )
+        # As a script gets it.
+        framework: OtherPython(python, __file__, "--loop", framework, **MEMORY)
         for framework, python in pythons.items()
     }
-
-    def rate(framework: str, kind: str) -> float:
-        process = loops[framework]
-        assert process.stdin is not None and process.stdout is not None
-        print(kind, file=process.stdin, flush=True)
-        # Frameworks may print lines of their own.
-        found = next((line for line in process.stdout if line.startswith("rate ")), None)
-        if found is None:
-            sys.exit(f"the loop of {framework} ended with {process.wait()}")
-        return float(found.split()[1])
-
     rates: dict[tuple[str, str], list[float]] = {}
     # The first round warms up.
     for number in range(given.rounds + 1):
         for kind in KINDS:
             for framework in loops:
-                found = rate(framework, kind)
+                found = loops[framework].ask(kind)
                 if number:
                     rates.setdefault((framework, kind), []).append(found)
     for process in loops.values():
-        process.communicate()
+        process.close()
     figures = [
         Figure(
             f"{kind}: arrays into PyTorch",

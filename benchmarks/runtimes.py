@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from feed import profile
 from jobs import Comparison, Job, RandomRows, compare, into, job_parser, sink
+from other_python import OtherPython, answer
 from predict import COLUMNS
 from report import report
 
@@ -89,33 +90,7 @@ def serve(path: str) -> None:
         begun = time.perf_counter()
         for _ in range(int(line) // BATCH):
             assert model(np.stack(list(columns), axis=1)).shape == (BATCH,)
-        print("seconds", time.perf_counter() - begun, flush=True)
-
-
-class OwnRuntime:
-    """A process that predicts with a runtime alone."""
-
-    def __init__(self, path: str) -> None:
-        self._process = subprocess.Popen(
-            [PYTHON, __file__, "--runtime", path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])},
-        )
-
-    def run(self, rows: int) -> float:
-        """Return the seconds for so many rows."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        print(rows, file=self._process.stdin, flush=True)
-        found = next((line for line in self._process.stdout if line.startswith("seconds ")), None)
-        if found is None:
-            sys.exit(f"a runtime ended with {self._process.wait()}")
-        return float(found.split()[1])
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
+        answer(time.perf_counter() - begun)
 
 
 def predicted(table_env: Any, numbers: RandomRows, path: str) -> Callable[[int], float]:
@@ -161,8 +136,8 @@ def main() -> None:
         lines, owns = [], []
         for kind, file in ((ONNX, "model.onnx"), (TORCH, "model.pt")):
             path, own = os.path.join(folder, file), f"{kind} alone"
-            owns.append(OwnRuntime(path))
-            jobs[own] = Job(owns[-1].run, SMALL, LARGE)
+            owns.append(OtherPython(PYTHON, __file__, "--runtime", path))
+            jobs[own] = Job(owns[-1].ask, SMALL, LARGE)
             jobs[kind] = Job(predicted(table_env, numbers, path), SMALL, LARGE)
             lines.append(Comparison(kind, kind, own, "its own runtime", TARGET))
         figures, nets = compare(jobs, lines, given)

@@ -58,6 +58,8 @@ _LEAST_CALL_S = 1.0
 # With inferTimeout, the process itself ends and leaves a file with the rows of the batch. The task
 # waits so much longer than stallTimeout, so that this file comes first.
 _LATER_S = 5.0
+# The connection of an ended process breaks before the system has its status.
+_STATUS_S = 5.0
 # gRPC refuses messages of more than 4 MB unless this is set, and requests have up to 16 MB and
 # more. The process is on this host, so no proxy may get its calls.
 _OPTIONS = [
@@ -449,9 +451,8 @@ class ModelProcess:
         status = None
         # Only the task that has started the process gets its status.
         if self._process is not None and error.code() == grpc.StatusCode.UNAVAILABLE:
-            # The connection breaks before the system has the status.
             with suppress(subprocess.TimeoutExpired):
-                status = self._process.wait(_LATER_S)
+                status = self._process.wait(_STATUS_S)
             # A late one was aborted by `_place_of_start`.
             if status is not None and not (where and status == -signal.SIGABRT):
                 how = describe_exit(status)
