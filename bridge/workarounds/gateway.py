@@ -95,10 +95,22 @@ def close_pipes_of_java() -> None:
             pipe.close()
 
 
+class _Call:
+    """Does nothing when Java calls it."""
+
+    def run(self) -> None: ...
+
+    class Java:
+        implements = ("java.lang.Runnable",)
+
+
 def ask_for_token(gateway: JavaGateway) -> None:
     """Set a token in both servers of py4j, if the JVM was started without one."""
     if gateway.gateway_parameters.auth_token is not None:
         return
+    # Java calls Python each second and ends when it is refused. A connection from before has no
+    # token to give, so there has to be one, in case that the call comes while only one side has it.
+    gateway.jvm.java.lang.Thread(_Call()).run()
     token = secrets.token_urlsafe(32)
     server = gateway.java_gateway_server
     # py4j takes a token only when its servers are made, so their private fields are set.

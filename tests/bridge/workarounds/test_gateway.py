@@ -83,6 +83,30 @@ def test_jvm_that_started_the_program_serves_it_alone(tmp_path: pathlib.Path) ->
     assert run(FLINK_RUNS.format(told=str(tmp_path / "port"))) == "2 False False\n"
 
 
+# Java's next look at whether Python is there comes after its own side has the token.
+LATE_TOKEN = f"""
+import threading
+import bridge.workarounds.pyflink_defects, tests.children.intruder
+from py4j.java_gateway import CallbackServerParameters
+from pyflink import java_gateway
+
+called = threading.Event()
+java_gateway.Watchdog.ping = lambda self: called.set() or True
+
+def set_late(self, name, value):
+    called.clear()
+    assert called.wait({DEADLINE_S})
+    object.__setattr__(self, name, value)
+
+java_gateway.get_gateway()
+CallbackServerParameters.__setattr__ = set_late
+"""
+
+
+def test_jvm_that_calls_while_only_it_has_the_token_does_not_end() -> None:
+    assert run(LATE_TOKEN) == "2 False False\n"
+
+
 def test_java_is_called_while_the_modules_of_beam_are_imported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
