@@ -52,7 +52,7 @@ coverage: setup $(ARCHIVE)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-# Clusters of several TaskManagers, groups that train in jobs, other versions, examples and benchmarks.
+# What takes many seconds: clusters of several TaskManagers, groups that train in jobs, other versions, examples, pages.
 test-slow: setup $(ARCHIVE)
 	AKDL_TEST_DURATIONS=build/durations/test-slow.json $(PYTEST) -m '(cluster or slow) and not long' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 

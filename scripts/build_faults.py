@@ -45,10 +45,11 @@ def _cases(names: ast.expr | None = None, values: ast.expr | None = None) -> str
     """Values of a parameter `fault`, where these are words."""
     if names is None or not isinstance(values, ast.List) or "'fault'" not in ast.unparse(names):
         return ""
-    cases = [
-        ast.literal_eval(case.elts[0] if isinstance(case, ast.Tuple) else case)
-        for case in values.elts
-    ]
+    cases = []
+    for case in values.elts:
+        # `pytest.param(...)`, a tuple, or one value
+        given = case.args if isinstance(case, ast.Call) else getattr(case, "elts", [case])
+        cases.append(ast.literal_eval(given[0]))
     return (
         ": " + ", ".join(case.replace("_", " ") for case in cases)
         if all(map(str.isidentifier, cases))

@@ -62,11 +62,12 @@ PLANTED: dict[str, dict[str, Any]] = {
     "example_without_a_feature": {"number": None},
 }
 
-# A null, a cell of odd bytes, an array, an error of the output, and an end without an exception.
+# A cell of odd bytes, an error of the output, and an end without an exception.
 OF_EACH_KIND = {
-    "null", "picture_that_is_cut_off", "array_of_another_length", "row_that_does_not_fit_the_result",
+    "picture_that_is_cut_off",
+    "row_that_does_not_fit_the_result",
     "flag_that_ends_the_script",
-}  # fmt: skip
+}
 
 
 def table(planted: dict[str, Any], rows: int, bad: int, width: int) -> list[pa.RecordBatch]:
@@ -145,7 +146,7 @@ def test_a_planted_error_is_reproduced_by_one_command(tmp_path: pathlib.Path, er
     assert "akdl replay --pdb /" in summary_of(text) and len(list(tmp_path.glob("**/*.*"))) == 1
 
 
-@pytest.mark.parametrize("kind", ["batch", "stream"])
+@pytest.mark.parametrize("kind", [pytest.param("batch", marks=pytest.mark.long), "stream"])
 def test_the_last_rows_alone_are_kept(tmp_path: pathlib.Path, kind: str) -> None:
     error = "text_for_a_number" if kind == "batch" else "streamed_examples"
     text = failed(tmp_path, error, {"word": "twelve"}, sizes=(24_000, 20_000, 500), kind=kind)

@@ -10,6 +10,7 @@ import pytest
 MOST_GROWTH = 16 << 20  # 20,000 chunks of 4 KB are 80 MB
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_scale_measures_the_costs_of_groups_and_writes_them(tmp_path: pathlib.Path) -> None:
     program = pathlib.Path(__file__).parents[2] / "benchmarks" / "scale.py"

@@ -59,6 +59,7 @@ def rows_of(op: object) -> list[tuple[int, str]]:
     return list(op.collectToDataframe()[["model_id", "model_info"]].itertuples(index=False))
 
 
+@pytest.mark.long
 def test_script_of_alink_trains_two_workers_with_unequal_shares(tmp_path: pathlib.Path) -> None:
     op = TF2TableModelTrainBatchOp(**arguments("dnn_train.py", numWorkers=2, numPSs=0))
     assert set(

@@ -59,6 +59,7 @@ def check(texts: dict[str, str], expected: dict[str, str]) -> None:
         ), text
 
 
+@pytest.mark.slow
 def test_scripts_fail_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
     scripts = {
         "deep.py": "def fails(n):\n    return {}['scor'] if n == 0 else fails(n - 1)\n\ndef main(config):\n    fails(20)\n",

@@ -138,6 +138,7 @@ class Totals:
         )
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @pytest.mark.parametrize(
     ("parallelism", "workers"),
@@ -239,6 +240,7 @@ def test_windows_close_while_a_subtask_of_the_source_is_idle(
         config.set("table.exec.source.idle-timeout", "0 ms")
 
 
+@pytest.mark.slow
 @pytest.mark.fault("jobs")
 def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
     """Rows that come again are in their windows again, which count each id once."""

@@ -78,13 +78,13 @@ def run(
     [
         *(
             pytest.param(name, marks=slow)
-            for name in ("function_predictor", "parquet_scoring", "train_together", "online_training")
+            for name in ("function_predictor", "online_training")
         ),
         # Pages and other tests have scripts like these.
         *(
             pytest.param(name, marks=long)
             for name in (
-                "filter_rows", "forecasting", "own_data", "wide_and_deep", "estimator_two_tower", "estimator_mnist",
+                "parquet_scoring", "train_together", "filter_rows", "forecasting", "own_data", "wide_and_deep", "estimator_two_tower", "estimator_mnist",
             )
         ),
     ],

@@ -14,6 +14,7 @@ from tests.support.tf_group import ROOT
 pytestmark = [pytest.mark.flink, pytest.mark.slow]
 
 
+@pytest.mark.long
 @pytest.mark.own_processes
 def test_nine_failing_jobs_leave_no_threads_descriptors_and_folders() -> None:
     """A leak of one thread or descriptor by each job shows after six jobs; `make soak` looks for

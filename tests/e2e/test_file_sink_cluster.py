@@ -185,6 +185,7 @@ def main(config):
 """
 
 
+@pytest.mark.long
 @pytest.mark.fault(
     "hosts",
     "Python workers and TaskManagers that are killed while scripts read files lose and double no row",

@@ -61,7 +61,7 @@ def check_cluster(found: Any, workers: int, servers: int) -> None:
     assert {worker["workers"] for worker in found.values()} == {workers}
 
 
-@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+@pytest.mark.parametrize("mode", ["btenv", pytest.param("stenv", marks=pytest.mark.long)])
 def test_default_group_has_a_worker_and_a_parameter_server(mode: str) -> None:
     """With a parallelism of 2 and nothing set, there is one of each; the server gets no rows and
     ends with the worker.
@@ -71,7 +71,7 @@ def test_default_group_has_a_worker_and_a_parameter_server(mode: str) -> None:
     check_cluster(found, 1, 1)
 
 
-@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+@pytest.mark.parametrize("mode", [pytest.param("btenv", marks=pytest.mark.long), "stenv"])
 def test_group_may_have_more_processes_than_the_parallelism(mode: str) -> None:
     found = roles(mode, 1003, numWorkers=3, numPSs=2)
     assert ids(found) == list(range(1003))
@@ -79,7 +79,7 @@ def test_group_may_have_more_processes_than_the_parallelism(mode: str) -> None:
     check_cluster(found, 3, 2)
 
 
-@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+@pytest.mark.parametrize("mode", ["btenv", pytest.param("stenv", marks=pytest.mark.long)])
 def test_padding_gives_every_worker_the_same_number_of_rows(mode: str) -> None:
     found = roles(mode, 100, numWorkers=3, numPSs=0, equalSteps="pad")
     (size,) = {len(worker["ids"]) for worker in found.values()}

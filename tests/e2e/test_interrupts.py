@@ -131,6 +131,7 @@ def notebook(tmp_path: pathlib.Path) -> Iterator[_Notebook]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.fault("jobs", "A notebook runs the next job after an interrupt")
 def test_a_notebook_goes_on_after_interrupts(notebook: _Notebook, tmp_path: pathlib.Path) -> None:
     assert notebook.end(notebook.begin("import interrupted_jobs; interrupted_jobs.prepare()")) == (

@@ -39,11 +39,11 @@ from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.kafka import Broker
 from tests.support.leftovers import DEADLINE_S, is_running, wait_until
 
-KILLS = int(os.environ.get("AKDL_TEST_KILLS", "3"))
+KILLS = int(os.environ.get("AKDL_TEST_KILLS", "1"))
 SOAK_S = float(os.environ.get("AKDL_TEST_SOAK_S", "0"))
 KILL_MINUTES = int(os.environ.get("AKDL_TEST_KILL_MINUTES", "5"))
 KINDS = os.environ.get(
-    "AKDL_TEST_KINDS", "process,Python worker,TaskManager,broker,JobManager,ML_PREDICT"
+    "AKDL_TEST_KINDS", "TaskManager,process,Python worker,broker,JobManager,ML_PREDICT"
 ).split(",")
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.own_processes]
 COLUMNS = "id BIGINT, p BIGINT, t TIMESTAMP_LTZ(3)"

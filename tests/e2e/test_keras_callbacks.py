@@ -213,7 +213,7 @@ def test_mlp_is_evaluated_and_predicts_with_two_workers_each(
     np.testing.assert_allclose(found.prediction, trained(values["x"]).numpy()[:, 0], atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_optimizers_on_two_workers_equal_steps_by_hand(tmp_path: pathlib.Path) -> None:
     x = np.random.default_rng(1).normal(size=(20, 4)).astype(np.float32)
     y = (x[:, :1] + x[:, 1:2] ** 2 > 0.5).astype(np.float32)

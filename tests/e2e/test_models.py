@@ -89,7 +89,7 @@ def test_a_script_without_an_export_is_an_error(tmp_path: pathlib.Path) -> None:
         ).collectToDataframe()
 
 
-@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+@pytest.mark.parametrize("mode", ["btenv", pytest.param("stenv", marks=pytest.mark.long)])
 def test_every_process_gets_every_extra_input_whole(mode: str) -> None:
     env = getattr(getMLEnv(), mode)
     cells = "SELECT CAST('a b' AS STRING) AS name, CAST(1.5 AS DOUBLE) AS x, CAST(NULL AS INT) AS n, TRUE AS flag, DATE '2020-02-03' AS d"

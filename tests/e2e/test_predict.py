@@ -191,7 +191,7 @@ def test_models_in_folders_at_addresses_and_in_files_of_tables_predict(
     no_model_process_is_left()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_model_with_2500_inputs_predicts_a_table_of_as_many_columns(
     tmp_path: pathlib.Path,
 ) -> None:

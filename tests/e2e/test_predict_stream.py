@@ -215,6 +215,7 @@ def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(
         assert len(logged(log, logging.INFO, f"the model {model} took over from the model ")) == 1
 
 
+@pytest.mark.long
 def test_models_of_a_second_stream_take_over(
     tmp_path: pathlib.Path, log: list[tuple[int, str]]
 ) -> None:

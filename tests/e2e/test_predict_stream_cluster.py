@@ -61,6 +61,7 @@ def model_processes(started_by: pathlib.Path) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.long
 def test_a_model_of_a_stream_survives_a_restart(
     tmp_path: pathlib.Path, cluster: FlinkCluster
 ) -> None:

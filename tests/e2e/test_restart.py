@@ -82,6 +82,7 @@ def run_slowly(tmp_path: pathlib.Path) -> Iterator[Callable[..., str]]:
     resetEnv()
 
 
+@pytest.mark.slow
 @pytest.mark.fault("jobs", "A batch job without checkpoints restarts from the beginning")
 def test_without_checkpoints_a_restart_begins_again(
     run_slowly: Callable[..., str], capfd: pytest.CaptureFixture[str]

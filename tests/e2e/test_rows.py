@@ -113,7 +113,7 @@ def main(config):
 """
 
 
-@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+@pytest.mark.parametrize("mode", [pytest.param("btenv", marks=pytest.mark.long), "stenv"])
 def test_script_reads_and_writes_before_its_input_has_ended(
     mode: str, tmp_path: pathlib.Path
 ) -> None:

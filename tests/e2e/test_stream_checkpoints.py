@@ -69,6 +69,7 @@ def started_and_final(sink: Sink, pid_file: pathlib.Path) -> Any:
     return pid_file.exists() and sink.final_rows()
 
 
+@pytest.mark.long
 @pytest.mark.fault("jobs")
 def test_rows_arrive_at_least_once_when_the_process_is_killed(
     stream_env: Callable[..., Any], tmp_path: pathlib.Path
@@ -99,6 +100,7 @@ def test_rows_arrive_at_least_once_when_the_process_is_killed(
     assert sum(counts.values()) - len(counts) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.fault("jobs")
 def test_unread_rows_arrive_after_a_failure_of_the_script(
     stream_env: Callable[..., Any], tmp_path: pathlib.Path
@@ -142,6 +144,7 @@ def test_unread_rows_arrive_after_a_failure_of_the_script(
     assert len(missing) < int(taken.read_text())  # what came out before the checkpoint is not
 
 
+@pytest.mark.long
 @pytest.mark.fault(
     "jobs", "Checkpoints complete with a script that writes a hundred times what it reads"
 )
@@ -188,8 +191,9 @@ def test_checkpoints_complete_with_a_script_that_multiplies_rows(
     assert sum(total for _, total in found) == 100 * sum(range(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("before", "workers"), [(1, 1), pytest.param(2, 3, marks=pytest.mark.slow)]
+    ("before", "workers"), [pytest.param(1, 1, marks=pytest.mark.long), (2, 3)]
 )
 @pytest.mark.fault("jobs", "A savepoint of another numWorkers loses and doubles no row in flight")
 def test_job_continues_from_a_savepoint(
@@ -238,6 +242,7 @@ op.getOutputTable().execute_insert(sink.name).wait()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     "jobs", "A program that is killed continues from the last checkpoint when it starts again"
 )
@@ -316,6 +321,7 @@ def test_a_changed_program_continues_from_a_savepoint(
     )
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.own_processes
 @pytest.mark.fault("jobs", "All rows come at least once when a TaskManager is killed")

@@ -260,6 +260,7 @@ def test_random_rows_are_numbered_from_one_and_paced(capsys: pytest.CaptureFixtu
 # The program's end.
 
 
+@pytest.mark.slow
 @pytest.mark.fault("jobs")
 def test_a_program_that_ends_stops_its_running_stream(tmp_path: pathlib.Path) -> None:
     program = SCRIPTS / "left_running.py"

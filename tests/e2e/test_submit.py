@@ -99,6 +99,7 @@ def test_flink_run_submits_a_program_that_succeeds(
     wait_for_log(cluster, rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in")
 
 
+@pytest.mark.long
 def test_flink_run_detached_submits_a_program_with_our_wheel(
     cluster: FlinkCluster, host: str, archive: str, tmp_path: pathlib.Path
 ) -> None:

@@ -98,6 +98,7 @@ def test_groups_train_in_many_jobs_in_a_row(cluster: FlinkCluster) -> None:
         assert (row.total, row.workers) == (50, 2)
 
 
+@pytest.mark.long
 @pytest.mark.fault("jobs")
 def test_the_traceback_of_the_failed_worker_is_shown_within_seconds(
     cluster: FlinkCluster,

@@ -102,7 +102,7 @@ def all_types(table_env: StreamTableEnvironment, rows_of_each: int) -> Any:
     )
 
 
-@pytest.mark.parametrize("object_reuse", [True, False])
+@pytest.mark.parametrize("object_reuse", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.fault("data")
 def test_every_type_and_null_survives_the_round_trip(object_reuse: bool) -> None:
     """Also where Flink does not copy rows between operators, and the same row object comes again

@@ -85,6 +85,7 @@ def run(tmp_path: pathlib.Path, python_env: str, script_text: str = SCRIPT) -> t
     return tuple(row)
 
 
+@pytest.mark.long
 def test_venv_works_in_its_place_and_is_refused_when_packed(tmp_path: pathlib.Path) -> None:
     venv = make_venv(tmp_path / "venv")
     total, prefix, numpy = run(tmp_path, str(venv))

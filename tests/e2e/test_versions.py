@@ -173,9 +173,8 @@ def test_one_job_runs_two_versions_of_tensorflow() -> None:
     assert all(map(New.is_right, found.version))
 
 
-@pytest.mark.parametrize(
-    "example", [pytest.param("own_data", marks=pytest.mark.long), "wide_and_deep"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("example", ["own_data", "wide_and_deep"])
 def test_examples_run_with_keras_3(
     example: str,
     tmp_path: pathlib.Path,
@@ -188,6 +187,7 @@ def test_examples_run_with_keras_3(
     check_output(example, capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_the_first_steps_run_with_keras_3(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +230,7 @@ def train_on_newest(script: Any, **params: Any) -> Any:
     return points(getMLEnv().btenv, 8).link(op)
 
 
+@pytest.mark.long
 def test_a_file_of_keras_becomes_a_model() -> None:
     predict = TFTableModelPredictBatchOp(outputSchemaStr="y FLOAT", selectedCols=["x0"])
     found = predict.linkFrom(
@@ -241,18 +242,20 @@ def test_a_file_of_keras_becomes_a_model() -> None:
 @pytest.mark.parametrize(
     ("script", "workers", "told"),
     [
-        (
+        pytest.param(
             save_into_a_folder,
             1,
             r"line \d+: Keras 3[\d.]+ does not save models to folders.* write model.export",
+            id="folder",
         ),
-        (
+        pytest.param(
             fit_in_step,
             2,
             "Keras 3 does not train with TensorFlow's strategies of several workers: .*TF_USE_LEGACY_KERAS=1",
+            id="group",
+            marks=pytest.mark.long,
         ),
     ],
-    ids=["folder", "group"],
 )
 @pytest.mark.fault(
     "scripts",

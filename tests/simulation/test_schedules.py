@@ -18,7 +18,7 @@ from tests.simulation.defects import FAIR, FOUND, PLANTED, Plant
 from tests.simulation.history import BrokenPromise
 from tests.simulation.schedules import PLANS, kill_plan, run, run_plan
 
-COUNT = int(os.environ.get("AKDL_SIMULATE", "200"))
+COUNT = int(os.environ.get("AKDL_SIMULATE", "100"))
 FIRST = int(os.environ.get("AKDL_SIMULATE_FIRST", "0"))
 PARTS = 10  # which processes of pytest share
 

@@ -78,7 +78,13 @@ def killed_at(tf: Any, step: int) -> Any:
     return Kill()
 
 
-@pytest.mark.parametrize("address", ["checkpoints", "memory://estimator-watch/checkpoints"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        pytest.param("checkpoints", marks=pytest.mark.long),
+        "memory://estimator-watch/checkpoints",
+    ],
+)
 def test_resumed_training_has_the_weights_of_an_uninterrupted_one(
     tf: Any, tmp_path: Path, address: str
 ) -> None:
@@ -180,7 +186,8 @@ def main(task_config):
 """
 
 
-@pytest.mark.parametrize("tensorflow", [1, 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("tensorflow", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_reported_loss_of_a_group_is_that_of_one_worker(tmp_path: Path, tensorflow: int) -> None:
     (tmp_path / "reports.py").write_text(REPORTS)
     (row,) = run_group(

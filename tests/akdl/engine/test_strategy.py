@@ -73,6 +73,7 @@ def test_strategy_refuses_a_tensorflow_that_lacks_it(
         choose(tmp_path, cluster={"chief": ["localhost:1"], "worker": ["localhost:2"]})
 
 
+@pytest.mark.long
 def test_keras_group_in_step_sees_each_row_once_per_epoch(tmp_path: Path) -> None:
     """Shares of different size: the group ends, and each row was seen once per epoch."""
     (row,) = run_group(

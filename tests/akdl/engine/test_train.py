@@ -197,6 +197,7 @@ def test_one_worker_trains_and_exports_the_latest_model(tf: Any, task_config: An
     assert low < -0.3 < 0.3 < high
 
 
+@pytest.mark.slow
 def test_one_worker_stops_early_and_exports_the_best_model(tf: Any, task_config: Any) -> None:
     # The better the model learns, the worse it does on these rows: the first evaluation is the best
     # one.

@@ -54,6 +54,7 @@ def test_batch_normalization_and_losses_of_layers_take_part_in_training(tmp_path
     assert metrics["loss"] == pytest.approx(metrics["average_loss"] + squares, rel=1e-4)
 
 
+@pytest.mark.long
 def test_warm_start_takes_weights_and_counts_its_own_steps(tmp_path: Path) -> None:
     """It begins with the weights of another training, and counts its own steps."""
     estimator(tmp_path / "cold").train(input_fn(CLASSES), max_steps=300)

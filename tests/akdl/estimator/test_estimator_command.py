@@ -237,7 +237,7 @@ def test_mistakes_are_reported_before_the_first_step_and_export_nothing(
     check_mistakes(found, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_mistakes_are_reported_with_tensorflow_1_too(tmp_path: Path) -> None:
     driver = [
         TF_1.python(),
@@ -258,7 +258,7 @@ def test_mistakes_are_reported_with_tensorflow_1_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tensorflow", ["1.15", "2.15"])
+@pytest.mark.parametrize("tensorflow", [pytest.param("1.15", marks=pytest.mark.long), "2.15"])
 def test_worker_0_evaluates_and_exports_in_a_group_without_a_chief(
     tmp_path: Path, tensorflow: str
 ) -> None:
@@ -306,6 +306,7 @@ def test_both_commands_list_all_flags(capsys: pytest.CaptureFixture[str]) -> Non
         )
 
 
+@pytest.mark.long
 @WARNINGS
 def test_digits_example_trains_resumes_and_exports_two_heads_in_one_process(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

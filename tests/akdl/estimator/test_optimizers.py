@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 def test_optimizers_all_three_kinds_count_steps_and_resume(tmp_path: Path) -> None:
     import tensorflow as tf
 

@@ -225,7 +225,7 @@ def test_the_export_predicts_like_the_estimator(trained: Any) -> None:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_worse_model_is_not_the_best_one(trained: Any, tmp_path: Path) -> None:
     """A second run goes on from the first with labels turned round: it exports, but the best model
     stays that of the first.
@@ -307,7 +307,7 @@ def test_towers_of_different_sizes_are_refused() -> None:
             tower_model(user_hidden_units=units)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_group_trains_by_the_same_command(tmp_path: Path) -> None:
     example("click_data").write(str(tmp_path))
     settings = {**example("run").settings(tmp_path), "max_train_steps": 500}

@@ -193,6 +193,7 @@ def test_a_model_that_cannot_be_saved_in_the_end_fails_and_is_kept(
     assert (tmp_path / "model.kept").is_dir()
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @WARNINGS
 def test_ranknet_example_trains_and_saves_only_the_ranker(tmp_path: Path) -> None:
@@ -219,6 +220,7 @@ def test_ranknet_example_trains_and_saves_only_the_ranker(tmp_path: Path) -> Non
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["train", "validation"]
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @WARNINGS
 def test_saved_ranker_of_ranknet_is_the_trained_one(tmp_path: Path) -> None:

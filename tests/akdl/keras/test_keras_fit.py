@@ -96,12 +96,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize(
     ("killed", "every", "lost"),
-    [(13, None, 3), (17, 4, 1), (20, 10, 0), (5, None, 5)],
-    ids=[
-        "within an epoch",
-        "after a step's checkpoint",
-        "at the end of an epoch",
-        "before any checkpoint",
+    [
+        pytest.param(13, None, 3, id="within an epoch"),
+        pytest.param(17, 4, 1, id="after a step's checkpoint", marks=pytest.mark.long),
+        pytest.param(20, 10, 0, id="at the end of an epoch", marks=pytest.mark.long),
+        pytest.param(5, None, 5, id="before any checkpoint", marks=pytest.mark.long),
     ],
 )
 def test_resumed_training_has_the_weights_of_an_uninterrupted_one(
@@ -121,6 +120,7 @@ def test_resumed_training_has_the_weights_of_an_uninterrupted_one(
     assert len(history["loss"]) == 4
 
 
+@pytest.mark.slow
 def test_steps_per_epoch_go_on_in_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = {"steps_per_epoch": 7, "save_checkpoints_steps": 5, "shuffle_factor": 0}
     expected, _ = train(config(tmp_path / "whole"), **changes)
@@ -131,6 +131,7 @@ def test_steps_per_epoch_go_on_in_the_rows(tmp_path: Path, monkeypatch: pytest.M
     assert len(history["loss"]) == 4 and int(model.optimizer.iterations.numpy()) == 28
 
 
+@pytest.mark.long
 def test_checkpoints_at_an_address_resume_to_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Any
 ) -> None:
@@ -144,7 +145,9 @@ def test_checkpoints_at_an_address_resume_to_the_same_weights(
     fsspec.filesystem("memory").store.clear()
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "a {b} $HOME ~ %20 %s #1 &;=+ 中"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("checkpoints", marks=pytest.mark.long), "a {b} $HOME ~ %20 %s #1 &;=+ 中"]
+)
 def test_finished_training_is_exported_again_without_training(
     tmp_path: Path, whole: Any, name: str
 ) -> None:
@@ -267,7 +270,7 @@ def test_settings_and_checkpoints_that_do_not_fit_are_refused(tmp_path: Path) ->
         train_keras_model(other, INPUT, TRAIN, config(tmp_path / "work", checkpoints), EXPORT)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_workers_in_step_go_on_together_and_stop_at_one_step(tmp_path: Path) -> None:
     checkpoints, shares = tmp_path / "checkpoints", tables(31, 12)
 
@@ -327,7 +330,9 @@ def main(task_config):
 
 
 @pytest.mark.parametrize(
-    "own", [False, True], ids=["the step of Keras", "a train_step of the model"]
+    "own",
+    [pytest.param(False, marks=pytest.mark.long), True],
+    ids=["the step of Keras", "a train_step of the model"],
 )
 def test_reports_of_a_group_are_those_of_one_worker_inside_an_epoch_too(
     tmp_path: Path, own: bool
@@ -359,7 +364,7 @@ def test_other_numbers_of_workers_make_the_steps_of_one_process(tmp_path: Path) 
     assert parity.rescaled(sys.executable, tmp_path) <= 1e-6
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_parameter_servers_go_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
     checkpoints = tmp_path / "checkpoints"
 

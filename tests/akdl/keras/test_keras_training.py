@@ -63,6 +63,7 @@ def test_mlp_learns_validates_and_is_saved(tmp_path: Path) -> None:
     np.testing.assert_allclose(load(result.saved)(x), result.model(x), atol=1e-6)
 
 
+@pytest.mark.long
 def test_mlp_batches_of_the_function_and_of_the_runner_are_the_same(tmp_path: Path) -> None:
     config = mlp_config(tmp_path)
     results = [train(config, script(name), tmp_path) for name in ("mlp", "mlp_batched")]
@@ -96,6 +97,7 @@ def shuffled_config(folder: Path, epochs: int, **checkpoint: Any) -> dict[str, A
     return {**SHUFFLED, "epochs": epochs, "callbacks": [{"name": "checkpoint", "args": args}]}
 
 
+@pytest.mark.long
 def test_resumption_after_an_epoch_gives_the_same_weights(tmp_path: Path) -> None:
     """With shuffling and dropout: both depend on the seed and the epoch only."""
     whole = train(shuffled_config(tmp_path / "whole", 4), script("shuffled"))
@@ -106,7 +108,8 @@ def test_resumption_after_an_epoch_gives_the_same_weights(tmp_path: Path) -> Non
     assert_equal_weights(resumed.model.get_weights(), whole.model.get_weights())
 
 
-@pytest.mark.parametrize("steps_per_epoch", [None, 7])
+@pytest.mark.slow
+@pytest.mark.parametrize("steps_per_epoch", [None, pytest.param(7, marks=pytest.mark.long)])
 def test_resumption_inside_an_epoch_gives_the_same_weights(
     tmp_path: Path, steps_per_epoch: int | None
 ) -> None:
@@ -165,7 +168,11 @@ def test_resumption_refuses_a_checkpoint_of_another_training(tmp_path: Path) -> 
 
 # SGD on the same global batches; float32 sums in another order: weights within 1e-5.
 @pytest.mark.parametrize(
-    ("name", "processes"), [pytest.param("mlp", 3, marks=pytest.mark.slow), ("mlp_batched", 2)]
+    ("name", "processes"),
+    [
+        pytest.param("mlp", 3, marks=pytest.mark.long),
+        pytest.param("mlp_batched", 2, marks=pytest.mark.slow),
+    ],
 )
 def test_group_gets_the_weights_of_one_process(tmp_path: Path, name: str, processes: int) -> None:
     """50 rows in steps of 12: the last step has rows for some workers only."""
@@ -216,6 +223,7 @@ def test_resumed_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
     assert_equal_weights(weights_in(tmp_path / "checkpoints"), alone.model.get_weights(), 1e-5)
 
 
+@pytest.mark.long
 def test_batch_normalization_of_a_group_stays_finite_with_few_rows(tmp_path: Path) -> None:
     """The workers' own means and variances are put together; the last step has a row for one worker
     only.
@@ -343,7 +351,7 @@ def without_callbacks(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in ("callbacks", "save_path")}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_other_numbers_of_workers_make_the_steps_of_one_process(tmp_path: Path) -> None:
     """2 workers, 3 from step 6 on and 2 from step 11 on, each inside a pass over the rows; see
     docs/parity.md.

@@ -123,6 +123,7 @@ def test_operator_refuses_wrong_parameters(
         )
 
 
+@pytest.mark.long
 def test_a_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
     """Shares of different size, one of them empty; a step takes all rows, in float32:
     within 1e-5.

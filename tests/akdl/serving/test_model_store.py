@@ -454,7 +454,7 @@ def test_least_recently_used_models_are_dropped_first(
 @pytest.mark.tf
 def test_a_model_stays_while_rows_are_in_it(keyed: Make) -> None:
     served = keyed(model_cache_bytes=1)
-    keys, wrong = ["de", "7", "fr"] * 4, []
+    keys, wrong = ["de", "7", "fr"] * 2, []
 
     def predict() -> None:
         for _ in range(3):

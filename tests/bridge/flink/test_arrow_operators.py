@@ -309,14 +309,16 @@ def test_all_results_are_asked_for_when_no_more_rows_come_soon(table_envs: MLEnv
     )
     with at_the_end.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
         assert list(found) == [Element.CHUNK] * 2 + [Element.ALL_OUT, Element.END]
-    # Flink's source makes ten rows at once each second, so the chunk is full long before the timer
-    # fires.
+    # Flink's source makes ten rows at once each second. Where they come together, the chunk is full
+    # before the timer fires.
     in_time, _ = chunks_of(
         table_env, table_env.from_path("bursts"), Gathering(rows=10, wait_s=0.3), sends_all_out=True
     )
     with in_time.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
-        kinds = [next(found) for _ in range(4)]
-    assert kinds == [Element.CHUNK, Element.ALL_OUT] * 2
+        for _ in range(2):
+            while next(found) != Element.CHUNK:
+                pass
+            assert next(found) == Element.ALL_OUT
 
 
 def test_rows_do_not_wait_longer_than_they_may(table_envs: MLEnv) -> None:

@@ -131,7 +131,11 @@ def stream_env(tmp_path: pathlib.Path) -> Iterator[Any]:
     "jobs",
     "Checkpoints of file sources complete behind a slow reader; a restart loses and doubles no row",
 )
-@pytest.mark.parametrize("scan", [{}, {"scanInterval": 0.2}], ids=["bounded", "watched"])
+@pytest.mark.parametrize(
+    "scan",
+    [pytest.param({}, marks=pytest.mark.long), {"scanInterval": 0.2}],
+    ids=["bounded", "watched"],
+)
 def test_checkpoints_complete_behind_a_slow_reader(
     stream_env: Any, scan: dict[str, Any], folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -161,7 +161,11 @@ def test_files_of_the_sink_hold_all_types_exactly(
 
 @pytest.mark.parametrize(
     ("mode", "endless", "interval"),
-    [("btenv", False, None), ("stenv", False, "200 ms"), ("stenv", True, "200 ms")],
+    [
+        ("btenv", False, None),
+        pytest.param("stenv", False, "200 ms", marks=pytest.mark.long),
+        ("stenv", True, "200 ms"),
+    ],
 )
 @pytest.mark.fault(
     "jobs", "A job that fails while it writes files loses and doubles no row, and leaves nothing"

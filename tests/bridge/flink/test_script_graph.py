@@ -157,6 +157,7 @@ def test_rows_go_to_workers_in_turn_and_come_back(table_env: Any) -> None:
     assert sorted(worker for worker, _ in pairs) in ([0, 0, 0, 1, 1], [0, 0, 1, 1, 1])
 
 
+@pytest.mark.long
 def test_jobs_of_an_elastic_group_have_other_numbers_of_workers(table_envs: Any) -> None:
     """An operator that was planned behind the group keeps its own parallelism."""
     ids = ", ".join(f"({each})" for each in range(12))

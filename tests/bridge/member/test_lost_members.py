@@ -148,6 +148,7 @@ def waits(tmp_path: pathlib.Path) -> str:
     return WAITS.format(folder=str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.fault("jobs", "A stopped Python worker is named by another member")
 def test_a_stopped_python_worker_is_named_by_another(
     start: Start, waits: str, runs: Callable[[], bool]
@@ -174,6 +175,7 @@ def test_a_stopped_python_worker_of_the_chief_is_named_too(
     assert f"the chief has not answered for {LOST_S:g} s at 127.0.0.1:" in worker.outcome()
 
 
+@pytest.mark.long
 @pytest.mark.fault(
     "network", "A host that cannot be reached at the start is named after startTimeout"
 )
@@ -193,6 +195,7 @@ def test_host_that_is_unreachable_from_the_start_is_named(hosts: Network, start:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.fault("network", "A host that is cut off during the job is named")
 def test_host_that_is_cut_off_later_is_named(
     hosts: Network, start: Start, waits: str, runs: Callable[[], bool]
@@ -228,7 +231,11 @@ def test_failed_host_of_the_chief_is_named(
     )
 
 
-@pytest.mark.parametrize(("loss", "delay_s"), [(0.05, 0.0), (0.0, 0.2)], ids=["lost", "late"])
+@pytest.mark.parametrize(
+    ("loss", "delay_s"),
+    [(0.05, 0.0), pytest.param(0.0, 0.2, marks=pytest.mark.long)],
+    ids=["lost", "late"],
+)
 @pytest.mark.fault("network")
 def test_frames_that_are_lost_or_late_do_no_harm(
     hosts: Network, start: Start, tmp_path: pathlib.Path, loss: float, delay_s: float

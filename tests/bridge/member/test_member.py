@@ -214,7 +214,10 @@ def environment(tmp_path: pathlib.Path) -> pathlib.Path:
 )
 @pytest.mark.parametrize(
     ("line", "place"),
-    [("import blocker", r'/blocker.py", line 3'), ("import time; time.sleep(600)", '"<string>"')],
+    [
+        ("import blocker", r'/blocker.py", line 3'),
+        pytest.param("import time; time.sleep(600)", '"<string>"', marks=pytest.mark.long),
+    ],
 )
 def test_pth_file_that_blocks_python_is_named(
     start: Callable[..., Member], environment: pathlib.Path, line: str, place: str

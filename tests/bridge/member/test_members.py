@@ -280,6 +280,7 @@ def test_failed_server_that_a_worker_misses_is_the_reported_error(groups: Groups
     assert name == "ps 0" and "the script failed: KeyError: 'the reason'\nTraceback" in text
 
 
+@pytest.mark.slow
 def test_a_server_that_leaves_workers_waiting_is_reported(
     groups: Groups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,6 +329,7 @@ POLLING = HELPERS + (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.fault("jobs", "Processes that poll for one that sleeps do not count as working")
 def test_polling_members_count_as_waiting_for_a_sleeping_one(groups: Groups) -> None:
     groups.start(POLLING, 3, rows=[20, 20, 20], stall_timeout_s=2.0, python=None)
@@ -338,10 +340,11 @@ def test_polling_members_count_as_waiting_for_a_sleeping_one(groups: Groups) -> 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "loop"),
     [
-        (2, "while True: pass"),
+        pytest.param(2, "while True: pass", marks=pytest.mark.long),
         (3, "hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"),
     ],
     ids=["one of two in Python", "one of three in C"],
@@ -387,7 +390,9 @@ COLLECTIVE = HELPERS + (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", ["time.sleep(600)", "while True: pass"])
+@pytest.mark.parametrize(
+    "stop", [pytest.param("time.sleep(600)", marks=pytest.mark.long), "while True: pass"]
+)
 @pytest.mark.fault(
     "jobs", "A worker that sleeps or loops while the others wait for it in a collective is named"
 )
@@ -403,6 +408,7 @@ def test_worker_that_does_not_reach_a_collective_is_named(groups: Groups, stop: 
     assert name == "worker 0" and "in stops_in_the_middle" in text
 
 
+@pytest.mark.slow
 def test_computing_member_keeps_a_waiting_group_from_stalling(
     groups: Groups, tmp_path: pathlib.Path
 ) -> None:
@@ -421,6 +427,7 @@ def test_computing_member_keeps_a_waiting_group_from_stalling(
     assert groups.wait() == {"chief 0": [], "worker 0": []}
 
 
+@pytest.mark.long
 @pytest.mark.fault("network", "A member that never starts is named")
 def test_member_that_never_starts_is_named(groups: Groups) -> None:
     groups.start(COUNT, 3, only=[0, 2], start_timeout_s=START_S)
@@ -432,6 +439,7 @@ def test_member_that_never_starts_is_named(groups: Groups) -> None:
     assert f"worker 0 on {own_host()}: has not reported" in text
 
 
+@pytest.mark.long
 @pytest.mark.fault(
     "jobs",
     "A member whose Python worker of Flink blocks before it announces its address is named after startTimeout",
@@ -450,6 +458,7 @@ def test_a_member_whose_address_does_not_arrive_is_named() -> None:
         list(member.finish())
 
 
+@pytest.mark.long
 @pytest.mark.fault("network")
 def test_a_chief_that_cannot_be_reached_is_named(groups: Groups) -> None:
     nobody = [Address("127.0.0.1", *reserve("group", index, 0)) for index in range(2)]

@@ -115,10 +115,15 @@ def test_a_fault_does_no_harm(start: Start, fault: str) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        "hangs_before_reading", "hangs_while_reading", "hangs_after_reading", "loops_in_python", "loops_in_c",
-        "loops_with_the_interpreter_lock", "waits_for_two_locks",
+        "hangs_while_reading",
+        "loops_in_c",
+        pytest.param("hangs_before_reading", marks=pytest.mark.long),
+        pytest.param("hangs_after_reading", marks=pytest.mark.long),
+        pytest.param("loops_in_python", marks=pytest.mark.long),
+        pytest.param("loops_with_the_interpreter_lock", marks=pytest.mark.long),
+        pytest.param("waits_for_two_locks", marks=pytest.mark.long),
     ],
-)  # fmt: skip
+)
 @pytest.mark.fault(
     "scripts", "The stack of a script that hangs is shown, also where it uses the processor"
 )

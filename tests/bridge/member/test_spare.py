@@ -189,6 +189,7 @@ def test_no_process_waits_where_it_is_not_wanted_or_gpus_are_leased(
     assert spare._spare is None
 
 
+@pytest.mark.long
 @pytest.mark.flink
 @pytest.mark.tf
 def test_scripts_in_spare_processes_start_as_in_new_ones(tmp_path: pathlib.Path) -> None:
@@ -211,6 +212,7 @@ def test_scripts_in_spare_processes_start_as_in_new_ones(tmp_path: pathlib.Path)
     assert not list(tmp_path.glob("akdl*")), "nothing stays behind"
 
 
+@pytest.mark.slow
 @pytest.mark.flink
 @pytest.mark.tf
 @pytest.mark.fault(

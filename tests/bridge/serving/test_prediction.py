@@ -290,6 +290,7 @@ def the_end_leaves_behind_all_results(function: Predicting, process: psutil.Proc
     assert [kind for kind, _, _ in end] == [Element.CHUNK, Element.END]
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @pytest.mark.fault(
     "jobs",
@@ -387,6 +388,7 @@ def test_rows_after_a_newer_model_are_never_predicted_by_an_older_one(predicting
 ENDLESS = {"serving": {"infer_batch_size": 2, "infer_timeout": 4.0}}
 
 
+@pytest.mark.slow
 @pytest.mark.tf
 @pytest.mark.fault(
     "data",
@@ -413,6 +415,7 @@ def test_row_that_the_model_does_not_finish_goes_to_the_error_column(predicting:
     assert [*beside.chunk(3), *beside.all_out()] == [({"k": [3], "p": [8.0]}, None)]
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_a_model_of_a_stream_is_not_tried_again(predicting: Any) -> None:
     """A fresh process would have the first model."""

@@ -115,6 +115,7 @@ def local_program(owner: str, folder: pathlib.Path) -> Iterator[list[str]]:
             program.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.flink
 @pytest.mark.own_processes
 @pytest.mark.parametrize("owner", ["akdl", pytest.param("user", marks=pytest.mark.long)])

@@ -348,6 +348,7 @@ def test_models_are_newer_from_the_start_of_the_query_on(
     assert json.loads(settings.process.serving)["modelsFromMs"] == "1717171717000"
 
 
+@pytest.mark.long
 @pytest.mark.flink
 def test_options_of_flink_limit_ml_predict(models: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "count.py").write_text("""

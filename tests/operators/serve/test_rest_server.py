@@ -270,6 +270,7 @@ def test_a_token_file_that_others_can_read_is_a_warning(
     assert told == f"other users of this host may read the token in {secret}: chmod 600 it"
 
 
+@pytest.mark.slow
 @needs_tf
 @pytest.mark.fault(
     "security", "A request over REST without the token is refused, and the token is in no log"
@@ -660,6 +661,7 @@ def test_scalars_as_tensorflow_serving_answers_them(tmp_path: pathlib.Path) -> N
         )
 
 
+@pytest.mark.long
 @needs_tf
 @pytest.mark.fault(
     "prediction",

@@ -171,7 +171,7 @@ def rows(count: int) -> Callable[[], list[pa.RecordBatch]]:
             "        if is_over(config):\n"
             "            break\n",
             1000, [WORK], "The script is the bottleneck", " s in busy (train.py). A step worked for ",
-            id="slow step",
+            id="slow step", marks=pytest.mark.long,
         ),
         pytest.param(
             "def main(config):\n"
@@ -182,6 +182,7 @@ def rows(count: int) -> Callable[[], list[pa.RecordBatch]]:
             "        if step % 100 == 0 and is_over(config):\n"
             "            break\n",
             1000, [WORK, READ], "Steps are short, and mostly fixed costs: take larger batches", "A step took ", id="small batches",
+            marks=pytest.mark.long,
         ),
     ],
 )  # fmt: skip
@@ -204,6 +205,7 @@ def test_a_slow_script_is_named(
     assert text in advice.text and evidence in advice.evidence
 
 
+@pytest.mark.long
 def test_a_slow_source_is_named(tmp_path: pathlib.Path) -> None:
     def slowly() -> Iterator[pa.RecordBatch]:
         while not group.over.exists():
@@ -238,6 +240,7 @@ def main(config):
 """
 
 
+@pytest.mark.slow
 def test_one_slow_rank_is_named(tmp_path: pathlib.Path) -> None:
     group = Group(tmp_path, SLOW_RANK, 2, rows(10))
     with recorded(tmp_path, group, 2) as share:
@@ -259,6 +262,7 @@ def main(config):
 """
 
 
+@pytest.mark.long
 def test_restarts_are_named_as_the_bottleneck(tmp_path: pathlib.Path) -> None:
     group = Group(tmp_path, FAILS, 1, rows(10))
     with recorded(tmp_path, group) as share:

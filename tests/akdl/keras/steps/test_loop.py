@@ -152,6 +152,7 @@ for devices in ({}, {"devices": ["CPU:0", "CPU:1"]}):
 """
 
 
+@pytest.mark.slow
 def test_two_devices_get_the_weights_of_one() -> None:
     """In a process of its own: devices are made before TensorFlow is used."""
     import os

@@ -19,6 +19,7 @@ pytestmark = [
 DNN_TENSOR_PARAMS = {"tensorCol": "t", "labelCol": "label", "batch_size": 50, "num_epochs": 80}
 
 
+@pytest.mark.long
 def test_dnn_tensor_learns_and_exports(tmp_path: Path) -> None:
     import tensorflow as tf
 

@@ -65,6 +65,7 @@ def predicted(tf: Any, model: str) -> tuple[Any, dict[str, Any]]:
     return described, {name: value.numpy() for name, value in outputs.items()}
 
 
+@pytest.mark.slow
 def test_keras_exports_what_the_estimator_exports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +93,7 @@ def test_keras_exports_what_the_estimator_exports(
     assert np.mean(values["class_ids"] == expected["class_ids"]) > 0.95
 
 
+@pytest.mark.long
 def test_keras_classifier_resumes_from_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

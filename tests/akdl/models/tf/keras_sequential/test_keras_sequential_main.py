@@ -61,10 +61,10 @@ def predict(signature: Any, rows: Any = VALUES) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("names", "label_type"),
     [
-        (["no", 'ye"s'], "STRING"),
-        ([3, 7], "INT"),
+        pytest.param(["no", 'ye"s'], "STRING", marks=pytest.mark.long),
+        pytest.param([3, 7], "INT", marks=pytest.mark.long),
         ([False, True], "BOOLEAN"),
-        ([0.0, 1.0], "DOUBLE"),
+        pytest.param([0.0, 1.0], "DOUBLE", marks=pytest.mark.long),
         (["a", "b", "c"], "STRING"),
     ],
 )
@@ -88,6 +88,7 @@ def test_predicted_labels_have_the_type_of_the_label_column(
         assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.long
 def test_regression_is_repeatable_with_a_seed(tmp_path: Path) -> None:
     labels = VALUES.sum(axis=1).tolist()
     first, again = (
@@ -153,6 +154,7 @@ def test_the_best_epoch_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[st
         )
 
 
+@pytest.mark.long
 def test_training_goes_on_from_a_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
