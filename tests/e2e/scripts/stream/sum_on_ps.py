@@ -1,7 +1,10 @@
 """Adds up the ids of the stream of all workers in a variable on a parameter server; each worker
-writes what it saw at its end.
+writes what it sees once all have ended.
 
-Output: `worker INT, id BIGINT`, where id is the sum after the worker's last row.
+A worker that returns while another connects can leave that one waiting inside TensorFlow, so all
+wait for all.
+
+Output: `worker INT, id BIGINT`, where id is the sum of all ids.
 """
 
 from __future__ import annotations
@@ -24,12 +27,14 @@ def main(task_config: StreamTaskConfig) -> None:
         server.join()
     worker = 0 if role == "chief" else index + 1
     with tf.device("/job:ps/task:0"):
-        total = v1.get_variable("total", [], tf.int64, v1.zeros_initializer(), use_resource=True)
+        total, ended = (
+            v1.get_variable(name, [], tf.int64, v1.zeros_initializer(), use_resource=True)
+            for name in ("total", "ended")
+        )
     ids = v1.placeholder(tf.int64, [None])
-    add, ready = (
-        total.assign_add(tf.reduce_sum(ids), use_locking=True),
-        v1.report_uninitialized_variables(),
-    )
+    add = total.assign_add(tf.reduce_sum(ids), use_locking=True)
+    end, ready = ended.assign_add(1, use_locking=True), v1.report_uninitialized_variables()
+    workers = len(task_config.cluster["chief"]) + len(task_config.cluster.get("worker", []))
 
     def parse(records: Any) -> Any:
         return tf.io.parse_example(records, {"id": tf.io.FixedLenFeature([], tf.int64)})["id"]
@@ -50,4 +55,7 @@ def main(task_config: StreamTaskConfig) -> None:
             except tf.errors.OutOfRangeError:
                 break
             session.run(add, {ids: found})
+        session.run(end)
+        while session.run(ended) < workers:
+            time.sleep(0.05)
         task_config.output_writer.write_batch({"worker": [worker], "id": [int(session.run(total))]})
