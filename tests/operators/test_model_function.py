@@ -71,14 +71,15 @@ def test_model_function_predicts_in_sql(env: MLEnv, modules: pathlib.Path) -> No
         (
             "m",
             {"inferBatchSize": 0},
-            "parameter 'inferBatchSize': expected a whole number of at least 1",
+            "^model_function: parameter 'inferBatchSize': expected a whole number of at least 1",
         ),
         (
             "m",
             {"inferProcesses": 2},
             "model_function: 'inferProcesses' is a parameter of operators alone",
         ),
-        ("absent.py:load", {}, "predictFn 'absent.py'"),
+        ("absent.py:load", {}, "^model_function: predictFn 'absent.py'"),
+        ("m", {"inferBatch": 1}, "^model_function has no parameter 'inferBatch' .did you mean"),
     ],
 )
 def test_wrong_parameters_of_a_model_function_are_refused(
