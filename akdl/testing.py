@@ -86,7 +86,7 @@ class CollectingWriter:
         columns = {name: _plain(cells) for name, cells in values.items()}
         if self._columns is not None:
             # The encoded rows are not needed. The call raises the errors that a job would raise.
-            encode_columns(values, self._columns)
+            encode_columns(dict(values.items()), self._columns)
             size = len(next(iter(columns.values())))
             columns = {
                 column.name: columns.get(column.name, [None] * size) for column in self._columns
@@ -273,5 +273,7 @@ def _plain(cells: Any) -> list[object]:
         cells = np.split(as_array(values), np.cumsum(lengths)[:-1]) if len(lengths) else []
     elif hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
+    elif hasattr(getattr(cells, "dtype", None), "na_value"):  # a type of pandas, with its own null
+        return [None if is_null else cell for is_null, cell in zip(cells.isna(), cells)]
     plain = cells.tolist() if hasattr(cells, "tolist") else list(cells)
     return [cell.tolist() if hasattr(cell, "tolist") else cell for cell in plain]

@@ -110,6 +110,9 @@ def _sliceable(cells: object) -> Any:
     """Return tensors as numpy arrays, since slices of a numpy array are views."""
     if isinstance(cells, np.ndarray) or not hasattr(cells, "__array__"):
         return cells
+    # An array of pandas' own types keeps its nulls, and is cut by place and not by label.
+    if hasattr(getattr(cells, "dtype", None), "na_value"):
+        return getattr(cells, "array", cells)
     return cells.numpy() if hasattr(cells, "numpy") else np.asarray(cells)
 
 
@@ -191,8 +194,9 @@ class OutputWriter:
         Args:
             values: Column name to an array of shape [rows], for an ARRAY column of shape [rows, n],
                 a list of lists or a `tf.SparseTensor`, whose empty rows are empty arrays. numpy
-                arrays, lists and eager tensors are accepted. None and masked cells become null; a
-                missing column is null in every row.
+                arrays, lists, eager tensors and frames and columns of pandas are accepted. None,
+                masked cells and nulls of pandas' own types such as Int64 become null; a missing
+                column is null in every row.
 
         Raises:
             ValueError: An unknown column, or columns of different length.

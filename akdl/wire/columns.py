@@ -46,8 +46,8 @@ def encode_columns(values: Mapping[str, Any], columns: TableColumns) -> Rows:
 
     Args:
         values: Column name to its cells: an array or list of length [rows], for an ARRAY column an
-            array of shape [rows, n], a list of lists or a `tf.SparseTensor`. None, NaT and masked
-            cells are null; NaN is a number. Datetimes for TIMESTAMP_LTZ without a time zone are in
+            array of shape [rows, n], a list of lists or a `tf.SparseTensor`. None, NaT, masked
+            cells and nulls of pandas' own types are null; NaN is a number. Datetimes for TIMESTAMP_LTZ without a time zone are in
             UTC.
         columns: Columns of the table; columns without `values` are null in all rows.
 
@@ -165,6 +165,11 @@ def _present(cells: Any, where: str) -> tuple[Values, Array | None]:
     """
     if hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
+    # The types of pandas' own, such as Int64 and string, have a null that numpy does not have.
+    if hasattr(getattr(cells, "dtype", None), "na_value"):
+        nulls = np.asarray(cells.isna(), bool)
+        if nulls.any():
+            return _present(cells[~nulls], where)[0], ~nulls
     if isinstance(cells, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(cells)  # type: ignore[no-untyped-call]
         if mask.ndim == 2:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from akdl import testing
@@ -129,6 +130,12 @@ def test_collecting_writer_fills_a_left_out_column_with_null() -> None:
     writer = testing.CollectingWriter({"n": "BIGINT", "s": "STRING"})
     writer.write_batch({"n": np.ma.masked_array([1, 2], [False, True])})
     assert writer.rows == [{"n": 1, "s": None}, {"n": None, "s": None}]
+
+
+def test_collecting_writer_takes_a_frame_of_pandas_with_nulls() -> None:
+    writer = testing.CollectingWriter({"n": "BIGINT", "s": "STRING"})
+    writer.write_batch(pd.DataFrame({"n": pd.array([1, None], "Int64"), "s": ["a", "b"]}))
+    assert writer.rows == [{"n": 1, "s": "a"}, {"n": None, "s": "b"}]
 
 
 def test_collecting_writer_collects_a_batch_of_arrays() -> None:

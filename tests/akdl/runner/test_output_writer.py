@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from akdl.process.channel import ChannelError
@@ -158,6 +159,26 @@ def test_a_large_batch_is_sent_in_parts(channel: Channel, monkeypatch: pytest.Mo
     assert [x for cells in channel.cells() for x in cells] == list(range(2000))
     assert [s.decode() for cells in channel.cells("s") for s in cells] == texts
     assert max(output.ByteSize() for output in channel.outputs) < 25_000
+
+
+def test_large_frame_of_pandas_keeps_its_nulls_and_order(
+    channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_writer, "BATCH_BYTES", 10_000)
+    numbers = [None if number % 3 == 0 else number for number in range(2000)]
+    texts = [None if number % 5 == 0 else "y" * 30 for number in range(2000)]
+    # Labels that do not count the rows.
+    frame = pd.DataFrame(
+        {"x": pd.array(numbers, "Int64"), "s": pd.array(texts, "string")},
+        index=np.arange(2000, 0, -1) / 2,
+    )
+    writer = OutputWriter(channel, COLUMNS)
+    writer.write_batch(frame)
+    writer.close()
+    assert len(channel.outputs) > 5
+    assert [x for cells in channel.cells() for x in cells] == numbers
+    found = [s and s.decode() for cells in channel.cells("s") for s in cells]
+    assert found == texts
 
 
 @pytest.mark.fault("scripts")

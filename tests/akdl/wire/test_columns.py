@@ -128,6 +128,8 @@ def test_values_of_every_kind_are_encoded(
         np.array([1, None, 3], object),
         np.ma.masked_array([1, 2, 3], [False, True, False]),
         np.ma.masked_array(np.array([1, "x", 3], object), [False, True, False]),
+        pd.array([1, None, 3], "Int64"),
+        pd.Series([1, None, 3], [3, 2, 1], "int64[pyarrow]"),
     ],
 )
 def test_nulls_are_encoded_as_cleared_bits(cells: Any) -> None:
@@ -135,8 +137,9 @@ def test_nulls_are_encoded_as_cleared_bits(cells: Any) -> None:
     assert (rows, column.valid, column.values) == (3, b"\5", np.array([1, 0, 3], "<i8").tobytes())
 
 
-def test_null_strings_take_no_bytes() -> None:
-    rows, column = encode("STRING", ["a", None, "bc"])
+@pytest.mark.parametrize("dtype", [object, "string", "category"])
+def test_null_strings_take_no_bytes(dtype: Any) -> None:
+    rows, column = encode("STRING", pd.Series(["a", None, "bc"], dtype=dtype))
     assert (rows, column.valid, column.values) == (3, b"\5", b"abc")
     assert column.value_offsets == np.array([0, 1, 1, 3], "<i4").tobytes()
 
