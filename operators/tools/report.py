@@ -72,7 +72,8 @@ def main(arguments: Sequence[str]) -> int:
                 page = page_of(read_record(RECORD.read(record).decode("utf-8")))
     except (OSError, FileError, ValueError) as error:
         sys.stderr.write(
-            f"cannot read the record {shown(given.record)}: {masked(str(error), given.record)}\n"
+            f"akdl report: cannot read the record {shown(given.record)}:"
+            f" {masked(str(error), given.record)}\n"
         )
         return 1
     # A remote record cannot have the page next to it, so that page is written to the current
