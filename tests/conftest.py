@@ -225,6 +225,19 @@ def s3(_s3: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
+def _groups_that_hang_say_so(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let the job of a group that hangs fail with the stacks of its processes, before its test
+    fails without them.
+    """
+    if any(request.node.get_closest_marker(name) for name in ("flink", "cluster")):
+        from operators.params.catalog import STALL_TIMEOUT
+
+        monkeypatch.setitem(vars(STALL_TIMEOUT), "default", 12 * DEADLINE_S)
+
+
+@pytest.fixture(autouse=True)
 def _leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     if any(request.node.get_closest_marker(name) for name in ("process", "flink", "cluster")):
         with nothing_left_behind():

@@ -447,13 +447,13 @@ def test_member_that_never_starts_is_named(groups: Groups) -> None:
 def test_a_member_whose_address_does_not_arrive_is_named() -> None:
     settings = GroupSettings(
         operator="TestOp", kind="batch", num_workers=2, num_ps=0, input_schema=INPUT, output_schema=OUTPUT, main_script="script.py",
-        user_files=(UserFile("script.py", COUNT.encode()),), start_timeout_s=1.0,
+        user_files=(UserFile("script.py", COUNT.encode()),), start_timeout_s=START_S,
     )  # fmt: skip
     member = Member(settings, "group", 0, 0, lambda: None)
     member.addressed = {0}
     with pytest.raises(
         TaskError,
-        match="within the 1 s of startTimeout: the address of worker 0 did not arrive",
+        match=rf"within the {START_S:g} s of startTimeout: the address of worker 0 did not arrive",
     ):
         list(member.finish())
 
