@@ -53,9 +53,7 @@ def function_settings(
     is_function = callable(model) or re.search(r"\.py:\w+$", model) is not None
     given = {"predictFn" if is_function else "modelPath": model, **params}
     # A function does not know whether its queries end, so it takes newer models only on request.
-    make: type[PredictOp] = (
-        PredictStreamOp if "modelStreamFilePath" in params else PredictBatchOp
-    )
+    make: type[PredictOp] = PredictStreamOp if "modelStreamFilePath" in params else PredictBatchOp
     # The operator has the name of the function, because its errors show it.
     op = type(name, (make,), {})(outputSchemaStr=outputs, **given)
     place = str(given.get("modelPath") or "")

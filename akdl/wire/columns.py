@@ -47,8 +47,8 @@ def encode_columns(values: Mapping[str, Any], columns: TableColumns) -> Rows:
     Args:
         values: Column name to its cells: an array or list of length [rows], for an ARRAY column an
             array of shape [rows, n], a list of lists or a `tf.SparseTensor`. None, NaT, masked
-            cells and nulls of pandas' own types are null; NaN is a number. Datetimes for TIMESTAMP_LTZ without a time zone are in
-            UTC.
+            cells and nulls of pandas' own types are null; NaN is a number. Datetimes for
+            TIMESTAMP_LTZ without a time zone are in UTC.
         columns: Columns of the table; columns without `values` are null in all rows.
 
     Raises:

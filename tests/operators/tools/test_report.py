@@ -194,7 +194,9 @@ def test_a_record_of_wrong_types_is_refused_in_a_sentence(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
     assert main([str(tmp_path / "a.jsonl")]) == 1
-    assert re.fullmatch(rf"akdl report: cannot read the record .*a.jsonl: {words}.*\n", capsys.readouterr().err)
+    assert re.fullmatch(
+        rf"akdl report: cannot read the record .*a.jsonl: {words}.*\n", capsys.readouterr().err
+    )
 
 
 def test_page_that_cannot_be_written_is_an_error(
