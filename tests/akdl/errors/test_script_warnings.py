@@ -44,11 +44,22 @@ def test_files_of_scripts_that_manage_their_work_dir_are_not_warned_of(
     folder: pathlib.Path, script: str
 ) -> None:
     (folder / "main.py").write_text(script)
-    (folder / "a.py").symlink_to("nowhere.py")
     watch = ScriptWarnings(str(folder))
     watch.watch_files()
     (folder / "x").write_text("1")
     assert watch.sentences() == []
+
+
+def test_files_are_named_where_a_link_in_the_work_folder_leads_nowhere(
+    folder: pathlib.Path,
+) -> None:
+    (folder / "a.py").symlink_to("nowhere.py")
+    watch = ScriptWarnings(str(folder))
+    watch.watch_files()
+    (folder / "model.h5").write_text("1")
+    # No file mentions the work folder, so all are read, whatever the order of the listing.
+    (said,) = watch.sentences()
+    assert said.startswith("the script wrote model.h5 to a relative path")
 
 
 def test_errors_of_threads_are_reported(folder: pathlib.Path) -> None:

@@ -72,3 +72,13 @@ def test_errors_other_than_a_full_disk_are_not_changed(tmp_path: pathlib.Path) -
 def test_no_room_has_the_errno_of_a_full_disk(tmp_path: pathlib.Path) -> None:
     assert 0 < free_bytes(str(tmp_path)) < 2**60
     assert no_room(OSError(errno.ENOSPC, "full"), str(tmp_path), 0).errno == errno.ENOSPC
+
+
+def test_a_full_disk_is_named_while_a_file_of_the_folder_cannot_be_found(
+    tmp_path: pathlib.Path,
+) -> None:
+    # As a file that another thread removes between the listing and the look at its size.
+    (tmp_path / "gone").symlink_to("nowhere")
+    (tmp_path / "held").write_bytes(bytes(1_500_000))
+    error = no_room(OSError(errno.ENOSPC, "full"), str(tmp_path), 0)
+    assert error.errno == errno.ENOSPC and f"{tmp_path} holds 1.5 MB" in str(error)

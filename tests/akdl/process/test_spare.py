@@ -49,6 +49,13 @@ def test_user_files_that_affect_the_import_of_tensorflow_are_found(
     assert _is_affected(str(tmp_path)) == is_affected
 
 
+def test_a_link_that_leads_nowhere_does_not_affect_the_import_of_tensorflow(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "settings.py").symlink_to("no_such_file.py")
+    assert not _is_affected(str(tmp_path))
+
+
 @pytest.fixture
 def program(tmp_path: pathlib.Path) -> list[str]:
     (tmp_path / "work").mkdir()
