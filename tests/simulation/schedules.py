@@ -372,6 +372,20 @@ def kill_plan(what: str, message: int) -> Plan:
     )  # fmt: skip
 
 
+def slow_worker_plan(work_s: float) -> Plan:
+    """A bounded stream of two workers whose scripts return after two chunks, where the chief would
+    end long before worker 0, which works up to so many seconds on a chunk.
+    """
+    settings = settings_of(
+        num_workers=2, replay=UNCOMMITTED, on_return=RESTART, output_schema=SCHEMA
+    )
+
+    def script(job: Any, index: int) -> Any:
+        return scripts.Stream(job, index, scripts.EACH, 0, work_s if index else 0.02, 2)
+
+    return Plan(0, [Shape(settings, 2, True)], 10, script, commits=True, start_s=0.1, limit_s=900.0)
+
+
 PLANS: dict[str, Callable[[int], Plan]] = {
     "stream": stream_plan,
     "group": group_plan,

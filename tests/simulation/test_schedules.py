@@ -14,9 +14,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from bridge.group.state_store import LOST_S
 from tests.simulation.defects import FAIR, FOUND, PLANTED, Plant
 from tests.simulation.history import BrokenPromise
-from tests.simulation.schedules import PLANS, kill_plan, run, run_plan
+from tests.simulation.schedules import PLANS, kill_plan, run, run_plan, slow_worker_plan
 
 COUNT = int(os.environ.get("AKDL_SIMULATE", "100"))
 FIRST = int(os.environ.get("AKDL_SIMULATE_FIRST", "0"))
@@ -51,6 +52,11 @@ def test_a_kill_at_any_message_leaves_state_and_output_as_they_are(what: str) ->
         if job.network.messages < message:
             break
     assert message > 30
+
+
+def test_a_script_that_starts_again_at_the_end_of_a_stream_still_has_its_chief() -> None:
+    # Longer than a member may be without an answer of the chief.
+    run_plan(slow_worker_plan(LOST_S), "slow worker")
 
 
 @pytest.mark.parametrize(("kind", "seed"), FAIR)
