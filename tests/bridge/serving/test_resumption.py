@@ -233,10 +233,11 @@ def test_unfinished_file_in_a_storage_without_times_is_left_alone(place: pathlib
     }
     values["resumeDir"] = "memory://resumed"
     try:
-        for _ in range(2):
+        for is_there in (False, True):
             op = PredictBatchOp(**values, userParams={"place": str(place)})
             ParquetSourceBatchOp(filePath=f"{place}/rows.parquet").link(op).getOutputTable()
             (folder,) = system.ls("/resumed", detail=False)
+            assert system.exists(f"{folder}/{name}") == is_there
             system.pipe(f"{folder}/{name}", b"cut off")
     finally:
         system.rm("/resumed", recursive=True)
