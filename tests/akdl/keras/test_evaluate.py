@@ -141,6 +141,18 @@ def test_evaluate_in_a_group_gives_the_same_metrics(tmp_path: Path) -> None:
     assert "model  " in outputs[0]
 
 
+@pytest.mark.slow
+def test_a_group_evaluates_fewer_rows_than_it_has_workers(tmp_path: Path) -> None:
+    config = evaluate_config(tmp_path, output={"json": str(tmp_path / "group.json")})
+    write_csv(tmp_path / "test.csv", 1, header=False)
+    (tmp_path / "c.json").write_text(json.dumps(config))
+    module, data = ["--module", str(SCRIPTS / "mlp.py")], ["--data-path", str(tmp_path)]
+    run_cli(tmp_path / "run", 2, ["evaluate", "../c.json", *module, *data])
+    group = json.loads((tmp_path / "group.json").read_text())
+    for one, other in zip(group, run_evaluate(config, script("mlp"), tmp_path)):
+        assert one == pytest.approx(other, abs=1e-6)
+
+
 def test_as_table_aligns_the_columns() -> None:
     from akdl.keras.evaluate import as_table
 

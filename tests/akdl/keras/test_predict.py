@@ -106,6 +106,17 @@ def test_predict_a_group_writes_shares(tmp_path: Path) -> None:
     assert sorted(lines) == sorted((tmp_path / "test.csv").read_text().splitlines())
 
 
+@pytest.mark.slow
+def test_a_group_predicts_fewer_rows_than_it_has_workers(tmp_path: Path) -> None:
+    config = predict_config(tmp_path, keep=["line"], output={"path": str(tmp_path / "p.csv")})
+    write_csv(tmp_path / "test.csv", 1, header=False)
+    (tmp_path / "c.json").write_text(json.dumps(config))
+    module, data = ["--module", str(SCRIPTS / "mlp.py")], ["--data-path", str(tmp_path)]
+    run_cli(tmp_path / "run", 2, ["predict", "../c.json", *module, *data])
+    found = [len(file.read_text().splitlines()) for file in tmp_path.glob("p-*-of-00002.csv")]
+    assert max(found) == 2, "the names of the columns and the row"
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

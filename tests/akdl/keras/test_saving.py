@@ -5,7 +5,7 @@ why.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -77,6 +77,23 @@ def test_a_file_of_keras_is_exported_with_the_names_of_its_inputs(
     assert {each.key for each in signature.inputs} == {"width", "height"} and [
         each.key for each in signature.outputs
     ] == ["sums"]
+
+
+def test_features_in_a_named_tuple_keep_their_places() -> None:
+    """They are what a model of Keras 3 that does not know its inputs is exported with."""
+    import tensorflow as tf
+
+    from akdl.keras.saving import _specs
+
+    class Features(NamedTuple):
+        width: Any
+        height: Any
+
+    found = _specs(Features(tf.zeros([2, 1]), tf.zeros([2, 3], tf.int64)))
+    assert found == Features(
+        tf.TensorSpec([None, 1], tf.float32, "input_1"),
+        tf.TensorSpec([None, 3], tf.int64, "input_2"),
+    )
 
 
 def test_export_file_refuses_a_file_without_a_model(tmp_path: Path) -> None:
