@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bridge.host.class_archive import archive_options
+
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
 
@@ -69,6 +71,7 @@ def _launch(
     The token goes through stdin, because other users can read the arguments of a process.
     """
     _, _, *others = arguments
+    variables = {**variables, "JVM_ARGS": _java_options(variables)}
     process = launch(variables, ["-c", "org.codehaus.janino.SimpleCompiler", *others, text, _MAIN])
     # The JVM may have ended already, and PyFlink reports why.
     with contextlib.suppress(BrokenPipeError):
@@ -78,6 +81,17 @@ def _launch(
     # because the JVM ends when no call has come within 10 s, and a slow disk needs longer for them.
     threading.Thread(target=_import_beam, name="akdl-imports", daemon=True).start()
     return process
+
+
+def _java_options(variables: dict[str, str]) -> str:
+    """Return the JVM_ARGS of a program, and options for an archive of classes."""
+    from pyflink import pyflink_gateway_server as pyflink
+
+    options = variables.get("JVM_ARGS", "")
+    variables = dict(variables)
+    pyflink.prepare_environment_variables(variables)
+    jars = pyflink.construct_flink_classpath(variables).split(os.pathsep)
+    return " ".join([options, *archive_options(pyflink.find_java_executable(), jars, options)])
 
 
 def _import_beam() -> None:
