@@ -71,7 +71,7 @@ def archive_options(java: str, jars: list[str], options: str) -> list[str]:
         if is_whole:
             return [f"-XX:SharedArchiveFile={archive}", _QUIET]
         if free_bytes(str(folder)) > _ROOM:
-            # Those of other versions, and of jars that are gone.
+            # Archives of other versions, and of jars that are gone.
             for old in folder.glob("*.jsa"):
                 old.unlink()
             return [f"-XX:ArchiveClassesAtExit={archive}", _QUIET]
