@@ -63,7 +63,7 @@ def archive_options(java: str, jars: list[str], options: str) -> list[str]:
         name = hashlib.sha256(repr(described).encode()).hexdigest()[:16]
         archive = folder / f"{name}.jsa"
         is_whole = _is_whole(archive)
-        if not (is_whole or sys.stdout.isatty() or "ipykernel" in sys.modules):
+        if not (is_whole or os.isatty(1) or "ipykernel" in sys.modules):
             return []
         folder.mkdir(0o700, parents=True, exist_ok=True)
         if not is_private_folder(str(folder)):

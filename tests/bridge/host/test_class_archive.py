@@ -80,6 +80,7 @@ def test_program_whose_output_is_read_takes_an_archive_and_writes_none(
 ) -> None:
     option = first()
     monkeypatch.delitem(sys.modules, "ipykernel")
+    monkeypatch.setattr(os, "isatty", lambda descriptor: False)
     assert first() == ""
     archive = written(option)
     assert first() == f"{TAKES}{archive}"
