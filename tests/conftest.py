@@ -225,16 +225,18 @@ def s3(_s3: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _groups_that_hang_say_so(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _groups_that_hang_say_so(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let the job of a group that hangs fail with the stacks of its processes, before its test
     fails without them.
     """
-    if any(request.node.get_closest_marker(name) for name in ("flink", "cluster")):
-        from operators.params.catalog import STALL_TIMEOUT
+    # What a test patches itself has to be undone before the look at what it has left behind, so
+    # this is a patch of its own.
+    with pytest.MonkeyPatch.context() as patch:
+        if any(request.node.get_closest_marker(name) for name in ("flink", "cluster")):
+            from operators.params.catalog import STALL_TIMEOUT
 
-        monkeypatch.setitem(vars(STALL_TIMEOUT), "default", 12 * DEADLINE_S)
+            patch.setitem(vars(STALL_TIMEOUT), "default", 12 * DEADLINE_S)
+        yield
 
 
 @pytest.fixture(autouse=True)
