@@ -27,7 +27,7 @@ from akdl.runner.context import Share, TFContext
 from akdl.runner.output_writer import check_example
 from akdl.runner.user_params import with_text
 from akdl.wire import Chunk, Example, Rows, TableColumn, TableColumns
-from akdl.wire.cells import as_array
+from akdl.wire.cells import as_array, is_of_pandas
 from akdl.wire.column_type import ColumnType, Kind, type_of
 from akdl.wire.columns import encode_columns, flat_sparse
 from akdl.wire.serialized import Tally
@@ -86,7 +86,7 @@ class CollectingWriter:
         columns = {name: _plain(cells) for name, cells in values.items()}
         if self._columns is not None:
             # The encoded rows are not needed. The call raises the errors that a job would raise.
-            encode_columns(dict(values.items()), self._columns)
+            encode_columns(values, self._columns)
             size = len(next(iter(columns.values())))
             columns = {
                 column.name: columns.get(column.name, [None] * size) for column in self._columns
@@ -273,7 +273,7 @@ def _plain(cells: Any) -> list[object]:
         cells = np.split(as_array(values), np.cumsum(lengths)[:-1]) if len(lengths) else []
     elif hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
-    elif hasattr(getattr(cells, "dtype", None), "na_value"):  # a type of pandas, with its own null
+    elif is_of_pandas(cells):
         return [None if is_null else cell for is_null, cell in zip(cells.isna(), cells)]
     plain = cells.tolist() if hasattr(cells, "tolist") else list(cells)
     return [cell.tolist() if hasattr(cell, "tolist") else cell for cell in plain]

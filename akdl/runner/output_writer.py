@@ -20,6 +20,7 @@ import numpy as np
 from akdl.process.channel import Channel, ChannelError
 from akdl.rows.example_rows import ExampleRows
 from akdl.wire import Output, TableColumns
+from akdl.wire.cells import is_of_pandas
 from akdl.wire.columns import fill_rows
 
 MESSAGE_BYTES = 1 << 20
@@ -110,8 +111,8 @@ def _sliceable(cells: object) -> Any:
     """Return tensors as numpy arrays, since slices of a numpy array are views."""
     if isinstance(cells, np.ndarray) or not hasattr(cells, "__array__"):
         return cells
-    # An array of pandas' own types keeps its nulls, and is cut by place and not by label.
-    if hasattr(getattr(cells, "dtype", None), "na_value"):
+    # An array of pandas keeps its nulls, and is cut by place and not by label.
+    if is_of_pandas(cells):
         return getattr(cells, "array", cells)
     return cells.numpy() if hasattr(cells, "numpy") else np.asarray(cells)
 

@@ -158,6 +158,13 @@ def as_array(value: object) -> Array:
     )
 
 
+def is_of_pandas(cells: object) -> bool:
+    """Test for a type of pandas' own, such as Int64, string or category, whose nulls numpy does not
+    have.
+    """
+    return hasattr(getattr(cells, "dtype", None), "na_value")
+
+
 def are_cut(cells: Iterable[object]) -> bool:
     """Test for bytes of numpy's own arrays, which have lost each NUL at their ends."""
     if isinstance(cells, np.ndarray) and cells.dtype != object:

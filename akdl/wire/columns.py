@@ -25,6 +25,7 @@ from akdl.wire.cells import (
     are_cut,
     byte_strings,
     fill_column,
+    is_of_pandas,
     joined,
     lengths_of,
     offsets_of,
@@ -63,11 +64,11 @@ def encode_columns(values: Mapping[str, Any], columns: TableColumns) -> Rows:
 def fill_rows(message: Rows, values: Mapping[str, Any], columns: TableColumns) -> None:
     """Like `encode_columns`, in place: assigning a message to a field would copy it."""
     types = _types_of(values, columns, "outputSchemaStr has")
-    if not values:
-        raise ValueError(f"no column was given; outputSchemaStr has {listed(types)}")
     lengths = {
         name: _encode(types[name], cells, message.columns.add()) for name, cells in values.items()
     }
+    if not lengths:
+        raise ValueError(f"no column was given; outputSchemaStr has {listed(types)}")
     message.rows = next(iter(lengths.values()))
     if len(set(lengths.values())) > 1:
         raise ValueError(f"the columns have different numbers of rows: {lengths}")
@@ -165,8 +166,7 @@ def _present(cells: Any, where: str) -> tuple[Values, Array | None]:
     """
     if hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
-    # The types of pandas' own, such as Int64 and string, have a null that numpy does not have.
-    if hasattr(getattr(cells, "dtype", None), "na_value"):
+    if is_of_pandas(cells):
         nulls = np.asarray(cells.isna(), bool)
         if nulls.any():
             return _present(cells[~nulls], where)[0], ~nulls

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from akdl.folders.disk_room import free_bytes
-from akdl.folders.private_file import is_private_folder
-from bridge.folders.user_folders import cache_folder
+from bridge.exceptions import ConfigurationError
+from bridge.folders.user_folders import cache_folder, private_folder
 
 # The first release of Java whose JVMs write an archive when they end.
 _OLDEST = 13
@@ -47,7 +47,7 @@ def archive_options(java: str, jars: list[str], options: str) -> list[str]:
         or re.search(r"\s", str(folder))
     ):
         return []
-    with suppress(OSError):
+    with suppress(OSError, ConfigurationError):
         home = Path(os.path.realpath(shutil.which(java) or java)).parents[1]
         release = (home / "release").read_text(encoding="utf-8")
         version = re.search(r'JAVA_VERSION="(\d+)', release)
@@ -65,9 +65,8 @@ def archive_options(java: str, jars: list[str], options: str) -> list[str]:
         is_whole = _is_whole(archive)
         if not (is_whole or os.isatty(1) or "ipykernel" in sys.modules):
             return []
-        folder.mkdir(0o700, parents=True, exist_ok=True)
-        if not is_private_folder(str(folder)):
-            return []
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(str(folder), "classes")
         if is_whole:
             return [f"-XX:SharedArchiveFile={archive}", _QUIET]
         if free_bytes(str(folder)) > _ROOM:

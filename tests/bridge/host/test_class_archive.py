@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pexpect
 import pytest
 
-from bridge.host.class_archive import archive_options
+from bridge.host.class_archive import _is_whole, archive_options
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S, wait_until
 
@@ -118,7 +118,6 @@ def test_archive_in_a_folder_of_others_is_not_taken(first: Options) -> None:
 
 
 PROGRAM = """
-import sys
 from bridge.workarounds.pyflink_defects import open_gateway
 gateway = open_gateway()
 maps = open(f"/proc/{gateway.jvm.java.lang.ProcessHandle.current().pid()}/maps").read()
@@ -142,12 +141,7 @@ def test_jvm_of_a_program_on_a_terminal_writes_the_archive_of_the_next_ones(
     terminal.close()
     folder = tmp_path / ".cache" / "akdl" / "classes"
 
-    def is_whole() -> bool:
-        (archive,) = folder.glob("*.jsa")
-        with open(archive, "rb") as content:
-            return content.read(4) != bytes(4)
-
-    wait_until(lambda: bool(os.listdir(folder)) and is_whole(), "the archive is written")
+    wait_until(lambda: any(map(_is_whole, folder.glob("*.jsa"))), "the archive is written")
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=10 * DEADLINE_S
     )
