@@ -18,12 +18,17 @@ from tests.support.tf_group import ROOT
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
-TESTS = [
-    "test_callbacks.py",
+# Models, steps, checkpoints and saving.
+IN_CI = [
     "steps/test_loop.py::test_two_optimizers_equal_a_step_by_hand",
     "steps/test_loop.py::test_several_outputs_have_losses_and_metrics_of_their_own",
-    "steps/test_row_metrics.py",
     "test_keras_training.py::test_mlp_equals_keras_itself",
+    "test_saving.py",
+    "test_epoch_end.py::test_trained_weights_equal_those_of_keras[checkpoint_dir-save_checkpoints_steps-rows still arriving]",
+]
+BEFORE_A_RELEASE = [
+    "test_callbacks.py",
+    "steps/test_row_metrics.py",
     "test_keras_training.py::test_resumption_after_an_epoch_gives_the_same_weights",
     "test_keras_training.py::test_group_gets_the_weights_of_one_process[mlp-3]",
     "test_keras_training.py::test_model_function_that_returns_no_model_is_refused",
@@ -33,26 +38,15 @@ TESTS = [
     "steps/test_objects.py",
     "test_operator.py::test_a_train_operator_gets_the_saved_model",
     "test_saved_function.py",
-    "test_saving.py",
     # how others become numbers is not Keras's
     "../models/tf/keras_sequential/test_keras_sequential_main.py::test_predicted_labels_have_the_type_of_the_label_column[names0-STRING]",
     "../models/tf/keras_sequential/test_keras_sequential_main.py::test_training_goes_on_from_a_checkpoint",
     "../models/tf/dnn/test_dnn_batch.py::test_dnn_batch_writes_its_model_as_rows",
     # The types of labels, and how rows come, are not Keras's either.
     "../models/tf/dnn/test_keras_classifier.py",
-    "test_epoch_end.py::test_trained_weights_equal_those_of_keras[checkpoint_dir-save_checkpoints_steps-rows still arriving]",
     "test_epoch_end.py::test_trained_weights_equal_those_of_keras[steps_per_execution-rows still arriving]",
     "test_epoch_end.py::test_batches_tell_their_length_to_keras[4]",
     "test_epoch_end.py::test_batches_of_a_group_tell_no_length",
-]
-# Models, steps, checkpoints and saving; the others before a release.
-IN_CI = [
-    each
-    for each in TESTS
-    if each.startswith(
-        ("test_saving", "steps/test_loop", "test_keras_training.py::test_mlp_equals")
-    )
-    or "save_checkpoints_steps" in each
 ]
 # Keras 3 has no optimizers from before TensorFlow 2.11.
 NOT_OF_KERAS_3 = [
@@ -64,9 +58,7 @@ NOT_OF_KERAS_3 = [
     "tests",
     [
         pytest.param(IN_CI, id="some"),
-        pytest.param(
-            [each for each in TESTS if each not in IN_CI], id="others", marks=pytest.mark.long
-        ),
+        pytest.param(BEFORE_A_RELEASE, id="others", marks=pytest.mark.long),
     ],
 )
 def test_tests_of_keras_pass_with_keras_3(tests: list[str], tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ def main(task_config: StreamTaskConfig) -> None:
     ids = v1.placeholder(tf.int64, [None])
     add = total.assign_add(tf.reduce_sum(ids), use_locking=True)
     end, ready = ended.assign_add(1, use_locking=True), v1.report_uninitialized_variables()
-    workers = len(task_config.cluster["chief"]) + len(task_config.cluster.get("worker", []))
 
     def parse(records: Any) -> Any:
         return tf.io.parse_example(records, {"id": tf.io.FixedLenFeature([], tf.int64)})["id"]
@@ -56,6 +55,6 @@ def main(task_config: StreamTaskConfig) -> None:
                 break
             session.run(add, {ids: found})
         session.run(end)
-        while session.run(ended) < workers:
+        while session.run(ended) < task_config.num_workers:
             time.sleep(0.05)
         task_config.output_writer.write_batch({"worker": [worker], "id": [int(session.run(total))]})
