@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import collections
+import functools
 import pathlib
 
 ROOT = pathlib.Path(__file__).parents[1]
-TREES = {
-    path: ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted((ROOT / "tests").rglob("*.py"))
-}
+
+
+@functools.cache  # not read when the module is imported, which each process of a run does
+def trees() -> dict[pathlib.Path, ast.Module]:
+    return {
+        path: ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+    }
 
 
 def at(path: pathlib.Path, node: ast.ClassDef | ast.FunctionDef) -> str:
@@ -33,7 +38,7 @@ def is_annotated(function: ast.FunctionDef) -> bool:
 def test_tests_are_functions_without_classes() -> None:
     classes = [
         at(path, node)
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and node.name.startswith("Test")
     ]
@@ -43,7 +48,7 @@ def test_tests_are_functions_without_classes() -> None:
 def test_every_function_is_annotated() -> None:
     bare = [
         at(path, node)
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and not is_annotated(node)
     ]
@@ -52,7 +57,7 @@ def test_every_function_is_annotated() -> None:
 
 def test_no_test_hides_another_one() -> None:
     twice = {}
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         names = collections.Counter(
             node.name for node in tree.body if isinstance(node, ast.FunctionDef)
         )

@@ -60,7 +60,10 @@ def test_plausible_numbers_pass(text: str) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 # Keras 3.15, of its own default
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")
-@pytest.mark.parametrize("page", ["docs/first_steps.md", "docs/zh/first_steps.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["docs/first_steps.md", pytest.param("docs/zh/first_steps.md", marks=pytest.mark.long)],
+)
 def test_accuracy_of_the_first_steps_is_that_of_a_trained_model(
     page: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,7 @@ def env() -> Iterator[MLEnv]:
     resetEnv()
 
 
+@pytest.mark.long
 def test_random_tables_of_arrow_come_back_unchanged(env: MLEnv) -> None:
     """Of all types, with nulls, in small and large batches; in one job, and one of them in a job of
     its own.

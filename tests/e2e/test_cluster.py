@@ -370,6 +370,7 @@ def test_blocked_python_workers_are_reported_after_the_timeout(
     assert rows == [9]
 
 
+@pytest.mark.long
 @pytest.mark.fault(
     "scripts",
     "`akdl top` and `akdl stacks` show one job of a cluster, with all threads of its scripts",

@@ -90,7 +90,7 @@ def test_scripts_fail_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
         ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.tf
 def test_tensorflow_fails_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
     model = "tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,))])"

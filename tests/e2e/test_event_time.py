@@ -321,7 +321,7 @@ def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
         resetEnv()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.fault(
     "jobs", "No row is late behind a script that goes on from a savepoint with another numWorkers"
 )

@@ -144,6 +144,7 @@ def run_and_kill(
     assert sorted(ds.dataset(tmp_path / "out").to_table()["id"].to_pylist()) == list(range(ROWS))
 
 
+@pytest.mark.long
 @pytest.mark.fault(
     "hosts",
     "Python workers and TaskManagers that are killed while they read and write files lose and double no row",

@@ -94,6 +94,7 @@ def test_padding_gives_every_worker_the_same_number_of_rows(mode: str) -> None:
     assert {weight for worker in found.values() for weight in worker["weights"]} == {0.0, 1.0}
 
 
+@pytest.mark.long
 def test_dropping_gives_every_worker_the_same_number_of_different_rows() -> None:
     found = roles("btenv", 1000, numWorkers=3, numPSs=0, equalSteps="drop")
     (size,) = {len(worker["ids"]) for worker in found.values()}

@@ -173,6 +173,7 @@ def test_each_host_fetches_the_model_from_the_address_of_model_dir(
     no_model_process_is_left()
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_a_model_of_a_stream_takes_over_on_each_host(
     cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path

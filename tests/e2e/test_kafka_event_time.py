@@ -17,7 +17,7 @@ from tests.e2e.test_event_time import script
 from tests.support.deadline import DEADLINE_S
 from tests.support.kafka import Broker
 
-pytestmark = [pytest.mark.flink, pytest.mark.slow]
+pytestmark = [pytest.mark.flink, pytest.mark.long]
 
 PER_MINUTE = 1000  # messages of each partition in use
 AHEAD, BEHIND = "ahead", "behind"  # keys of two partitions; the third one has no message

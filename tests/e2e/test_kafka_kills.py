@@ -1,7 +1,7 @@
 """Kafka to Kafka while parts of the job and the broker are killed: a reader of committed messages
 counts the ids at both ends.
 
-CI has one kill of each of the first three kinds. `make test-kafka` takes half a minute for each of
+CI has one kill, that of a TaskManager. `make test-kafka` takes half a minute for each of
 any number, and `make soak-kafka` an hour with many messages and new models; benchmarks/README.md
 has the results.
 """

@@ -41,12 +41,13 @@ def _local_env() -> Iterator[None]:
     resetEnv()
 
 
-# A kind for `make test`, and one more that TensorFlow runs.
-IN_CI = {".onnx": (), "function": (), "SavedModel": pytest.mark.slow}
+IN_CI = ".onnx"
 
 
 @pytest.fixture(
-    params=[pytest.param(each, marks=IN_CI.get(each, pytest.mark.long)) for each in kinds.KINDS]
+    params=[
+        pytest.param(each, marks=() if each == IN_CI else pytest.mark.long) for each in kinds.KINDS
+    ]
 )
 def kind(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> kinds.Kind:
     return kinds.Kind(request.param, tmp_path)

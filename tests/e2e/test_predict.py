@@ -221,7 +221,7 @@ def test_a_model_with_2500_inputs_predicts_a_table_of_as_many_columns(
     assert found.total.tolist() == [sum(range(2500)), sum(range(2500)) + 2500]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.own_processes
 def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits() -> None:
     """As Alink's own test has it, but with values: the logits of a table are those of the exported

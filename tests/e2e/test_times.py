@@ -234,6 +234,7 @@ def test_times_are_exact_through_rows_sql_scripts_and_predictors(ways_in: BatchO
         ]
 
 
+@pytest.mark.long
 def test_times_are_exact_in_files_that_can_hold_them(
     ways_in: BatchOperator, tmp_path: pathlib.Path
 ) -> None:

@@ -118,6 +118,7 @@ def test_the_traceback_of_the_failed_worker_is_shown_within_seconds(
     assert began + took - raised_at < DEADLINE_S
 
 
+@pytest.mark.long
 @pytest.mark.fault("jobs", "Too few slots are reported before anything starts")
 def test_too_few_slots_are_reported_before_anything_starts(cluster: FlinkCluster) -> None:
     table = sequence(useRemoteEnv(cluster.host, cluster.rest_port, 2).btenv, 10)
@@ -131,6 +132,7 @@ def test_too_few_slots_are_reported_before_anything_starts(cluster: FlinkCluster
 EPOCHS = 12
 
 
+@pytest.mark.long
 @pytest.mark.own_processes
 @pytest.mark.fault("jobs", "A killed TaskManager costs the steps since the last checkpoint")
 def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(

@@ -8,6 +8,7 @@ something themselves.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import os
 import pathlib
@@ -80,11 +81,13 @@ def docstrings() -> Iterator[tuple[str, str, str]]:
                     yield module, getattr(node, "name", module), ast.get_docstring(node) or ""
 
 
-EXAMPLES = [
-    (module, name, found[1])
-    for module, name, text in docstrings()
-    for found in _EXAMPLE.finditer(text)
-]
+@functools.cache  # not read when the module is imported, which each process of a run does
+def examples() -> list[tuple[str, str, str]]:
+    return [
+        (module, name, found[1])
+        for module, name, text in docstrings()
+        for found in _EXAMPLE.finditer(text)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +135,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 
 def test_examples_of_docstrings_are_python() -> None:
-    for module, name, example in EXAMPLES:
+    for module, name, example in examples():
         compile(_dedented(example), f"<example of {name} in {module}>", "exec")
 
 
@@ -140,7 +143,7 @@ def test_examples_of_docstrings_are_python() -> None:
 def test_examples_of_docstrings_run(names: dict[str, Any]) -> None:
     wrong, run = {}, []
     spaces: dict[str, dict[str, Any]] = {}
-    for module, name, example in EXAMPLES:
+    for module, name, example in examples():
         space = spaces.setdefault(module, _space(module, names))
         before = dict(space)
         try:

@@ -115,7 +115,7 @@ def test_stop_request_ends_training_at_the_next_step_and_the_next_job_resumes(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_best_checkpoints_are_kept(tf: Any, tmp_path: Path) -> None:
     # the more it learns, the worse it does here
     records = testing.encode_rows({"x": X[:50], "label": X[:50] < 0}, TYPES)

@@ -99,7 +99,7 @@ def test_keras_group_with_parameter_servers_learns_from_all_rows(tmp_path: Path)
     assert row["loss"] < 0.45
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_estimator_continues_with_another_number_of_workers(tmp_path: Path) -> None:
     """Each worker trains at its own pace. The checkpoint is that of the parameter server, and each
     run makes the steps that are left.

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from akdl.user_code.module import load_module
 from tests.akdl.estimator.support import EXAMPLES, run_group, signature
@@ -53,6 +52,8 @@ def test_flags_have_their_defaults() -> None:
 
 
 def test_flags_accept_texts_and_values_and_refuse_unknown_ones() -> None:
+    import tensorflow as tf
+
     found = flags_from(
         {"user_dropout": "0.2", "item_batch_norm": False, "max_train_steps": 7, "model_dir": None}
     )
@@ -188,7 +189,7 @@ def auc_of_export(folder: str) -> float:
     return float(metric.result())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_training_reaches_its_quality_and_exports_best_last_and_latest_models(trained: Any) -> None:
     folder, _flags, metrics = trained
     assert (
@@ -206,7 +207,7 @@ def test_training_reaches_its_quality_and_exports_best_last_and_latest_models(tr
     assert auc_of_export(latest[0]) == pytest.approx(by_step[200], abs=1e-4)
 
 
-@pytest.mark.slow  # as all that need the training
+@pytest.mark.long
 def test_the_export_predicts_like_the_estimator(trained: Any) -> None:
     import tensorflow as tf
 

@@ -201,7 +201,7 @@ def test_group_gets_the_weights_of_one_process(tmp_path: Path, name: str, proces
     assert shown in outputs[0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_resumed_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
     args = {"path": str(tmp_path / "checkpoints"), "every_steps": 2}
     config = {

@@ -110,6 +110,7 @@ def ids_in(folder: pathlib.Path, form: str = "parquet") -> list[int]:
     return sorted(ds.dataset(folder, format=form).to_table()["id"].to_pylist())
 
 
+@pytest.mark.long
 def test_files_of_the_sink_hold_all_types_exactly(
     env: Callable[..., Any], tmp_path: pathlib.Path
 ) -> None:
@@ -162,7 +163,7 @@ def test_files_of_the_sink_hold_all_types_exactly(
 @pytest.mark.parametrize(
     ("mode", "endless", "interval"),
     [
-        ("btenv", False, None),
+        pytest.param("btenv", False, None, marks=pytest.mark.long),
         pytest.param("stenv", False, "200 ms", marks=pytest.mark.long),
         ("stenv", True, "200 ms"),
     ],

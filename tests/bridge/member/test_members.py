@@ -329,7 +329,7 @@ POLLING = HELPERS + (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.fault("jobs", "Processes that poll for one that sleeps do not count as working")
 def test_polling_members_count_as_waiting_for_a_sleeping_one(groups: Groups) -> None:
     groups.start(POLLING, 3, rows=[20, 20, 20], stall_timeout_s=2.0, python=None)
@@ -408,7 +408,7 @@ def test_worker_that_does_not_reach_a_collective_is_named(groups: Groups, stop: 
     assert name == "worker 0" and "in stops_in_the_middle" in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_computing_member_keeps_a_waiting_group_from_stalling(
     groups: Groups, tmp_path: pathlib.Path
 ) -> None:

@@ -177,7 +177,7 @@ def test_failing_row_does_not_take_along_the_rows_next_to_it(
     assert set(range(100)) - set(kept(place)) == {7}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.fault(
     "jobs",
     "A program that is killed in the middle of a batch prediction leaves whole files to continue from",

@@ -149,6 +149,7 @@ def test_texts_have_the_same_values_in_lenient_reading(env: MLEnv, tmp_path: pat
         assert {text: found[text] for text in good} == good, kind
 
 
+@pytest.mark.long
 @pytest.mark.flink
 @pytest.mark.parametrize("seed", range(1 + TABLES // 250))
 def test_random_tables_pass_from_file_to_file_unchanged(
