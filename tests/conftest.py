@@ -163,16 +163,19 @@ def pytest_sessionfinish() -> None:
 # Names of modules that are no scripts: to look at thousands of modules after each test took a
 # quarter of the units' time.
 _kept: set[str] = set()
+# How many there were at the last look, and the last one: a module that is imported comes behind it.
+_looked_at: tuple[int, str] = 0, ""
 
 
 @pytest.fixture(autouse=True)
 def _forgets_scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test finds a script under its name that another one has imported, and perhaps changed."""
+    global _looked_at
     yield
+    if _looked_at == (len(sys.modules), next(reversed(sys.modules))):
+        return
     _kept.intersection_update(sys.modules)
     new = sys.modules.keys() - _kept
-    if not new:
-        return
     folders = (tmp_path_factory.getbasetemp(), *ROOT.glob("tests/*/scripts"), ROOT / "examples")
     for name in new:
         # asked for itself, a lazy module would load
@@ -181,6 +184,7 @@ def _forgets_scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
             sys.modules.pop(name, None)
         else:
             _kept.add(name)
+    _looked_at = len(sys.modules), next(reversed(sys.modules))
 
 
 @pytest.fixture(scope="session")
