@@ -76,15 +76,12 @@ def run(
 @pytest.mark.parametrize(
     "name",
     [
-        *(
-            pytest.param(name, marks=slow)
-            for name in ("function_predictor", "online_training")
-        ),
+        pytest.param("function_predictor", marks=slow),
         # Pages and other tests have scripts like these.
         *(
             pytest.param(name, marks=long)
             for name in (
-                "parquet_scoring", "train_together", "filter_rows", "forecasting", "own_data", "wide_and_deep", "estimator_two_tower", "estimator_mnist",
+                "online_training", "parquet_scoring", "train_together", "filter_rows", "forecasting", "own_data", "wide_and_deep", "estimator_two_tower", "estimator_mnist",
             )
         ),
     ],

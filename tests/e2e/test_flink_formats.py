@@ -66,7 +66,7 @@ def rows(op: BatchOperator) -> list[str]:
     return sorted(map(repr, op.collectToDataframe().itertuples(index=False)))
 
 
-@pytest.mark.parametrize("form", ["parquet", "orc"])
+@pytest.mark.parametrize("form", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
 def test_rows_and_types_are_those_that_flink_reads(form: str, tmp_path: pathlib.Path) -> None:
     tables, theirs = getMLEnv().btenv, tmp_path / "theirs"
     columns = {f"c{number}": kind for number, kind in enumerate(VALUES)}

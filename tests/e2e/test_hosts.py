@@ -89,6 +89,7 @@ def test_the_slots_of_the_hosts_are_counted(cluster: FlinkCluster) -> None:
         check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 1)])
 
 
+@pytest.mark.long
 @pytest.mark.fault("jobs")
 def test_a_restart_delivers_rows_once_and_extra_inputs_to_each_host_again(
     cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path

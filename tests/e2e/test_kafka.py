@@ -81,6 +81,7 @@ def test_keys_and_headers_of_kafka_pass_through_a_script(env: MLEnv, kafka: Brok
     assert {row[2]: row[4] for row in found} == before and set(before.values()) == {0, 1, 2}
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_tombstones_of_kafka_pass_through_a_predictor(env: MLEnv, kafka: Broker) -> None:
     """A key that disappears upstream is deleted downstream: its last message has no value."""

@@ -124,6 +124,7 @@ def test_messages_work_with_the_protobuf_of_each_version(python: Any) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_batch_script_runs_with_each_version(kind: Any, python: Any) -> None:
     op = script(kind.batch_op, kind, "rows", python, outputSchemaStr=ROWS)
     found = with_x(sequence(getMLEnv().btenv, 100)).link(op).collectToDataframe()

@@ -57,7 +57,7 @@ def test_only_the_first_process_that_claims_export_folders_owns_them(tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tensorflow", ["1.15", "2.15"])
+@pytest.mark.parametrize("tensorflow", [pytest.param("1.15", marks=pytest.mark.long), "2.15"])
 def test_group_with_an_evaluator_exports_one_final_model(tmp_path: Path, tensorflow: str) -> None:
     """All processes end well, and there is one final model, that of the evaluator or, where it is
     late, that of the chief.

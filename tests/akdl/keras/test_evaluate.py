@@ -141,7 +141,7 @@ def test_evaluate_in_a_group_gives_the_same_metrics(tmp_path: Path) -> None:
     assert "model  " in outputs[0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_group_evaluates_fewer_rows_than_it_has_workers(tmp_path: Path) -> None:
     config = evaluate_config(tmp_path, output={"json": str(tmp_path / "group.json")})
     write_csv(tmp_path / "test.csv", 1, header=False)

@@ -65,7 +65,7 @@ def predicted(tf: Any, model: str) -> tuple[Any, dict[str, Any]]:
     return described, {name: value.numpy() for name, value in outputs.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_keras_exports_what_the_estimator_exports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
