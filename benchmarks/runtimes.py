@@ -2,12 +2,13 @@
 
     AKDL_TEST_TORCH=PYTHON python benchmarks/runtimes.py [--rounds N] [--folder FOLDER]
                                                          [--scale SHARE] [--only NAME]
+                                                         [--hidden UNITS]
 
-The model is a perceptron of 10, 256, 256 and 1, which a Python with PyTorch, onnx and onnxruntime
-writes. A job predicts a table of 10 FLOAT columns in batches of 8,000 rows, with two subtasks, and
-writes into a blackhole. The own runtime gets the same batches, which are arrays in its process
-already, and stacks them as the model needs them. Both have the threads that their runtime takes by
-default. Rates exclude the start-up: they count the rows beyond a small size.
+The model is a perceptron of 10, 256, 256 and 1, or of other UNITS, which a Python with PyTorch,
+onnx and onnxruntime writes. A job predicts a table of 10 FLOAT columns in batches of 8,000 rows,
+with two subtasks, and writes into a blackhole. The own runtime gets the same batches, which are
+arrays in its process already, and stacks them as the model needs them. Both have the threads that
+their runtime takes by default. Rates exclude the start-up: they count the rows beyond a small size.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from predict import COLUMNS
 from report import report
 
 SMALL, LARGE = 400_000, 5_000_000
-BATCH, PARALLELISM, HIDDEN = 8000, 2, 256
+BATCH, PARALLELISM = 8000, 2
 TARGET = 0.6
 ONNX, TORCH = "ONNX", "PyTorch"
 PYTHON = os.environ.get("AKDL_TEST_TORCH", sys.executable)
@@ -37,7 +38,7 @@ PYTHON = os.environ.get("AKDL_TEST_TORCH", sys.executable)
 Model = Callable[[Any], Any]
 
 
-def export_models(folder: pathlib.Path) -> None:
+def export_models(folder: pathlib.Path, hidden: int) -> None:
     """Write the model for both runtimes."""
     import torch
 
@@ -45,11 +46,11 @@ def export_models(folder: pathlib.Path) -> None:
         def __init__(self) -> None:
             super().__init__()
             self.layers = torch.nn.Sequential(
-                torch.nn.Linear(len(COLUMNS), HIDDEN),
+                torch.nn.Linear(len(COLUMNS), hidden),
                 torch.nn.ReLU(),
-                torch.nn.Linear(HIDDEN, HIDDEN),
+                torch.nn.Linear(hidden, hidden),
                 torch.nn.ReLU(),
-                torch.nn.Linear(HIDDEN, 1),
+                torch.nn.Linear(hidden, 1),
             )
 
         def forward(self, x: Any) -> Any:
@@ -117,11 +118,12 @@ def predicted(table_env: Any, numbers: RandomRows, path: str) -> Callable[[int],
 def main() -> None:
     """Measure and report."""
     known = job_parser()
+    known.add_argument("--hidden", type=int, default=256, help="units of both hidden layers")
     known.add_argument("--export", type=pathlib.Path, help="for processes of the benchmark itself")
     known.add_argument("--runtime", help="for processes of the benchmark itself")
     given = known.parse_args()
     if given.export:
-        export_models(given.export)
+        export_models(given.export, given.hidden)
         return
     if given.runtime:
         serve(given.runtime)
@@ -129,7 +131,8 @@ def main() -> None:
     from operators import useLocalEnv
 
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([PYTHON, __file__, "--export", folder], check=True)
+        export = ["--export", folder, "--hidden", str(given.hidden)]
+        subprocess.run([PYTHON, __file__, *export], check=True)
         table_env = useLocalEnv(PARALLELISM).btenv
         numbers = RandomRows(table_env, "numbers", dict.fromkeys(COLUMNS, "FLOAT NOT NULL"))
         jobs: dict[str, Job] = {}
@@ -143,7 +146,7 @@ def main() -> None:
         figures, nets = compare(jobs, lines, given)
         for each in owns:
             each.close()
-    report("runtimes", "Models of other runtimes", figures, given.folder)
+    report("runtimes", f"Models of other runtimes, {given.hidden} units", figures, given.folder)
     print(f"\nProcessor seconds per million rows (in the kernel)\n{profile(nets)}")
 
 
