@@ -40,11 +40,16 @@ from akdl.folders.private_file import private
 from akdl.process.abandoned import abort_collectives
 from akdl.process.activity import ActivityWatch
 from akdl.process.channel import Channel, ChannelError
-from akdl.process.exit import flush_streams, leave_threads_behind
-from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
+from akdl.process.parent import (
+    REFUSED_ROWS,
+    exit_with_parent,
+    flush_streams,
+    kill_stopped_parent,
+    leave_threads_behind,
+    take_settings,
+)
 from akdl.process.preflight import SPARE_FD, installed
-from akdl.process.proxies import bypass_proxies
-from akdl.process.ranks import worker_variables
+from akdl.process.ranks import bypass_proxies, worker_variables
 from akdl.process.spare import wait_for_script
 from akdl.process.work_clock import WorkClock, script_stacks
 from akdl.rows.file_rows import FileRows
@@ -161,8 +166,14 @@ def _run_task(settings: Mapping[str, str]) -> int:
     )
     surroundings = surround(channel, task, attempt, None if logs is None else logs.path)
     rows, writer, reports = surroundings.rows, surroundings.writer, surroundings.reports
+
+    def exit_if_refused() -> None:
+        """End the process at once if rows were written too late, with a status that says so."""
+        if writer.has_refused:
+            flush_streams()
+            os._exit(REFUSED_ROWS)
+
     # Registered before the script registers its own handlers, so it is called after them.
-    exit_if_refused = functools.partial(_exit_if_refused, writer)
     atexit.register(exit_if_refused)
     over = _report_progress(
         channel, rows, reports, ActivityWatch(task.work_dir, lambda: rows.is_waiting)
@@ -525,13 +536,6 @@ def _kill_group() -> None:
     # group of a shell, which must not be killed.
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
-
-
-def _exit_if_refused(writer: OutputWriter) -> None:
-    """End the process at once if rows were written too late, with a status that says so."""
-    if writer.has_refused:
-        flush_streams()
-        os._exit(REFUSED_ROWS)
 
 
 if __name__ == "__main__":

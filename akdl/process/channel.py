@@ -6,12 +6,12 @@ outcome. `proto/exchange.proto` describes the messages.
 """
 
 import contextlib
-import sys
 from typing import Any, Iterable, Iterator, Type, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
+from akdl.process.preflight import say
 from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Output, Progress, Shares, Task, Wishes
 from akdl.wire.service import SERVICE
 from akdl.wire.token import TOKEN
@@ -102,8 +102,7 @@ def _errors_of(name: str) -> Iterator[None]:
         yield
     except grpc.RpcError as error:
         code, details = error.code(), error.details()
-        with contextlib.suppress(OSError):  # the parent, which reads this output, may have ended
-            print(f"akdl: call {name} failed: {code} {details}", file=sys.stderr)
+        say(f"call {name} failed: {code} {details}")
         raise ChannelError(
             f"the channel to the Flink task broke in {name}: {details} ({code.name})"
         ) from error

@@ -1,4 +1,5 @@
-"""Ties between a process and its parent: private variables, and a pipe that closes with the parent.
+"""Ties between a process and its parent: private variables, a pipe that closes with the parent, and
+the end of a process whose script has returned.
 
 The kernel closes the parent's end of the pipe however the parent ends, also by SIGKILL, so no
 process is left behind on a host. Exit handlers of the parent would not run in that case.
@@ -13,12 +14,17 @@ import threading
 import time
 from typing import Callable, Mapping
 
+from akdl.process.preflight import say
+
 # Exit statuses that the parent explains, see bridge/errors/process_failures.py.
 REFUSED_ROWS = 88  # another thread of the script tried to write rows after main had returned
 CHANNEL_CLOSED = 89  # the script has closed this end of the pipe, and perhaps the channel
 # Seconds until a stopped parent is killed. The group reports a silent member after 30 seconds, so
 # by then the cause of the failure is known.
 STOPPED_S = 60.0
+# Seconds for threads that the script did not join. They count from the moment when the outcome has
+# been sent.
+LEFT_THREADS_GRACE_S = 5.0
 # Seconds between two looks at the pipe, or at the state of the parent.
 _LOOK_S = 0.5
 
@@ -69,12 +75,10 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> Ca
     def exit_if_closed() -> None:
         if is_open():
             return
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(
-                "akdl: the script closed file descriptors that it did not open, among them the"
-                " channel to Flink\n"
-            )
-            sys.stderr.flush()
+        say(
+            "the script closed file descriptors that it did not open, among them the channel to"
+            " Flink"
+        )
         os._exit(CHANNEL_CLOSED)
 
     # Children of the script do not inherit the pipe, which is a tie of this process alone.
@@ -99,9 +103,9 @@ def kill_stopped_parent(parent: int, after_s: float) -> None:
         while os.getppid() == parent:
             looks = looks + 1 if _is_stopped(parent) else 0
             if looks * _LOOK_S >= after_s:
-                sys.stderr.write(
-                    f"akdl: Flink's Python worker {parent} has been stopped for {after_s:g} s and"
-                    " is killed\n"
+                say(
+                    f"Flink's Python worker {parent} has been stopped for {after_s:g} s and is"
+                    " killed"
                 )
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(parent, signal.SIGKILL)
@@ -118,3 +122,32 @@ def _is_stopped(pid: int) -> bool:
             return file.read().rpartition(b") ")[2].startswith(b"T")
     except OSError:
         return False
+
+
+def leave_threads_behind(exit_if_lost: Callable[[], None]) -> None:
+    """Let the interpreter exit normally, but limit its wait for threads that the script left
+    running.
+    """
+    # Whatever happens next, the script's output must not be lost: os._exit does not flush.
+    flush_streams()
+
+    def exit_anyway() -> None:
+        left = [thread.name for thread in threading.enumerate() if not thread.daemon]
+        say("the script ended but left threads running: {}".format(", ".join(left)))
+        # A thread may have tried to write rows meanwhile, and os._exit runs no exit handlers.
+        exit_if_lost()
+        flush_streams()
+        os._exit(0)
+
+    # Python joins the remaining threads before it calls exit handlers, so only another thread can
+    # limit the wait. The timer is a daemon, which is not joined.
+    timer = threading.Timer(LEFT_THREADS_GRACE_S, exit_anyway)
+    timer.daemon = True
+    timer.start()
+
+
+def flush_streams() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # The script may have closed the stream, or replaced it by an object without `flush`.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()

@@ -5,6 +5,7 @@ the user's, where a missing package would otherwise be a traceback of our own im
 module imports nothing but the standard library, and `tf_version`, which does the same.
 """
 
+import contextlib
 import importlib.util
 import os
 import runpy
@@ -119,7 +120,7 @@ def main() -> None:
     # Without TensorFlow, or with an unknown version, nothing is reported.
     version = found.get("tensorflow") or "1."
     if operator and not version.startswith("1."):
-        _say(
+        say(
             f"{operator} is meant for TensorFlow 1 and runs with {version}: scripts find TensorFlow"
             " 1 in tf.compat.v1"
         )
@@ -128,7 +129,7 @@ def main() -> None:
         print(", ".join(["Python {}.{}.{}".format(*sys.version_info), *parts]))
         return
     if deadlocks(found["grpcio"] or ""):
-        _say(
+        say(
             f"grpcio {found['grpcio']} can deadlock: {shlex.quote(sys.executable)} -m pip install"
             f" '{GRPCIO}'"
         )
@@ -174,13 +175,15 @@ def _unusable(what: str, remedy: str) -> str:
 
 def _refuse(why: str) -> None:
     if why:
-        _say(why)
+        say(why)
         sys.exit(UNUSABLE)
 
 
-def _say(text: str) -> None:
-    sys.stderr.write(f"akdl: {text}\n")
-    sys.stderr.flush()
+def say(text: str) -> None:
+    # The parent, which reads this output, may have ended, or the script has closed it.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"akdl: {text}\n")
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""The place of a process among the members of its group: the variables of PyTorch, and its share of
-a host.
+"""The place of a process among the members of its group: the variables of PyTorch, its share of a
+host, and the hosts of the group that gRPC and HTTP clients reach without a proxy.
 
 They are derived from TF_CONFIG, so both say the same. `torch.distributed` reads them with its
 default `init_method`, and the arguments of `jax.distributed.initialize` are among them.
@@ -9,7 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Mapping
+from typing import Mapping, MutableMapping
+
+# Programs read the first of these that is set. gRPC reads only the lower case, Python prefers it,
+# Java reads neither.
+_READ = {
+    "no_proxy": ("no_proxy", "NO_PROXY"),
+    "NO_PROXY": ("NO_PROXY", "no_proxy"),
+    "no_grpc_proxy": ("no_grpc_proxy", "no_proxy", "NO_PROXY"),
+}
+_LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 
 
 def read_cluster(environment: Mapping[str, str]) -> dict[str, list[str]]:
@@ -75,3 +84,26 @@ def share_of_cores(environment: Mapping[str, str]) -> int:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     cores = (usable or 1) // max(1, members)
     return max(1, min(cores, int(environment.get("TF_NUM_INTRAOP_THREADS") or cores)))
+
+
+def bypass_proxies(environment: MutableMapping[str, str], tf_config: str) -> None:
+    """Add the hosts of the group to the variables, before TensorFlow reads them.
+
+    Values of the user stay in front. All names are set, because a program that finds one of them
+    ignores the others.
+    """
+    addresses = [each for of_role in json.loads(tf_config)["cluster"].values() for each in of_role]
+    # IPv6 addresses have brackets in TF_CONFIG, and no brackets in these variables.
+    hosts = [*_LOOPBACK, *(address.rpartition(":")[0].strip("[]") for address in addresses)]
+    values = {}
+    for name, read in _READ.items():
+        # A name that is not set gets the value of the name that programs read in its place, because
+        # setting it makes them ignore the other one.
+        value = next((environment[each] for each in read if each in environment), "")
+        known = [entry.strip() for entry in value.split(",") if entry.strip()]
+        # For Python a star means all hosts, but only if it stands alone. gRPC ignores it.
+        if name != "no_grpc_proxy" and known == ["*"]:
+            values[name] = value
+        else:
+            values[name] = ",".join(dict.fromkeys([*known, *hosts]))
+    environment.update(values)

@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from akdl.process.proxies import bypass_proxies
+from akdl.process.ranks import bypass_proxies
 
 TF_CONFIG = json.dumps(
     {"cluster": {"chief": ["10.1.2.3:4001"], "worker": ["10.1.2.3:4002", "[2001:db8::7]:4003"]}}
