@@ -120,7 +120,7 @@ class InputConverter:
         # Texts arrive as bytes in UTF-8. For an input of numbers they are parsed as text, where
         # real bytes would be raw numbers.
         self._decodes = bool(column.type) and is_utf8(column) and not is_string
-        self._shape = _CellShape(sizes)
+        self._sizes = sizes
         self._cells: _StringCells | NumberCells = (
             _StringCells() if is_string else NumberCells(tensor.dtype, sizes is None)
         )
@@ -171,10 +171,11 @@ class InputConverter:
             cells = cells.numpy()
         if not len(cells):
             # Without rows nothing shows the shape, and a variable size counts as 0.
-            return self._shape.no_rows(self._cells.dtype)
+            shape = [0, *(max(0, size) for size in self._sizes or ())]
+            return np.zeros(shape, self._cells.dtype)
         try:
             array = self._cells.whole(cells)
-            return None if array is None else self._shape.reshaped(array)
+            return None if array is None else _reshaped(array, self._sizes)
         except CellError:
             return None
 
@@ -218,7 +219,7 @@ class InputConverter:
             raise CellError(_NULL)
         if isinstance(cell, np.ma.MaskedArray) and np.ma.is_masked(cell):  # type: ignore[no-untyped-call]
             raise CellError("expected values, got an array with null elements")
-        row = self._shape.reshaped(self._cells.single(cell)[np.newaxis])
+        row = _reshaped(self._cells.single(cell)[np.newaxis], self._sizes)
         # `row[0]` would not be an array where the value is a single object.
         return row.reshape(row.shape[1:])
 
@@ -245,32 +246,23 @@ class _StringCells:
         return encoded(array)
 
 
-class _CellShape:
-    """Shape of a value: the sizes of its dimensions, -1 for a variable one; None for any shape."""
-
-    def __init__(self, sizes: tuple[int, ...] | None) -> None:
-        self.sizes = sizes
-
-    def no_rows(self, dtype: Any) -> Array:
-        return np.zeros((0, *(max(0, size) for size in self.sizes or ())), dtype)
-
-    def reshaped(self, array: Array) -> Array:
-        """Give rows this shape; flat ones get it where it is clear, with at most one
-        variable size.
-        """
-        own, sizes = array.shape[1:], self.sizes
-        if sizes is None or (
-            len(own) == len(sizes) and all(wanted in (-1, size) for wanted, size in zip(sizes, own))
-        ):
-            return array
-        hint = ""
-        if len(own) <= 1 and sizes.count(-1) > 1:
-            hint = "; several dimensions are variable, so give the value its shape"
-        elif len(own) <= 1:
-            # numpy works out one variable size, and refuses a number of values that does not fit.
-            with contextlib.suppress(ValueError):
-                return array.reshape(len(array), *sizes)
-        raise CellError(f"expected the shape {shape_text(sizes)}, got {shape_text(own)}{hint}")
+def _reshaped(array: Array, sizes: tuple[int, ...] | None) -> Array:
+    """Give rows this shape, with -1 for a variable size, or any shape for None; flat ones get it
+    where it is clear, with at most one variable size.
+    """
+    own = array.shape[1:]
+    if sizes is None or (
+        len(own) == len(sizes) and all(wanted in (-1, size) for wanted, size in zip(sizes, own))
+    ):
+        return array
+    hint = ""
+    if len(own) <= 1 and sizes.count(-1) > 1:
+        hint = "; several dimensions are variable, so give the value its shape"
+    elif len(own) <= 1:
+        # numpy works out one variable size, and refuses a number of values that does not fit.
+        with contextlib.suppress(ValueError):
+            return array.reshape(len(array), *sizes)
+    raise CellError(f"expected the shape {shape_text(sizes)}, got {shape_text(own)}{hint}")
 
 
 def _check(tensor: TensorDescription, cells_hold_batches: bool) -> None:

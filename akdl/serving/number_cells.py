@@ -82,9 +82,6 @@ class NumberCells:
         # numpy would make texts of numbers next to a text, and an array of objects with a None.
         if not types.isdisjoint((str, bytes, type(None))):
             return None
-        return self._stacked_numbers(cells)
-
-    def _stacked_numbers(self, cells: list[Any]) -> Array | None:
         try:
             array = as_array(cells)
         except (ValueError, TypeError, OverflowError):  # ragged

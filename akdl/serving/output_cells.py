@@ -11,6 +11,7 @@ Floats are not converted to integers, because that would change them: round them
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable
 
 import numpy as np
@@ -19,7 +20,7 @@ from akdl.serving.loaded_model import CellError, Errors, SignatureError, TensorD
 from akdl.serving.number_cells import NUMBERS, cast
 from akdl.wire import Serving, TableColumn
 from akdl.wire.cells import DTYPES, Array
-from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, ColumnType, Kind, parse_type
+from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, Kind, parse_type
 from akdl.wire.columns import Values
 
 # Prefix of the columns that a candidate predicts.
@@ -66,11 +67,13 @@ class OutputConverter:
         if not column.type:
             self._convert: Callable[[Array], Values] = lambda array: array
             return
-        column_type = _known(column.type)
+        column_type = None
+        with contextlib.suppress(ValueError):
+            column_type = parse_type(column.type)
         source = (
             "text" if tensor.dtype == "string" else np.dtype(NUMBERS.get(tensor.dtype, "V")).kind
         )
-        if column_type is None or source == "V":
+        if column_type is None or column_type.kind not in _KINDS or source == "V":
             raise SignatureError(
                 f"the column {column.name!r} has the type {column.type!r} for the output {tensor};"
                 " supported types are "
@@ -173,14 +176,6 @@ class OutputConverter:
 def _flat(array: Array) -> Array:
     """Elements of each row in row-major order; numpy cannot infer the width of an empty array."""
     return array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
-
-
-def _known(sql_type: str) -> ColumnType | None:
-    try:
-        column_type = parse_type(sql_type)
-    except ValueError:
-        return None
-    return column_type if column_type.kind in _KINDS else None
 
 
 def _joined(array: Array) -> Values:

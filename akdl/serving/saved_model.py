@@ -71,12 +71,10 @@ class SavedModel(LoadedModel):
         if self._call is not None:
             return
         used = [tensor for tensor in self.signature.outputs if tensor.key in outputs]
-        load = _load_function if runs_eagerly() else _load_session
+        load = self._load_function if runs_eagerly() else self._load_session
         try:
             with without_pattern(self.folder) as path:
-                self.model, self._call = load(
-                    path, list(self.tags), self.signature, used, self._threads
-                )
+                self._call = load(path, used)
         except Exception as error:  # TensorFlow raises many types here
             what = f"the SavedModel in {self.folder} cannot be loaded"
             raise ModelError(f"{what}: {type(error).__name__}: {error}") from error
@@ -124,6 +122,58 @@ class SavedModel(LoadedModel):
         if isinstance(self.model, tf.compat.v1.Session):
             self.model.close()
         self.model = self._call = None
+
+    def _load_function(self, path: str, outputs: Sequence[TensorDescription]) -> Call:
+        """Load a model with TensorFlow 2; the function alone would not keep the model's variables
+        alive.
+        """
+        import tensorflow as tf
+
+        if self._threads is not None:
+            try:
+                tf.config.threading.set_intra_op_parallelism_threads(self._threads)
+            # TensorFlow makes its thread pool with its first operation, and refuses another size
+            # from then on.
+            except RuntimeError:
+                logger.warning(
+                    "intraOpParallelism %d has no effect: this process has already used TensorFlow",
+                    self._threads,
+                )
+        self.model = tf.saved_model.load(path, tags=list(self.tags))
+        function = self.model.signatures[self.signature.key]
+        constant = tf.constant
+        keys = [tensor.key for tensor in outputs]
+
+        def call(feeds: Arrays) -> Arrays:
+            results = function(**{key: constant(array) for key, array in feeds.items()})
+            return {key: results[key].numpy() for key in keys}
+
+        return _direct_call(function, keys, call) or call
+
+    def _load_session(self, path: str, outputs: Sequence[TensorDescription]) -> Call:
+        """Load a model with TensorFlow 1, or where a script has turned eager execution off."""
+        import tensorflow as tf
+
+        config = tf.compat.v1.ConfigProto(
+            intra_op_parallelism_threads=self._threads or 0, allow_soft_placement=True
+        )
+        # Otherwise the session allocates all memory of the GPU, which other processes may share.
+        config.gpu_options.allow_growth = True
+        graph = tf.Graph()
+        session = tf.compat.v1.Session(graph=graph, config=config)
+        try:
+            with graph.as_default():
+                tf.compat.v1.saved_model.load(session, list(self.tags), path)
+        except BaseException:
+            session.close()
+            raise
+        # A session is fed by names of tensors in the graph, which the signature lists.
+        places = {tensor.key: tensor.tensor for tensor in self.signature.inputs}
+        fetches = {tensor.key: tensor.tensor for tensor in outputs}
+        self.model = session
+        return lambda feeds: dict(
+            session.run(fetches, {places[key]: array for key, array in feeds.items()})
+        )
 
 
 def read_signatures(folder: str) -> dict[tuple[str, ...], dict[str, Signature]]:
@@ -298,40 +348,6 @@ def _tensors(infos: Any) -> tuple[TensorDescription, ...]:
     return tuple(found)
 
 
-def _load_function(
-    path: str,
-    tags: list[str],
-    signature: Signature,
-    outputs: Sequence[TensorDescription],
-    threads: int | None,
-) -> tuple[Any, Call]:
-    """Load a model with TensorFlow 2; the function alone would not keep the model's variables
-    alive.
-    """
-    import tensorflow as tf
-
-    if threads is not None:
-        try:
-            tf.config.threading.set_intra_op_parallelism_threads(threads)
-        # TensorFlow makes its thread pool with its first operation, and refuses another size from
-        # then on.
-        except RuntimeError:
-            logger.warning(
-                "intraOpParallelism %d has no effect: this process has already used TensorFlow",
-                threads,
-            )
-    model = tf.saved_model.load(path, tags=tags)
-    function = model.signatures[signature.key]
-    constant = tf.constant
-    keys = [tensor.key for tensor in outputs]
-
-    def call(feeds: Arrays) -> Arrays:
-        results = function(**{key: constant(array) for key, array in feeds.items()})
-        return {key: results[key].numpy() for key in keys}
-
-    return model, _direct_call(function, keys, call) or call
-
-
 def _direct_call(function: Any, keys: list[str], indirect: Call) -> Call | None:
     """Make a call without TensorFlow's checks of arguments; None where the usual call has to stay.
 
@@ -378,37 +394,6 @@ def _direct_call(function: Any, keys: list[str], indirect: Call) -> Call | None:
         return {key: results[place].numpy() for key, place in zip(keys, places)}
 
     return call
-
-
-def _load_session(
-    path: str,
-    tags: list[str],
-    signature: Signature,
-    outputs: Sequence[TensorDescription],
-    threads: int | None,
-) -> tuple[Any, Call]:
-    """Load a model with TensorFlow 1, or where a script has turned eager execution off."""
-    import tensorflow as tf
-
-    config = tf.compat.v1.ConfigProto(
-        intra_op_parallelism_threads=threads or 0, allow_soft_placement=True
-    )
-    # Otherwise the session allocates all memory of the GPU, which other processes may share.
-    config.gpu_options.allow_growth = True
-    graph = tf.Graph()
-    session = tf.compat.v1.Session(graph=graph, config=config)
-    try:
-        with graph.as_default():
-            tf.compat.v1.saved_model.load(session, tags, path)
-    except BaseException:
-        session.close()
-        raise
-    # A session is fed by names of tensors in the graph, which the signature lists.
-    places = {tensor.key: tensor.tensor for tensor in signature.inputs}
-    fetches = {tensor.key: tensor.tensor for tensor in outputs}
-    return session, lambda feeds: dict(
-        session.run(fetches, {places[key]: array for key, array in feeds.items()})
-    )
 
 
 def runs_eagerly() -> bool:

@@ -126,7 +126,7 @@ def test_inputs_and_outputs_keep_their_names_in_a_direct_call(
     )
     tf.saved_model.save(tf.Module(), str(tmp_path), {"serving_default": signature})
     columns = {"a": [b"x", b"yyy"], "z": np.array([1, 2], "f4"), "B": np.array([10, 20], "f4")}
-    for qualname in ("_direct_call.<locals>.call", "_load_function.<locals>.call"):
+    for qualname in ("_direct_call.<locals>.call", "SavedModel._load_function.<locals>.call"):
         with contextlib.closing(
             models.served(str(tmp_path), inputs=list(columns), outputs=["z", "a", "B", "again"])
         ) as model:
