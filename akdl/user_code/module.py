@@ -10,7 +10,6 @@ import importlib.util
 import os
 import sys
 from types import ModuleType
-from typing import Any
 
 MAIN = "main"
 KERAS = "keras"
@@ -84,32 +83,21 @@ def import_file(path: str, root: str) -> ModuleType:
     return module
 
 
-def kinds_in(module: ModuleType) -> dict[str, list[str]]:
-    """Kinds of a module with the functions that identify them.
-
-    An Estimator needs at least two of its four.
-    """
-    # `kind_of` takes the first kind of a module with a `main`, so `main` is the first here.
-    found = {
-        MAIN: _defined(module, [MAIN]),
-        KERAS: [
-            name
-            for name in sorted(vars(module))
-            if name.startswith("awf_") and callable(getattr(module, name))
-        ],
-        ESTIMATOR: _defined(module, ESTIMATOR_FUNCTIONS),
-    }
-    return {
-        kind: names for kind, names in found.items() if len(names) > (1 if kind == ESTIMATOR else 0)
-    }
-
-
 def kind_of(module: ModuleType, wanted: str | None = None) -> str:
     """Kind of a main script.
 
-    It is the wanted one, or else `main` if it is defined, or the only one.
+    It is the wanted one, or else `main` if it is defined, or the only one. An Estimator needs at
+    least two of its four functions.
     """
-    found, where = kinds_in(module), file_of(module)
+    defined = sorted(name for name in vars(module) if callable(getattr(module, name)))
+    # The first kind of a module with a `main` is taken, so `main` is the first here.
+    kinds = {
+        MAIN: [name for name in defined if name == MAIN],
+        KERAS: [name for name in defined if name.startswith("awf_")],
+        ESTIMATOR: [name for name in ESTIMATOR_FUNCTIONS if name in defined],
+    }
+    found = {kind: names for kind, names in kinds.items() if len(names) > (kind == ESTIMATOR)}
+    where = file_of(module)
     if wanted is None and not found:
         raise UserModuleError(NO_MAIN.format(where, ""))
     listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in found.items())
@@ -134,7 +122,3 @@ def file_of(module: object) -> str:
     return os.path.basename(
         getattr(module, "__file__", None) or getattr(module, "__name__", None) or "the user module"
     )
-
-
-def _defined(module: ModuleType, names: Any) -> list[str]:
-    return [name for name in names if callable(getattr(module, name, None))]
