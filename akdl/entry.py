@@ -432,7 +432,7 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
         if is_alone or not isinstance(rows, FileRows)
         else functools.partial(_shares, surroundings.channel)
     )
-    common: dict[str, Any] = {
+    common = {
         "extra_inputs": extra_inputs,
         "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, shares, is_alone),
         "num_workers": task.num_workers,

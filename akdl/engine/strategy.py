@@ -38,7 +38,7 @@ def choose_strategy(task_config: TaskConfig) -> Any:
         ValueError: There are parameter servers, but no workers besides the chief.
         RuntimeError: This TensorFlow is older than the strategy.
     """
-    cluster: dict[str, list[str]] = task_config.cluster
+    cluster = task_config.cluster
     # A process alone needs no strategy, and an evaluator trains on no rows of the group.
     if task_config.task_type not in cluster or sum(map(len, cluster.values())) == 1:
         return tf.distribute.get_strategy()

@@ -371,7 +371,7 @@ def _dataset_of_columns(
 
 
 def _row_parsing(input_config: Config, context: TFContext) -> dict[str, Any]:
-    parsing: dict[str, Any] = {"feature_specs": None, "label_col": input_config.get("label_col")}
+    parsing = {"feature_specs": None, "label_col": input_config.get("label_col")}
     if input_config.get("example_parser") is not None:
         parsing["example_parser"] = input_config["example_parser"]
     elif input_config.get("columns_parser") is not None:

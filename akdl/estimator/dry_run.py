@@ -58,7 +58,7 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
         spec = functions.checked_model(
             receiver.features, None, tf.estimator.ModeKeys.PREDICT, config
         )
-        heads: dict[str, Any] = dict(spec.export_outputs)
+        heads = dict(spec.export_outputs)
         # TensorFlow takes a single head as the default.
         if _DEFAULT not in heads:
             heads[_DEFAULT] = next(iter(heads.values()))

@@ -53,9 +53,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> dict[
     # A training without rows ends without an error, so the steps before and after it are compared.
     before = estimator_group.last_step(estimator) if chief else 0
     if not distributed:
-        metrics: dict[str, Any] | None = _estimator.train_and_evaluate(
-            estimator, train_spec, eval_spec
-        )[0]
+        metrics = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)[0]
         estimator_group.require_steps(estimator, before, train_spec.max_steps)
         # TensorFlow returns None if nothing was left to train.
         return _finish(estimator, eval_spec) if metrics is None else metrics

@@ -205,7 +205,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
     def _export_outputs(self, predictions: Mapping[str, Any]) -> dict[str, Any]:
         export = tf.estimator.export
         if self._task_type == REGRESSION:
-            default: Any = export.RegressionOutput(value=predictions[PredictionKeys.PREDICTIONS])
+            default = export.RegressionOutput(value=predictions[PredictionKeys.PREDICTIONS])
         else:
             default = export.ClassificationOutput(scores=predictions[PredictionKeys.PROBABILITIES])
         return {
@@ -243,5 +243,5 @@ def _train_op(
         step = optimizer.get_updates(loss, variables)[0]
     else:
         step = optimizer.minimize(loss, tf.compat.v1.train.get_or_create_global_step(), variables)
-    operations: list[Any] = [step, *(update_ops or ())]
+    operations = [step, *(update_ops or ())]
     return tf.group(*operations)

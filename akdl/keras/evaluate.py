@@ -73,7 +73,7 @@ def evaluate(
         with group.strategy.scope():
             model = load_model(user, named["path"], named["name"])
         measured.prepare(model, name=named["name"])
-        row: dict[str, Any] = {MODEL: named["name"], **measured.run()}
+        row = {MODEL: named["name"], **measured.run()}
         rows.append(row)
         if group.is_chief:
             (report or logger.info)(

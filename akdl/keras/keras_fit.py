@@ -127,7 +127,7 @@ class _Fit:
                     " eager mode"
                 )
             self._folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
-        self._seed: int | None = plan.train_config.get("seed")
+        self._seed = plan.train_config.get("seed")
         self._best = best_checkpoints(
             plan.train_config,
             None if self._folder is None else self._folder.path,

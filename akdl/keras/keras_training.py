@@ -116,7 +116,7 @@ class _KerasTraining:
         # has to exist before the first variable. The callbacks come before it, so that a mistake in
         # them is an error before a server of the group starts.
         self._group = group = Group(devices=config.get("devices"))
-        self._report: Report = report if group.is_chief else (lambda line: None)
+        self._report = report if group.is_chief else (lambda line: None)
         self._folder = folder
         self._watch = TrainingWatch(task_config, folder, group.is_chief, group.sum)
         if folder is not None:
@@ -128,7 +128,7 @@ class _KerasTraining:
             group,
             wrong_train_targets(config, self._settings, self._callbacks) if group.is_chief else [],
         )
-        self._seed: int | None = config.get("seed")
+        self._seed = config.get("seed")
         if self._seed is None and group.ranks > 1:
             # All workers read the same rows and take parts of them, so they have to shuffle in the
             # same order. The sum passes on the chief's number.

@@ -175,7 +175,7 @@ def _load_model_takes_folders(name: str) -> Iterator[None]:
 
     # The user's module may have imported Keras without TensorFlow's name for it.
     own = [sys.modules[place] for place in ("keras.models", "keras.saving") if place in sys.modules]
-    places: list[Any] = [tf.keras.models, *own]
+    places = [tf.keras.models, *own]
     try:
         for place in places:
             place.load_model = load

@@ -6,7 +6,6 @@ have returned with the answer to its report, and ends its own collectives within
 """
 
 import sys
-from typing import Any
 
 # TensorFlow's own code for a lost worker, which becomes a tf.errors.UnavailableError.
 UNAVAILABLE = 14
@@ -20,7 +19,7 @@ def abort_collectives(returned: str) -> bool:
     """
     # The module is looked up and not imported: a script without TensorFlow has no collectives, and
     # importing it here would take seconds.
-    module: Any = sys.modules.get("tensorflow.python.eager.context")
+    module = sys.modules.get("tensorflow.python.eager.context")
     context = getattr(module, "context_safe", lambda: None)()
     # TensorFlow has the method since 2.2. Without a server for collectives, no collective operation
     # can wait for another worker.

@@ -31,7 +31,7 @@ class ActivityWatch:
     """
 
     def __init__(self, folder: str, waits_for_rows: Callable[[], bool]) -> None:
-        self.now: Tuple[Activity, str] = (IMPORTING, "")
+        self.now = (IMPORTING, "")
         self._folder, self._waits_for_rows = folder, waits_for_rows
         threading.Thread(target=self._run, name="akdl-activity", daemon=True).start()
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import IO, Any, Callable, Iterator, NamedTuple, Sequence, Union
+from typing import IO, Callable, Iterator, NamedTuple, Sequence, Union
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class ExampleEncoder:
             return
         found = {column.name: column for column in rows.columns}
         there = [field for field in self._fields if field.name in found]
-        parts: list[_Part] = [
+        parts = [
             field.encoded(read_cells(found[field.name], rows.rows, field.sent)) for field in there
         ]
         if all(isinstance(part, _Alike) for part in parts):
@@ -201,7 +201,7 @@ class _Field:
         and a length of their own.
         """
         longest = int(lengths.max()) if len(lengths) else 0
-        tag: list[Any] = [b"\x0a", padded(lengths, width_of(lengths))] if tagged else []
+        tag = [b"\x0a", padded(lengths, width_of(lengths))] if tagged else []
         inner = lengths + sum(_size(part) for part in tag)
         # The 40 bytes are more than all tags and lengths around a body take, so one width fits the
         # three outer lengths.

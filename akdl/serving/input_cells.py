@@ -121,9 +121,7 @@ class InputConverter:
         # real bytes would be raw numbers.
         self._decodes = bool(column.type) and is_utf8(column) and not is_string
         self._sizes = sizes
-        self._cells: _StringCells | NumberCells = (
-            _StringCells() if is_string else NumberCells(tensor.dtype, sizes is None)
-        )
+        self._cells = _StringCells() if is_string else NumberCells(tensor.dtype, sizes is None)
         self._where = (
             f"input {tensor.key!r} ({tensor.dtype} {shape_text(sizes)}) from column {column.name!r}"
         )

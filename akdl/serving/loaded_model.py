@@ -43,7 +43,7 @@ class RowsError(ServingError):
     """Rows that cannot be predicted, in `bad`."""
 
     def __init__(self, bad: Sequence[BadRow]) -> None:
-        self.bad: list[BadRow] = list(bad)
+        self.bad = list(bad)
         text = "; ".join(f"row {row}: {message}" for row, message in self.bad[:_SHOWN])
         more = len(self.bad) - _SHOWN
         super().__init__(text + (f"; and {more} more rows" if more > 0 else ""))

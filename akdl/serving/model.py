@@ -202,7 +202,7 @@ class ServedModel:
             f"the model does not finish with it within {self._watch.limit_s:g} s (inferTimeout)"
         )
         # Rows that an earlier process could not finish with are bad from the start.
-        errors: Errors = dict.fromkeys(call.left_out, stalls)
+        errors = dict.fromkeys(call.left_out, stalls)
         parts_of: dict[str, list[Converted]] = {}
         for converter in self._inputs:
             converted = converter.convert(columns[converter.column])

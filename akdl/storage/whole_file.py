@@ -22,7 +22,7 @@ class WholeFile:
 
     def __init__(self, path: str, opener: Callable[[str, int], int] | None = None) -> None:
         self._path = path
-        self.file: IO[bytes] = open(f"{path}.{secrets.token_hex(8)}{ENDING}", "xb", opener=opener)
+        self.file = open(f"{path}.{secrets.token_hex(8)}{ENDING}", "xb", opener=opener)
 
     def finish(self) -> None:
         self.file.close()

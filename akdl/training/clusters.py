@@ -23,7 +23,7 @@ def in_step_workers(environment: Mapping[str, str]) -> int:
 def is_parameter_server_strategy(strategy: Any) -> bool:
     """Test for the strategy of TensorFlow 2 for parameter servers."""
     # Before TensorFlow 2.4 the class of this name is the one for Estimators.
-    kind: type | None = None if tf_version() < (2, 4) else strategy_named("ParameterServerStrategy")
+    kind = None if tf_version() < (2, 4) else strategy_named("ParameterServerStrategy")
     return kind is not None and isinstance(strategy, kind)
 
 

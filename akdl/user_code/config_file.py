@@ -67,7 +67,7 @@ def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
     except (ValueError, RecursionError):
         value = text
     parts = path.split(".")
-    place: Any = config
+    place = config
     for part in parts[:-1]:
         if isinstance(place, dict):
             # An object that the file lacks is made, so that its first key can be set.

@@ -147,7 +147,7 @@ def as_array(value: object) -> Array:
     # Types of all levels are collected, since lists of texts may be nested: numpy decides by the
     # innermost elements.
     types: set[type] = set()
-    level: list[object] = [value]
+    level = [value]
     while level:
         types.update(map(type, level))
         level = list(

@@ -105,7 +105,7 @@ def is_utf8(column: TableColumn) -> bool:
 def _decode(column: Column, table_column: TableColumn, rows: int) -> Any:
     cells = read_cells(column, rows)
     if cells.value_offsets is not None:
-        values: Values = byte_strings(cells)
+        values = byte_strings(cells)
     else:
         values = (
             cells.values.astype(bool)

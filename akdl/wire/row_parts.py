@@ -6,7 +6,7 @@ into smaller batches. The rows of the parts are then put back in the order of th
 
 import hashlib
 import itertools
-from typing import Any, Iterator, List, Mapping, Sequence, Tuple
+from typing import Iterator, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def gathered(parts: Sequence[Tuple[Sequence[int], Values]], count: int) -> Value
         return whole
     if in_order:
         return list(itertools.chain.from_iterable(part for _, part in parts))
-    cells: List[Any] = [None] * count
+    cells = [None] * count
     for rows, part in parts:
         for row, cell in zip(rows, part):
             cells[row] = cell

@@ -30,9 +30,9 @@ def serialized_rows(rows: int, columns: Sequence[ColumnBuffers]) -> bytes:
 
     The result is the same message, since protobuf accepts the fields of a message in any order.
     """
-    pieces: List[Any] = [Rows(rows=rows).SerializeToString()]
+    pieces = [Rows(rows=rows).SerializeToString()]
     for column in columns:
-        inner: List[Any] = [Column(name=column.name, type=column.type).SerializeToString()]
+        inner = [Column(name=column.name, type=column.type).SerializeToString()]
         # The buffers have the order of their fields in the message, which are numbered in it.
         for number, buffer in enumerate(column[2:], Column.VALID_FIELD_NUMBER):
             inner += _field(number, buffer)

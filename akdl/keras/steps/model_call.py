@@ -68,7 +68,7 @@ def evaluated(model: Any, features: Any) -> Any:
 
 def _place(error: BaseException) -> str:
     """Name the last of the user's own lines, from the error's text too; "" without any."""
-    found: list[Any] = [
+    found = [
         (one.filename, one.lineno, one.name) for one in traceback.extract_tb(error.__traceback__)
     ]
     found += _PLACE.findall(str(error))

@@ -174,7 +174,7 @@ class Heads:
 
     def __init__(self, model: Any, outputs: Any) -> None:
         if isinstance(outputs, Mapping):
-            self.names: list[str] = list(outputs)
+            self.names = list(outputs)
         elif isinstance(outputs, (list, tuple)) and len(outputs) > 1:
             names = getattr(model, "output_names", None) or []
             self.names = (

@@ -87,7 +87,7 @@ class FunctionModel(LoadedModel):
                 f"{self.name}: expected it to return a function predict(batch), got"
                 f" {_kind(predict)}"
             )
-        self._predict: Callable[[Arrays], object] = predict
+        self._predict = predict
 
     def predict(self, columns: Arrays) -> Arrays:
         """Predict a batch; Refused when the function raises.

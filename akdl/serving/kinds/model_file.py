@@ -209,11 +209,9 @@ def _torch(path: str, serving: Serving) -> Opened:
         found = {node.name: node.meta.get("val") for node in program.graph.nodes}
         results, spec = program.graph_signature.user_outputs, program.call_spec.out_spec
         # An OrderedDict is a dict too, and a single output has no type.
-        names: List[str] = (
-            spec.context if issubclass(spec.type or tuple, dict) else _numbered(results)
-        )
+        names = spec.context if issubclass(spec.type or tuple, dict) else _numbered(results)
         # Among inputs and outputs may be constants in place of names, such as None.
-        order: List[str] = program.graph_signature.user_inputs
+        order = program.graph_signature.user_inputs
         inputs = {name: found[name] for name in order if name in found}
         module = program.module()
         outputs = {name: found[each] for name, each in zip(names, results) if each in found}
