@@ -33,9 +33,6 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Callable, Mapping, Union
 
-from akdl.errors.failure import failure_of
-from akdl.errors.remedies import missing_column, missing_export, no_group
-from akdl.errors.script_warnings import ScriptWarnings
 from akdl.folders.private_file import private
 from akdl.process.abandoned import abort_collectives
 from akdl.process.activity import ActivityWatch
@@ -76,8 +73,11 @@ from akdl.storage.files import is_remote
 from akdl.storage.log_folder import LogFolder
 from akdl.storage.model_forms import ModelError, find_keras_file
 from akdl.tf_version import choose_keras_backend, keras_3
+from akdl.user_code.failure import failure_of
 from akdl.user_code.keras_saves import LostModel, prepare_saving
 from akdl.user_code.module import KERAS, MAIN, NotPythonError, UserModuleError, import_file, kind_of
+from akdl.user_code.remedies import missing_column, missing_export, no_group
+from akdl.user_code.script_warnings import ScriptWarnings
 from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Success, Task
 from akdl.wire.service import PROTOCOL
 

@@ -62,9 +62,9 @@ def versions() -> Dict[str, Optional[str]]:
     there.
 
     Scripts and functions of predictors may use another framework. What needs TensorFlow imports it,
-    and `akdl.errors.remedies` then says what to do. A module may be found without the metadata of a
-    package. Its version is then "", which `missing` accepts, because nothing shows that it is too
-    old.
+    and `akdl.user_code.remedies` then says what to do. A module may be found without the metadata
+    of a package. Its version is then "", which `missing` accepts, because nothing shows that it is
+    too old.
     """
     found = {packages[0]: _version(module, packages) for module, packages, _ in _NEEDED}
     if found["tensorflow"] is None:

@@ -26,7 +26,6 @@ from typing import Any, Callable
 import grpc
 from google.protobuf import json_format
 
-from akdl.errors.failure import failure_of
 from akdl.folders.locked_folder import remove_unused
 from akdl.process.parent import exit_with_parent, take_settings
 from akdl.serving.loaded_model import ServingError
@@ -38,6 +37,7 @@ from akdl.storage.files import version_of
 from akdl.storage.model_forms import ModelError, kind_at
 from akdl.storage.whole_file import WholeFile
 from akdl.tf_version import import_tensorflow
+from akdl.user_code.failure import failure_of
 from akdl.wire import (
     BadRow,
     Description,

@@ -1,1 +1,1 @@
-"""Code and configuration of users: modules, config files and command lines."""
+"""Code and configuration of users: modules, config files, command lines, and errors of scripts."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from akdl import entry
-from akdl.errors.failure import failure_of
+from akdl.user_code.failure import failure_of
 from akdl.wire import TableColumn, Task
 
 pytestmark = pytest.mark.estimator

@@ -14,7 +14,6 @@ from typing import Callable, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from akdl.errors.failure import failure_of
 from akdl.near_names import listed
 from akdl.serving.input_cells import encoded
 from akdl.serving.loaded_model import (
@@ -25,6 +24,7 @@ from akdl.serving.loaded_model import (
     Signature,
     TensorDescription,
 )
+from akdl.user_code.failure import failure_of
 from akdl.user_code.module import import_file
 from akdl.wire import BOOL, Serving
 from akdl.wire.cells import DTYPES, UNCUT, Array, Arrays, are_cut, as_array

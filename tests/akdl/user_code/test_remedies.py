@@ -10,8 +10,8 @@ import types
 import pytest
 
 from akdl import testing
-from akdl.errors.failure import failure_of
-from akdl.errors.remedies import missing_column, missing_export, missing_file, no_group
+from akdl.user_code.failure import failure_of
+from akdl.user_code.remedies import missing_column, missing_export, missing_file, no_group
 
 COLUMNS = ["id", "name", "score"]
 

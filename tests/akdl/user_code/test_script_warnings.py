@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from akdl.errors.script_warnings import ScriptWarnings
+from akdl.user_code.script_warnings import ScriptWarnings
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import re
 import traceback
 from typing import Optional
 
-from akdl.errors.remedies import OWN_FOLDER, missing_file, missing_tensorflow
 from akdl.tf_version import missing_keras
+from akdl.user_code.remedies import OWN_FOLDER, missing_file, missing_tensorflow
 from akdl.wire import Failure
 
 # Bounds of the texts, since a message may contain a whole tensor. `_limited` cuts the middle.

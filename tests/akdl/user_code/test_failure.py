@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from akdl import testing
-from akdl.errors.failure import MESSAGE_CHARACTERS, failure_of
+from akdl.user_code.failure import MESSAGE_CHARACTERS, failure_of
 from akdl.user_code.module import import_file
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -95,7 +95,7 @@ def test_the_node_of_a_graph_is_left_out() -> None:
 @pytest.mark.process
 def test_keras_2_without_its_package_is_explained() -> None:
     text = (
-        "import sys\nsys.modules['tf_keras'] = None\nimport tensorflow as tf\nfrom akdl.errors.failure import failure_of\n"
+        "import sys\nsys.modules['tf_keras'] = None\nimport tensorflow as tf\nfrom akdl.user_code.failure import failure_of\n"
         "try:\n    tf.keras.Input([1])\nexcept ImportError as error:\n    print(failure_of(error).message)"
     )
     environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}

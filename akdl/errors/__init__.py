@@ -1,1 +1,0 @@
-"""Exceptions of scripts as data, and advice for them."""
