@@ -18,13 +18,13 @@ import os
 import warnings
 from typing import Any, Iterator, Mapping
 
-from akdl.keras.steps.user_functions import UserModule, name_and_args, plain_name
 from akdl.keras.task_configs import TRAIN, TrainResult, is_checkpoint, prepare
 from akdl.process.ranks import read_cluster
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.whole_file import WholeFile
 from akdl.training.training_watch import Report, TrainingWatch
+from akdl.training.user_functions import UserModule, name_and_args, plain_name
 from akdl.user_code.config_file import Config
 
 MODEL_FILE = "model.keras"

@@ -20,15 +20,15 @@ from typing import Any, Dict, Mapping, NamedTuple, Sequence
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.steps.objects import (
+from akdl.keras.task_configs import is_checkpoint
+from akdl.training.objects import (
     ObjectError,
     find,
     learning_rate,
     set_learning_rate,
 )
-from akdl.keras.steps.user_functions import name_and_args, plain_name
-from akdl.keras.steps.workers import Group
-from akdl.keras.task_configs import is_checkpoint
+from akdl.training.user_functions import name_and_args, plain_name
+from akdl.training.workers import Group
 from akdl.user_code.config_file import Config
 
 Logs = Dict[str, float]

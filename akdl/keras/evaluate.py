@@ -12,15 +12,15 @@ import logging
 from typing import Any, Mapping, Sequence
 
 from akdl.keras.saving import load_model, require_models, require_targets, wrong_file
-from akdl.keras.steps.data import DatasetSource, label_of
-from akdl.keras.steps.loop import Evaluation, Objective
-from akdl.keras.steps.model_call import call_on_sample
-from akdl.keras.steps.objects import Heads, unknown_names
-from akdl.keras.steps.row_metrics import Metrics
-from akdl.keras.steps.user_functions import UserModule
-from akdl.keras.steps.workers import Group
 from akdl.keras.task_configs import EVALUATE, prepare
+from akdl.training.data import DatasetSource, label_of
+from akdl.training.loop import Evaluation, Objective
+from akdl.training.model_call import call_on_sample
+from akdl.training.objects import Heads, unknown_names
+from akdl.training.row_metrics import Metrics
 from akdl.training.training_watch import Report
+from akdl.training.user_functions import UserModule
+from akdl.training.workers import Group
 from akdl.user_code.config_file import Config
 
 logger = logging.getLogger(__name__)

@@ -24,16 +24,20 @@ from akdl.keras.saving import (
     try_export,
     wrong_train_targets,
 )
-from akdl.keras.steps.data import DatasetSource, Part, Passes
-from akdl.keras.steps.loop import (
+from akdl.keras.task_configs import TRAIN, TrainResult, prepare
+from akdl.runner.config import TaskConfig
+from akdl.storage.checkpoint_folder import CheckpointFolder
+from akdl.training.checkpoints import CheckpointError, latest, restore, save, try_folder
+from akdl.training.data import DatasetSource, Part, Passes
+from akdl.training.loop import (
     LossError,
     Objective,
     TrainStep,
     VariableGroups,
     require_finite_weights,
 )
-from akdl.keras.steps.model_call import call_on_sample
-from akdl.keras.steps.objects import (
+from akdl.training.model_call import call_on_sample
+from akdl.training.objects import (
     Heads,
     ObjectError,
     learning_rate,
@@ -41,14 +45,10 @@ from akdl.keras.steps.objects import (
     set_learning_rate,
     unknown_names,
 )
-from akdl.keras.steps.row_metrics import Metrics
-from akdl.keras.steps.user_functions import UserModule
-from akdl.keras.steps.workers import Group
-from akdl.keras.task_configs import TRAIN, TrainResult, prepare
-from akdl.runner.config import TaskConfig
-from akdl.storage.checkpoint_folder import CheckpointFolder
-from akdl.training.checkpoints import CheckpointError, latest, restore, save, try_folder
+from akdl.training.row_metrics import Metrics
 from akdl.training.training_watch import Report, TrainingWatch
+from akdl.training.user_functions import UserModule
+from akdl.training.workers import Group
 from akdl.user_code.config_file import Config
 
 logger = logging.getLogger(__name__)

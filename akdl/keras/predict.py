@@ -15,14 +15,14 @@ import numpy as np
 import tensorflow as tf
 
 from akdl.keras.saving import load_model, require_models, wrong_file
-from akdl.keras.steps.data import DatasetSource, Part, without_rows
-from akdl.keras.steps.loop import predict_function
-from akdl.keras.steps.model_call import call_on_sample
-from akdl.keras.steps.objects import Heads
-from akdl.keras.steps.user_functions import UserModule
-from akdl.keras.steps.workers import Group
 from akdl.keras.task_configs import PREDICT, prepare
 from akdl.storage.whole_file import WholeFile
+from akdl.training.data import DatasetSource, Part, without_rows
+from akdl.training.loop import predict_function
+from akdl.training.model_call import call_on_sample
+from akdl.training.objects import Heads
+from akdl.training.user_functions import UserModule
+from akdl.training.workers import Group
 from akdl.user_code.config_file import Config, ConfigError, read_config
 
 logger = logging.getLogger(__name__)

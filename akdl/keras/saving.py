@@ -19,14 +19,14 @@ from typing import Any, Iterator, Mapping, Sequence
 import tensorflow as tf
 
 from akdl.keras.callbacks import CheckpointSettings, TensorBoard
-from akdl.keras.steps.model_call import SavedFunction
-from akdl.keras.steps.user_functions import CallbackError, UserModule
-from akdl.keras.steps.workers import Group
 from akdl.runner.script_state import export_model
 from akdl.storage.checkpoint_folder import without_pattern
 from akdl.storage.model_forms import ModelError, find_saved_model
 from akdl.tf_version import is_keras_3
 from akdl.training.checkpoints import latest, try_folder
+from akdl.training.model_call import SavedFunction
+from akdl.training.user_functions import CallbackError, UserModule
+from akdl.training.workers import Group
 from akdl.user_code.config_file import Config, ConfigError
 
 

@@ -13,7 +13,7 @@ import os
 import re
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
-from akdl.keras.steps.user_functions import UserModule, plain_name
+from akdl.training.user_functions import UserModule, plain_name
 from akdl.user_code.config_file import Config, ConfigError, named, read_config
 
 TRAIN, EVALUATE, PREDICT = TASKS = ("train", "evaluate", "predict")

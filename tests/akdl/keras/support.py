@@ -102,7 +102,7 @@ def save(model: Any, path: Path) -> str:
 def load(path: Any) -> Any:
     """Return a SavedModel as something to call."""
     from akdl.keras.saving import load_model
-    from akdl.keras.steps.user_functions import UserModule
+    from akdl.training.user_functions import UserModule
 
     return load_model(UserModule(user_module()), str(path), "model")
 

@@ -108,7 +108,7 @@ def test_early_stopping_refuses_a_metric_that_does_not_exist() -> None:
 
 
 def rate_of(run: Any) -> float:
-    from akdl.keras.steps.objects import learning_rate
+    from akdl.training.objects import learning_rate
 
     return learning_rate(run.optimizers[0]) or 0.0
 
@@ -241,7 +241,7 @@ def test_checkpoint_settings_are_read_from_the_callback() -> None:
 def test_learning_rate_of_an_optimizer_from_before_tensorflow_2_11_can_be_set() -> None:
     import tensorflow as tf
 
-    from akdl.keras.steps.objects import learning_rate, set_learning_rate
+    from akdl.training.objects import learning_rate, set_learning_rate
 
     legacy = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
     optimizer = legacy.SGD(0.5)

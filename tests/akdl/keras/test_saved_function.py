@@ -18,7 +18,7 @@ pytestmark = [
 
 
 def test_saved_function_gives_the_numbers_of_keras_2(tmp_path: Path) -> None:
-    from akdl.keras.steps.model_call import SavedFunction
+    from akdl.training.model_call import SavedFunction
 
     folder = folder_of_models(tmp_path)
     expected = np.load(folder / "numbers.npz")
@@ -34,7 +34,7 @@ def test_saved_function_gives_the_numbers_of_keras_2(tmp_path: Path) -> None:
 def test_features_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     import tensorflow as tf
 
-    from akdl.keras.steps.model_call import FeaturesError, SavedFunction
+    from akdl.training.model_call import FeaturesError, SavedFunction
 
     folder = folder_of_models(tmp_path)
     pair, strings = (SavedFunction(str(folder / name), name) for name in ("tuple", "strings"))
@@ -53,7 +53,7 @@ def test_features_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_a_signature_alone_takes_names_only(tmp_path: Path) -> None:
     import tensorflow as tf
 
-    from akdl.keras.steps.model_call import FeaturesError, SavedFunction
+    from akdl.training.model_call import FeaturesError, SavedFunction
 
     module = tf.Module()
     function = tf.function(lambda b, a: {"out": 3 * b - a}).get_concrete_function(

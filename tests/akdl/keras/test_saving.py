@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from akdl.keras.steps.user_functions import UserModule
+from akdl.training.user_functions import UserModule
 from tests.akdl.keras.support import save, user_module
 
 pytestmark = [

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from akdl.keras import task_configs as config_module
-from akdl.keras.steps.user_functions import UserModule
 from akdl.keras.task_configs import check, placeholders_in, prepare
+from akdl.training.user_functions import UserModule
 from akdl.user_code.config_file import ConfigError, read_config, set_value
 
 TRAIN = {"batch_size": 4, "optimizer": "sgd", "loss": "mse"}

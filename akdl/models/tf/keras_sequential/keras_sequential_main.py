@@ -26,7 +26,6 @@ from akdl.engine.strategy import choose_strategy, require_keras_for
 from akdl.features import feature_spec, unsharded
 from akdl.keras.epoch_end import Total
 from akdl.keras.keras_fit import Plan, fit
-from akdl.keras.steps.objects import make_metric
 from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, make, parse_call
 from akdl.rows.batches import with_length
 from akdl.runner.config import TrainTaskConfig
@@ -34,6 +33,7 @@ from akdl.runner.io_helper import remove_checkpoint_files
 from akdl.runner.tensor_shapes import first_shape
 from akdl.runner.user_params import plain
 from akdl.training.clusters import sum_over_workers
+from akdl.training.objects import make_metric
 from akdl.user_code.config_file import Config
 from akdl.wire.column_type import type_of
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from akdl.keras.steps.user_functions import CallbackError, UserModule
+from akdl.training.user_functions import CallbackError, UserModule
 
 
 def module(**functions: Any) -> ModuleType:

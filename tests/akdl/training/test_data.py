@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.keras.steps.user_functions import UserModule
+from akdl.training.user_functions import UserModule
 from tests.akdl.keras.support import user_module
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -21,7 +21,7 @@ def group(rank: int = 0, ranks: int = 1, local: int = 1) -> Any:
 
 
 def source(function: Any, place: Any, batch_size: int, **more: Any) -> Any:
-    from akdl.keras.steps.data import DatasetSource
+    from akdl.training.data import DatasetSource
 
     return DatasetSource(
         UserModule(user_module(**{NAME: function})), NAME, {"batch_size": batch_size}, place, **more

@@ -14,11 +14,11 @@ from typing import Any, Callable, NamedTuple, Sequence
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.steps.data import DatasetSource, Part, without_rows
-from akdl.keras.steps.model_call import describe, evaluated
-from akdl.keras.steps.objects import Heads, ObjectError, make_loss
-from akdl.keras.steps.row_metrics import Metrics, traced_once, with_rank_of
-from akdl.keras.steps.workers import Group
+from akdl.training.data import DatasetSource, Part, without_rows
+from akdl.training.model_call import describe, evaluated
+from akdl.training.objects import Heads, ObjectError, make_loss
+from akdl.training.row_metrics import Metrics, traced_once, with_rank_of
+from akdl.training.workers import Group
 from akdl.user_code.config_file import Config
 
 # The state of these operations is not in checkpoints. If a model has one of them, each epoch begins

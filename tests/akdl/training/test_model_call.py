@@ -14,9 +14,9 @@ pytestmark = [
 
 
 def call(model: Any, features: Any) -> Any:
-    from akdl.keras.steps.data import Part
-    from akdl.keras.steps.model_call import call_on_sample
-    from akdl.keras.steps.workers import Group
+    from akdl.training.data import Part
+    from akdl.training.model_call import call_on_sample
+    from akdl.training.workers import Group
 
     return call_on_sample(Group(), model, Part(features, None, None, 4), "the model on rows")
 
@@ -33,7 +33,7 @@ def test_call_runs_the_model_as_in_evaluation() -> None:
 def test_failing_model_names_the_line_of_the_user_and_the_features() -> None:
     import tensorflow as tf
 
-    from akdl.keras.steps.objects import ObjectError
+    from akdl.training.objects import ObjectError
 
     class Broken(tf.keras.Model):  # type: ignore[misc]
         def call(self, inputs: Any) -> Any:
@@ -52,7 +52,7 @@ def test_failing_model_names_the_line_of_the_user_and_the_features() -> None:
 def test_an_error_outside_of_the_users_code_has_no_line() -> None:
     import tensorflow as tf
 
-    from akdl.keras.steps.objects import ObjectError
+    from akdl.training.objects import ObjectError
 
     model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
     with pytest.raises(

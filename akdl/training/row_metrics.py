@@ -11,10 +11,10 @@ from typing import Any, Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.steps.data import Part
-from akdl.keras.steps.objects import Heads, ObjectError, make_metric, metric_name
-from akdl.keras.steps.workers import Group
 from akdl.tf_version import tf_version
+from akdl.training.data import Part
+from akdl.training.objects import Heads, ObjectError, make_metric, metric_name
+from akdl.training.workers import Group
 from akdl.user_code.config_file import Config
 
 

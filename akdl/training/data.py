@@ -13,8 +13,8 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 import tensorflow as tf
 
-from akdl.keras.steps.user_functions import UserModule
-from akdl.keras.steps.workers import Group
+from akdl.training.user_functions import UserModule
+from akdl.training.workers import Group
 from akdl.user_code.config_file import Config
 
 # This is its name in all versions of TensorFlow 2.

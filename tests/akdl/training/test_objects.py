@@ -13,21 +13,21 @@ pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWar
 
 @pytest.mark.parametrize("name", ["Adam", "adam", "ADAM"])
 def test_names_of_optimizers_ignore_case(name: str) -> None:
-    from akdl.keras.steps.objects import make_optimizer
+    from akdl.training.objects import make_optimizer
 
     assert type(make_optimizer(name, user_module())).__name__ == "Adam"
 
 
 @pytest.mark.parametrize("name", ["mse", "MSE", "mean_squared_error", "MeanSquaredError"])
 def test_names_of_losses_may_be_short_or_full(name: str) -> None:
-    from akdl.keras.steps.objects import make_loss
+    from akdl.training.objects import make_loss
 
     loss = make_loss(name, user_module())
     assert loss([[1.0], [3.0]], [[0.0], [0.0]]).numpy().tolist() == [1.0, 9.0]
 
 
 def test_learning_rate_schedule_cannot_be_set_to_a_number() -> None:
-    from akdl.keras.steps.objects import learning_rate, make_optimizer, set_learning_rate
+    from akdl.training.objects import learning_rate, make_optimizer, set_learning_rate
 
     rate = {
         "name": "ExponentialDecay",
@@ -40,7 +40,7 @@ def test_learning_rate_schedule_cannot_be_set_to_a_number() -> None:
 
 
 def test_learning_rate_can_be_read_and_set() -> None:
-    from akdl.keras.steps.objects import learning_rate, make_optimizer, set_learning_rate
+    from akdl.training.objects import learning_rate, make_optimizer, set_learning_rate
 
     optimizer = make_optimizer({"name": "SGD", "args": {"learning_rate": 0.25}}, user_module())
     assert learning_rate(optimizer) == 0.25
@@ -49,7 +49,7 @@ def test_learning_rate_can_be_read_and_set() -> None:
 
 
 def test_functions_of_the_user_shadow_losses_and_metrics_of_keras() -> None:
-    from akdl.keras.steps.objects import make_loss, make_metric
+    from akdl.training.objects import make_loss, make_metric
 
     def mse(y_true: Any, y_pred: Any, factor: float = 1.0) -> Any:
         return factor * (y_pred[:, 0] - y_true[:, 0])
@@ -64,7 +64,7 @@ def test_functions_of_the_user_shadow_losses_and_metrics_of_keras() -> None:
 
 
 def test_unknown_names_and_arguments_are_refused() -> None:
-    from akdl.keras.steps.objects import make_metric, make_optimizer
+    from akdl.training.objects import make_metric, make_optimizer
 
     with pytest.raises(ValueError, match="there is no optimizer 'adm', neither .*; similar: Adam"):
         make_optimizer("adm", user_module())
@@ -76,14 +76,14 @@ def test_unknown_names_and_arguments_are_refused() -> None:
     ("name", "shown"), [("AUC", "auc"), ("BinaryAccuracy", "binary_accuracy"), ("acc", "acc")]
 )
 def test_metrics_have_the_names_of_keras_or_their_own(name: str, shown: str) -> None:
-    from akdl.keras.steps.objects import metric_name
+    from akdl.training.objects import metric_name
 
     assert metric_name(name) == shown
     assert metric_name({"name": name, "args": {"name": "mine"}}) == "mine"
 
 
 def test_unknown_names_are_listed_with_their_paths() -> None:
-    from akdl.keras.steps.objects import unknown_names
+    from akdl.training.objects import unknown_names
 
     config = {
         "optimizer": ["sgd", {"name": "Adam", "args": {"learning_rate": {"name": "Decay"}}}],
@@ -100,7 +100,7 @@ def test_unknown_names_are_listed_with_their_paths() -> None:
 
 
 def test_unknown_names_is_empty_for_a_correct_config() -> None:
-    from akdl.keras.steps.objects import unknown_names
+    from akdl.training.objects import unknown_names
 
     rate = {
         "name": "ExponentialDecay",
@@ -123,14 +123,14 @@ def test_accuracy_follows_the_shapes_of_labels_and_outputs(
 ) -> None:
     import tensorflow as tf
 
-    from akdl.keras.steps.objects import make_metric
+    from akdl.training.objects import make_metric
 
     made = make_metric("accuracy", user_module(), tf.zeros(label), tf.zeros(output))
     assert (type(made).__name__, made.name) == (f"{kind}Accuracy", "accuracy")
 
 
 def test_heads_of_one_output_take_no_names() -> None:
-    from akdl.keras.steps.objects import Heads
+    from akdl.training.objects import Heads
 
     heads = Heads(None, "tensor")
     assert heads.split("labels", "y") == ["y"]
@@ -142,7 +142,7 @@ def test_heads_of_one_output_take_no_names() -> None:
 
 
 def test_heads_of_several_outputs_split_by_name_or_order() -> None:
-    from akdl.keras.steps.objects import Heads
+    from akdl.training.objects import Heads
 
     heads = Heads(None, {"a": "x", "b": "y"})
     assert heads.split("labels", {"b": 2, "a": 1}) == [1, 2]

@@ -12,8 +12,8 @@ from typing import Any, Iterator, Mapping
 
 import tensorflow as tf
 
-from akdl.keras.steps.user_functions import Named, name_and_args, plain_name
 from akdl.near_names import near
+from akdl.training.user_functions import Named, name_and_args, plain_name
 from akdl.user_code.config_file import Config
 
 _SHORT = {

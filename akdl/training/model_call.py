@@ -16,10 +16,10 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.steps.data import Part
-from akdl.keras.steps.objects import ObjectError
-from akdl.keras.steps.workers import Group
 from akdl.storage.checkpoint_folder import without_pattern
+from akdl.training.data import Part
+from akdl.training.objects import ObjectError
+from akdl.training.workers import Group
 
 # Autograph's errors hold the user's lines as text: their traceback has generated files.
 _PLACE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.tf
 
 
 def group(cluster: dict[str, list[str]], role: str, index: int = 0, **more: Any) -> Any:
-    from akdl.keras.steps.workers import Group
+    from akdl.training.workers import Group
 
     return Group(
         {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})},
@@ -21,7 +21,7 @@ def group(cluster: dict[str, list[str]], role: str, index: int = 0, **more: Any)
 
 
 def test_group_of_one_process_sums_its_own_values() -> None:
-    from akdl.keras.steps.workers import Group
+    from akdl.training.workers import Group
 
     for one in (Group({}), group({"chief": ["localhost:1"], "ps": []}, "chief")):
         assert (one.rank, one.ranks, one.replicas, one.local_replicas, one.is_chief) == (

@@ -1,1 +1,0 @@
-"""Datasets, steps and metrics of the Keras runner, without its files and reports."""
