@@ -33,7 +33,6 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Callable, Mapping, Union
 
-from akdl.folders.private_file import private
 from akdl.process.abandoned import abort_collectives
 from akdl.process.activity import ActivityWatch
 from akdl.process.channel import Channel, ChannelError
@@ -70,8 +69,9 @@ from akdl.runner.tensor_shapes import write_tensor_shapes
 from akdl.runner.user_params import with_text
 from akdl.serving.saved_model import write_checked_model
 from akdl.storage.files import is_remote
-from akdl.storage.log_folder import LogFolder
+from akdl.storage.local_files import private
 from akdl.storage.model_forms import ModelError, find_keras_file
+from akdl.storage.training_folders import LogFolder
 from akdl.tf_version import choose_keras_backend, keras_3
 from akdl.user_code.failure import failure_of
 from akdl.user_code.keras_saves import LostModel, prepare_saving

@@ -26,12 +26,12 @@ from typing import Iterable, Iterator, NamedTuple, Sequence
 from google.protobuf.json_format import ParseDict, ParseError
 
 from akdl import entry
-from akdl.folders.private_file import private
 from akdl.masking import shown
 from akdl.process.channel import Channel
 from akdl.runner.kept_failure import DESCRIPTION, PRIVATE_FOLDER, ROWS, chunks_in, comparable
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.files import FileError, fetch
+from akdl.storage.local_files import private
 from akdl.wire import Chunk, Cluster, Output, Task
 
 

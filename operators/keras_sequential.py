@@ -17,9 +17,9 @@ from akdl.models.tf.keras_sequential.layer_text import (
     parse_call,
 )
 from akdl.storage.archive import damage_is_named
-from akdl.storage.checkpoint_folder import refuse_pattern
 from akdl.storage.files import FileError
 from akdl.storage.limits import TEXT
+from akdl.storage.training_folders import refuse_pattern
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import quoted

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from akdl.folders.locked_folder import OwnedFolder, sweep
 from akdl.near_names import listed
 from akdl.serving.loaded_model import BadRow, RowsError, ServingError
 from akdl.serving.model_store import ModelStore
@@ -21,6 +20,7 @@ from akdl.storage.ak_records import is_ak_file
 from akdl.storage.archive import Counted, Counter, Limits, damage_is_named, unpack_archive
 from akdl.storage.files import FileError, fetch, sha256_of
 from akdl.storage.limits import TEXT
+from akdl.storage.locked_folder import OwnedFolder, sweep
 from akdl.storage.model_forms import ModelError
 from akdl.wire import Rows
 from akdl.wire.cells import UNCUT, Array, are_cut

@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from typing import Any, Generic, TypeVar, Union, cast
 
-from akdl.storage.whole_file import WholeFile
+from akdl.storage.local_files import WholeFile
 from akdl.wire import Serving
 from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import named_by_content, program_folder

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from akdl.storage.checkpoint_folder import ask_to_stop
 from akdl.storage.files import FileError
+from akdl.storage.training_folders import ask_to_stop
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.shipped import runs_elsewhere

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from akdl.engine.estimator_group import is_chief, is_group, train_in_group, train_spec
 from akdl.runner.config import TaskConfig
-from akdl.storage.checkpoint_folder import CheckpointFolder, refuse_pattern
+from akdl.storage.training_folders import CheckpointFolder, refuse_pattern
 from akdl.tf_version import require_estimator
 from akdl.training.checkpoints import best_checkpoints
 from akdl.training.training_watch import Report, TrainingWatch

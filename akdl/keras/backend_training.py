@@ -21,8 +21,8 @@ from typing import Any, Iterator, Mapping
 from akdl.keras.task_configs import TRAIN, TrainResult, is_checkpoint, prepare
 from akdl.process.ranks import read_cluster
 from akdl.runner.config import TaskConfig
-from akdl.storage.checkpoint_folder import CheckpointFolder
-from akdl.storage.whole_file import WholeFile
+from akdl.storage.local_files import WholeFile
+from akdl.storage.training_folders import CheckpointFolder
 from akdl.training.training_watch import Report, TrainingWatch
 from akdl.training.user_functions import UserModule, name_and_args, plain_name
 from akdl.user_code.config_file import Config

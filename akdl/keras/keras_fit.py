@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from akdl.keras.epoch_end import EpochEnd
 from akdl.runner.config import TaskConfig
-from akdl.storage.checkpoint_folder import CheckpointFolder
+from akdl.storage.training_folders import CheckpointFolder
 from akdl.tf_version import is_keras_3
 from akdl.training.checkpoints import best_checkpoints, restore, save
 from akdl.training.clusters import is_parameter_server_strategy, sum_over_workers

@@ -26,7 +26,7 @@ from akdl.keras.saving import (
 )
 from akdl.keras.task_configs import TRAIN, TrainResult, prepare
 from akdl.runner.config import TaskConfig
-from akdl.storage.checkpoint_folder import CheckpointFolder
+from akdl.storage.training_folders import CheckpointFolder
 from akdl.training.checkpoints import CheckpointError, latest, restore, save, try_folder
 from akdl.training.data import DatasetSource, Part, Passes
 from akdl.training.loop import (

@@ -26,8 +26,8 @@ from akdl.keras.task_configs import (
 )
 from akdl.process.preflight import installed
 from akdl.runner.user_params import plain
-from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.model_archive import write_model
+from akdl.storage.training_folders import CheckpointFolder
 from akdl.tf_version import choose_keras_backend
 from akdl.user_code.config_file import Config, ConfigError, parse_config, read_config
 from akdl.user_code.module import load_module

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from akdl.keras.saving import load_model, require_models, wrong_file
 from akdl.keras.task_configs import PREDICT, prepare
-from akdl.storage.whole_file import WholeFile
+from akdl.storage.local_files import WholeFile
 from akdl.training.data import DatasetSource, Part, without_rows
 from akdl.training.loop import predict_function
 from akdl.training.model_call import call_on_sample

@@ -20,8 +20,8 @@ import tensorflow as tf
 
 from akdl.keras.callbacks import CheckpointSettings, TensorBoard
 from akdl.runner.script_state import export_model
-from akdl.storage.checkpoint_folder import without_pattern
 from akdl.storage.model_forms import ModelError, find_saved_model
+from akdl.storage.training_folders import without_pattern
 from akdl.tf_version import is_keras_3
 from akdl.training.checkpoints import latest, try_folder
 from akdl.training.model_call import SavedFunction

@@ -12,9 +12,8 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import Callable, Iterable, Iterator
 
-from akdl.folders.disk_room import write_all
-from akdl.folders.private_file import private
 from akdl.process.channel import ChannelError
+from akdl.storage.local_files import private, write_all
 from akdl.wire import Chunk
 from akdl.wire.serialized import Tally
 

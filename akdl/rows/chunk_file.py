@@ -11,8 +11,8 @@ from array import array
 from bisect import bisect_left
 from typing import List, Tuple
 
-from akdl.folders.disk_room import free_bytes, no_room, write_at
 from akdl.rows.examples import ExampleEncoder
+from akdl.storage.local_files import free_bytes, no_room, write_at
 from akdl.wire import Rows
 
 

@@ -10,11 +10,11 @@ import os
 import time
 from typing import Callable, Iterator, List, NamedTuple, Sequence
 
-from akdl.folders import locked_folder
-from akdl.folders.private_file import private
 from akdl.process.channel import ChannelError
 from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder
+from akdl.storage import locked_folder
+from akdl.storage.local_files import private
 from akdl.wire import Rows, TableColumns
 
 WriteText = Callable[[str, Iterator[Rows], TableColumns], None]

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Iterator, Mapping
 import numpy as np
 from google.protobuf.json_format import MessageToDict
 
-from akdl.folders.private_file import private
 from akdl.masking import masked, masked_value, shown
-from akdl.storage.whole_file import WholeFile
+from akdl.storage.local_files import WholeFile, private
 from akdl.wire import Chunk, Cluster, Failure, Task
 from akdl.wire.serialized import Tally
 

@@ -40,7 +40,7 @@ from akdl.serving.loaded_model import (
 )
 from akdl.serving.number_cells import NUMBERS
 from akdl.serving.output_cells import OutputConverter
-from akdl.storage.whole_file import WholeFile
+from akdl.storage.local_files import WholeFile
 from akdl.wire import Serving, TableColumn
 from akdl.wire.cells import Array, Arrays
 from akdl.wire.columns import Values

@@ -26,7 +26,6 @@ from typing import Any, Callable
 import grpc
 from google.protobuf import json_format
 
-from akdl.folders.locked_folder import remove_unused
 from akdl.process.parent import exit_with_parent, take_settings
 from akdl.serving.loaded_model import ServingError
 from akdl.serving.model import BATCH_ROWS, CALL, BatchWatch, WatchedCall
@@ -34,8 +33,9 @@ from akdl.serving.model_store import ModelStore
 from akdl.serving.output_cells import result_columns
 from akdl.serving.shared_calls import SharedCalls
 from akdl.storage.files import version_of
+from akdl.storage.local_files import WholeFile
+from akdl.storage.locked_folder import remove_unused
 from akdl.storage.model_forms import ModelError, kind_at
-from akdl.storage.whole_file import WholeFile
 from akdl.tf_version import import_tensorflow
 from akdl.user_code.failure import failure_of
 from akdl.wire import (

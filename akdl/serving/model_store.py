@@ -24,7 +24,6 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Seque
 
 import numpy as np
 
-from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
 from akdl.serving.kinds.functions import FunctionModel
 from akdl.serving.kinds.model_file import ModelFile
@@ -35,6 +34,7 @@ from akdl.serving.output_cells import PREFIX
 from akdl.serving.saved_model import SavedModel
 from akdl.storage.archive import unpack_archive
 from akdl.storage.files import is_remote, local_path, name_of
+from akdl.storage.locked_folder import OwnedFolder
 from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, ModelError, file_at, find_model
 from akdl.storage.model_place import ModelFolder
 from akdl.wire import Serving

@@ -26,10 +26,10 @@ from akdl.serving.loaded_model import (
     SignatureError,
     TensorDescription,
 )
-from akdl.storage.checkpoint_folder import without_pattern
 from akdl.storage.model_archive import write_model
 from akdl.storage.model_forms import ModelError, find_saved_model
 from akdl.storage.model_place import put_model
+from akdl.storage.training_folders import without_pattern
 from akdl.tf_version import import_tensorflow, is_tensorflow_2
 from akdl.wire import Serving
 from akdl.wire.cells import Arrays

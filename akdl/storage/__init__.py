@@ -1,1 +1,1 @@
-"""Files at any address, archives, and archives that are models."""
+"""Files and folders of this host and at any address, archives, and archives that are models."""

@@ -20,7 +20,6 @@ import zipfile
 from dataclasses import dataclass, field
 from typing import Any
 
-from akdl.folders.locked_folder import OwnedFolder
 from akdl.masking import shown
 from akdl.storage.ak_records import is_ak_file, model_rows
 from akdl.storage.archive import ArchiveError, damage_is_named, is_zip, unpack_archive
@@ -33,6 +32,7 @@ from akdl.storage.files import (
     put_whole,
     sha256_of,
 )
+from akdl.storage.locked_folder import OwnedFolder
 from akdl.storage.model_archive import unpack, unpack_file, write_zip
 from akdl.storage.model_forms import (
     MLFLOW,

@@ -25,7 +25,7 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from akdl.storage.whole_file import WholeFile
+from akdl.storage.local_files import WholeFile
 from akdl.user_code.config_file import Config
 
 _NAME = "checkpoint"

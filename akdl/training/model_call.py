@@ -16,7 +16,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from akdl.storage.checkpoint_folder import without_pattern
+from akdl.storage.training_folders import without_pattern
 from akdl.training.data import Part
 from akdl.training.objects import ObjectError
 from akdl.training.workers import Group

@@ -11,8 +11,8 @@ import time
 from typing import Any, Callable, Mapping, Sequence
 
 from akdl.runner.config import TaskConfig
-from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.files import FileError
+from akdl.storage.training_folders import CheckpointFolder
 
 # Seconds between two reports. A report reads a loss from the device, which waits for the step to
 # end.

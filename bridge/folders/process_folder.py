@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import psutil
 
-from akdl.folders import locked_folder
+from akdl.storage import locked_folder
 from akdl.wire.service import ADDRESS_FILE
 from bridge.folders.temporary_places import socket_address
 from bridge.folders.user_folders import model_place

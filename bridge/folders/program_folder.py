@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from akdl.folders.locked_folder import OwnedFolder
 from akdl.storage.files import sha256_of
+from akdl.storage.locked_folder import OwnedFolder
 from bridge.folders.sweep import sweep
 
 

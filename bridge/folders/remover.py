@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 
-from akdl.folders.locked_folder import LOCK
+from akdl.storage.locked_folder import LOCK
 
 # One starts with each script, so it imports only modules that every Python has loaded anyway: 14 ms
 # instead of 35. It ignores the signals that end the programs of a terminal. The folder is renamed
@@ -30,7 +30,7 @@ if os.path.samestat(os.fstat(lock), os.stat(path)):
 
 
 def remove_when_unlocked(folder: str) -> None:
-    """Remove a folder, see `akdl.folders.locked_folder`, when no process holds its lock any more.
+    """Remove a folder, see `akdl.storage.locked_folder`, when no process holds its lock any more.
 
     This returns at once. -I and -S keep the start of the process short, and its current folder is
     /, so that it keeps no other folder in use.

@@ -16,8 +16,8 @@ import tempfile
 import zipimport
 from typing import TYPE_CHECKING
 
-from akdl.folders.locked_folder import OwnedFolder
 from akdl.storage.archive import unpack_archive
+from akdl.storage.locked_folder import OwnedFolder
 from bridge.folders.shadowing import refuse_shadowing
 
 if TYPE_CHECKING:

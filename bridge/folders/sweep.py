@@ -10,7 +10,7 @@ import logging
 import os
 import tempfile
 
-from akdl.folders import locked_folder
+from akdl.storage import locked_folder
 from bridge.exceptions import ConfigurationError
 from bridge.folders.process_folder import ProcessFolder
 from bridge.folders.user_folders import (

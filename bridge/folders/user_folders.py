@@ -11,7 +11,7 @@ import os
 import socket
 import tempfile
 
-from akdl.folders.private_file import is_private_folder, not_private
+from akdl.storage.local_files import is_private_folder, not_private
 from bridge.exceptions import ConfigurationError
 
 

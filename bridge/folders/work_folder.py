@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Sequence
 
 import akdl.wire
-from akdl.folders.locked_folder import OwnedFolder, remove
-from akdl.folders.private_file import private
+from akdl.storage.local_files import private
+from akdl.storage.locked_folder import OwnedFolder, remove
 from bridge.exceptions import ConfigurationError
 from bridge.folders.remover import remove_when_unlocked
 from bridge.folders.shipped import path_on_host

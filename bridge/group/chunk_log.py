@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from akdl.folders.disk_room import write_at
+from akdl.storage.local_files import write_at
 from akdl.wire.serialized import Tally, serialized_chunk
 
 # Number of bytes of the message that follows.

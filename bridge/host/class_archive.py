@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from akdl.folders.disk_room import free_bytes
+from akdl.storage.local_files import free_bytes
 from bridge.exceptions import ConfigurationError
 from bridge.folders.user_folders import cache_folder, private_folder
 

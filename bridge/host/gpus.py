@@ -20,7 +20,7 @@ import time
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 
-from akdl.folders.file_lock import try_lock
+from akdl.storage.locked_folder import try_lock
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.user_folders import private_folder, user_place
 

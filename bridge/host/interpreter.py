@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterator
 
 import akdl.storage.files
-from akdl.folders.locked_folder import hold, locked, remove, remove_unused
 from akdl.storage.archive import ArchiveError, unpack_archive
+from akdl.storage.locked_folder import hold, locked, remove, remove_unused
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.remover import remove_when_unlocked
 from bridge.folders.shipped import path_on_host

@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from akdl.folders.locked_folder import hold, remove_unused
+from akdl.storage.locked_folder import hold, remove_unused
 from akdl.wire import Chunk, Cluster
 from akdl.wire.serialized import Tally
 from bridge.exceptions import TaskError

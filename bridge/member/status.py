@@ -13,8 +13,7 @@ from typing import Any
 
 import psutil
 
-from akdl.folders.private_file import private
-from akdl.storage.whole_file import WholeFile
+from akdl.storage.local_files import WholeFile, private
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.workarounds.beam_workers import is_worker_process
 

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 
 from akdl import wire
-from akdl.folders.disk_room import write_all
+from akdl.storage.local_files import write_all
 
 # Bytes of rows that wait for a cut in memory. Further ones wait on disk.
 MOST_HELD_BYTES = 64 << 20

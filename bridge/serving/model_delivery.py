@@ -24,7 +24,7 @@ from pyflink.datastream import DataStream, KeyedProcessFunction, ProcessFunction
 from pyflink.datastream.state import MapStateDescriptor
 from pyflink.table import StreamTableEnvironment, Table
 
-from akdl.folders.file_lock import try_lock
+from akdl.storage.locked_folder import try_lock
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.flink.arrow_operators import keyed, rows_for_members, sent_at_once

@@ -23,9 +23,9 @@ import grpc
 import psutil
 from google.protobuf import json_format
 
-from akdl.folders.private_file import private
 from akdl.process.preflight import UNUSABLE
 from akdl.serving.model import BATCH_ROWS, CALL, WatchedCall, stalled_file
+from akdl.storage.local_files import private
 from akdl.storage.model_forms import ModelError
 from akdl.storage.model_place import PlacedModel, get_model
 from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving

@@ -23,7 +23,7 @@ import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
 
-from akdl.folders.locked_folder import OwnedFolder
+from akdl.storage.locked_folder import OwnedFolder
 from akdl.wire.token import TOKEN
 from bridge.folders.program_folder import program_folder
 from bridge.folders.temporary_places import socket_address

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from akdl.storage.checkpoint_folder import LAST, STOP, STOPPED, ask_to_stop, files_at
 from akdl.storage.files import FileError
+from akdl.storage.training_folders import LAST, STOP, STOPPED, ask_to_stop, files_at
 from bridge.exceptions import ConfigurationError
 from bridge.host.console import tell
 from bridge.interrupts import interrupts_later, waited_for

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path, place_of
-from akdl.storage.whole_file import WholeFile
+from akdl.storage.local_files import WholeFile
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.shipped import runs_elsewhere

@@ -21,11 +21,11 @@ from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
-from akdl.folders.locked_folder import locked
 from akdl.masking import masked, shown
 from akdl.near_names import did_you_mean
 from akdl.storage.files import FileError, fetch, sha256_of
-from akdl.storage.whole_file import WholeFile
+from akdl.storage.local_files import WholeFile
+from akdl.storage.locked_folder import locked
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.program_folder import scratch_folder
 from bridge.folders.user_folders import cache_folder, private_folder

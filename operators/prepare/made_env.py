@@ -32,10 +32,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from akdl.folders.locked_folder import hold, locked, remove_unused
 from akdl.masking import masked
 from akdl.process import preflight
-from akdl.storage.whole_file import WholeFile
+from akdl.storage.local_files import WholeFile
+from akdl.storage.locked_folder import hold, locked, remove_unused
 from bridge.exceptions import ConfigurationError
 from bridge.folders.user_folders import cache_folder
 from bridge.host.interpreter import look_into

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from akdl.masking import shown
-from akdl.storage.checkpoint_folder import refuse_pattern
 from akdl.storage.files import FileError, is_remote, place_of
+from akdl.storage.training_folders import refuse_pattern
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema, split_watermark

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from akdl.storage.checkpoint_folder import STOPPED
+from akdl.storage.training_folders import STOPPED
 from operators import TF2TableModelTrainBatchOp, getMLEnv, useLocalEnv
 from tests.akdl.keras.support import SCRIPTS, weights_in
 from tests.e2e.jobs import points

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from akdl.storage.checkpoint_folder import CheckpointFolder
+from akdl.storage.training_folders import CheckpointFolder
 from bridge.exceptions import ConfigurationError, SchemaError
 from operators import (
     BatchOperator,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from akdl import testing
-from akdl.storage.checkpoint_folder import STOPPED, ask_to_stop
+from akdl.storage.training_folders import STOPPED, ask_to_stop
 from tests.akdl.engine.test_strategy import TYPES as POINTS
 from tests.akdl.engine.test_strategy import tables
 from tests.akdl.engine.test_train import EXPORT, INPUT, TRAIN, TYPES, logits

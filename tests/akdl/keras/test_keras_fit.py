@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from akdl import testing
-from akdl.storage.checkpoint_folder import STOP, STOPPED, CheckpointFolder, ask_to_stop
+from akdl.storage.training_folders import STOP, STOPPED, CheckpointFolder, ask_to_stop
 from akdl.user_code.module import load_module
 from akdl.user_code.script_warnings import ScriptWarnings
 from tests.akdl.engine.test_strategy import TYPES as POINTS

@@ -12,8 +12,8 @@ import pytest
 
 from akdl import testing
 from akdl.keras import operator
-from akdl.storage.checkpoint_folder import ask_to_stop
 from akdl.storage.model_archive import unpack
+from akdl.storage.training_folders import ask_to_stop
 from akdl.user_code.config_file import ConfigError
 from tests.akdl.keras.support import SCRIPTS, load, script
 from tests.support.tf_group import run_group

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from akdl.folders.locked_folder import LOCK, remove_unused
 from akdl.process.channel import ChannelError
 from akdl.rows.extra_files import ExtraFile, ExtraFiles
+from akdl.storage.locked_folder import LOCK, remove_unused
 from akdl.wire import Rows, TableColumn
 from tests.akdl.rows.test_file_rows import COLUMNS, ids_in, ids_of
 from tests.support.leftovers import wait_until

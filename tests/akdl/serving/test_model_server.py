@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 from google.protobuf import json_format
 
-from akdl.folders.locked_folder import locked
 from akdl.serving.model_server import ModelServer
 from akdl.serving.model_stream import publish
+from akdl.storage.locked_folder import locked
 from akdl.wire import Description, Empty, Notices, Offer, Prediction, Serving, TableColumn
 from akdl.wire.columns import decode_columns, encode_columns
 from akdl.wire.service import PREDICT_SERVICE

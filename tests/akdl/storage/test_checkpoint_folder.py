@@ -10,14 +10,14 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from akdl.storage.checkpoint_folder import (
+from akdl.storage.files import FileError
+from akdl.storage.training_folders import (
     CheckpointFolder,
     ask_to_stop,
     files_at,
     refuse_pattern,
     without_pattern,
 )
-from akdl.storage.files import FileError
 
 REMOTE = "memory://akdl-checkpoints/one"
 

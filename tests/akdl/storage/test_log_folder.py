@@ -9,8 +9,8 @@ from typing import Any
 import fsspec
 import pytest
 
-from akdl.storage import log_folder
-from akdl.storage.log_folder import LogFolder
+from akdl.storage import training_folders
+from akdl.storage.training_folders import LogFolder
 from tests.support.leftovers import wait_until
 
 
@@ -24,7 +24,7 @@ def test_a_path_is_the_folder_itself(tmp_path: pathlib.Path) -> None:
 def test_files_come_to_an_address_while_the_script_runs_and_at_its_end(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_folder, "COPY_S", 0.01)
+    monkeypatch.setattr(training_folders, "COPY_S", 0.01)
     system = fsspec.filesystem("memory")
     folder = LogFolder("memory://runs/a", str(tmp_path))
     events = pathlib.Path(folder.path) / "train" / "events"

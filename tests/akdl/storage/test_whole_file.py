@@ -7,9 +7,8 @@ import pathlib
 
 import pytest
 
-from akdl.folders.private_file import private
-from akdl.storage import whole_file
-from akdl.storage.whole_file import WholeFile
+from akdl.storage import local_files
+from akdl.storage.local_files import WholeFile, private
 
 
 def test_file_appears_only_when_it_is_complete(tmp_path: pathlib.Path) -> None:
@@ -19,7 +18,7 @@ def test_file_appears_only_when_it_is_complete(tmp_path: pathlib.Path) -> None:
         file.write(b"new")
         assert path.read_text() == "old"
         (unfinished,) = {each.name for each in tmp_path.iterdir()} - {"a"}
-        assert unfinished.endswith(whole_file.ENDING)
+        assert unfinished.endswith(local_files.ENDING)
     assert path.read_text() == "new" and os.listdir(tmp_path) == ["a"]
     with WholeFile(str(path), private):
         pass
@@ -38,9 +37,9 @@ def test_existing_temporary_name_is_never_opened(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even one that somebody has guessed."""
-    monkeypatch.setattr(whole_file.secrets, "token_hex", lambda size: "guessed")
+    monkeypatch.setattr(local_files.secrets, "token_hex", lambda size: "guessed")
     (tmp_path / "mine").write_text("mine")
-    (tmp_path / f"a.guessed{whole_file.ENDING}").symlink_to(tmp_path / "mine")
+    (tmp_path / f"a.guessed{local_files.ENDING}").symlink_to(tmp_path / "mine")
     with pytest.raises(FileExistsError):
         WholeFile(str(tmp_path / "a"))
     assert (tmp_path / "mine").read_text() == "mine"

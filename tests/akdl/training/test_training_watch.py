@@ -8,7 +8,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from akdl.storage.checkpoint_folder import CheckpointFolder, ask_to_stop
+from akdl.storage.training_folders import CheckpointFolder, ask_to_stop
 from akdl.training import training_watch as module
 from akdl.training.training_watch import TrainingWatch
 

@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from akdl.folders.locked_folder import hold
+from akdl.storage.locked_folder import hold
 from bridge.folders.remover import remove_when_unlocked
 from tests.support.leftovers import wait_until
 

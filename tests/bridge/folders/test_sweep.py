@@ -12,7 +12,7 @@ import sys
 import psutil
 import pytest
 
-from akdl.folders.locked_folder import LOCK
+from akdl.storage.locked_folder import LOCK
 from bridge.folders.process_folder import ProcessFolder
 from bridge.folders.sweep import sweep
 from bridge.folders.user_folders import model_place
@@ -25,7 +25,7 @@ import subprocess, sys
 from bridge.folders.work_folder import WorkFolder
 from operators.local_predictor import LocalPredictor
 from bridge.folders.program_folder import program_folder
-from akdl.folders.locked_folder import OwnedFolder
+from akdl.storage.locked_folder import OwnedFolder
 folders = [WorkFolder(()).path, program_folder(), OwnedFolder("akdl_local_").path]
 print(*folders, flush=True)
 sys.stdin.read()

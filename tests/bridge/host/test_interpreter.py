@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from akdl.folders.locked_folder import hold, locked
 from akdl.storage.files import sha256_of
+from akdl.storage.locked_folder import hold, locked
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.folders.sweep import sweep
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from akdl.folders import locked_folder
 from akdl.process.channel import ChannelError
 from akdl.rows.extra_files import ExtraFiles
+from akdl.storage import locked_folder
 from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import program_folder
 from bridge.folders.sweep import sweep

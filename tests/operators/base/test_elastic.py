@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from akdl.storage.checkpoint_folder import ask_to_stop
+from akdl.storage.training_folders import ask_to_stop
 from bridge.exceptions import ConfigurationError
 from operators.base import elastic
 from operators.base.elastic import Elastic, SlotWatch, run

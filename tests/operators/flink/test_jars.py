@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from akdl.folders.locked_folder import LOCK
 from akdl.storage import files
+from akdl.storage.locked_folder import LOCK
 from bridge.exceptions import ConfigurationError
 from operators import resetEnv, useLocalEnv
 from operators.errors import missing_jars

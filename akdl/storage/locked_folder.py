@@ -24,8 +24,7 @@ import tempfile
 import uuid
 from typing import Callable, Iterator
 
-from akdl.folders.file_lock import try_lock
-from akdl.folders.private_file import is_private_folder, not_private
+from akdl.storage.local_files import is_private_folder, not_private
 
 # Prefixes of the folders in a folder for temporary files that `sweep` may remove.
 PREFIXES = ("akdl-", "akdl_packed_", "akdl_local_")
@@ -176,3 +175,18 @@ def _is_at(lock: int, path: str) -> bool:
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(lock), os.stat(path))
     return False
+
+
+def try_lock(fd: int) -> bool:
+    """Lock a file that programs of one host share, if it is free.
+
+    The kernel releases a lock when its holder ends, however it ends, so no lock is left behind.
+
+    `flock` and not `fcntl`, because locks of `fcntl` belong to the process: two descriptors of one
+    process would not conflict, and closing one of them would release the lock of the other.
+    """
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

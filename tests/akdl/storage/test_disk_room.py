@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from akdl.folders import disk_room
-from akdl.folders.disk_room import free_bytes, no_room, write_all, write_at
+from akdl.storage import local_files
+from akdl.storage.local_files import free_bytes, no_room, write_all, write_at
 
 
 class Slow(io.RawIOBase):
@@ -56,7 +56,7 @@ def test_a_full_disk_is_named_with_its_remedy(
     def fail(file: Any, data: Any) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(disk_room, "write_all", fail)
+    monkeypatch.setattr(local_files, "write_all", fail)
     with pytest.raises(
         OSError, match=rf"{tmp_path} holds 1\.5 MB, .* MB are free, and the next rows need 2\.0 MB"
     ) as caught:

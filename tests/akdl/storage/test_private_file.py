@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from akdl.folders.private_file import is_private_folder, not_private, private
+from akdl.storage.local_files import is_private_folder, not_private, private
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,5 @@
-"""A folder of checkpoints at any address, with a file that requests a stop.
+"""Folders at any address to which a training writes: checkpoints, with a file that requests a stop,
+and logs for TensorBoard.
 
 Published checkpoints are always complete: a file gets its name once it is whole, the file
 `checkpoint`, which names the latest one, follows all others, and old files are removed last. The
@@ -6,17 +7,22 @@ chief renames `STOP` to `STOPPED`, which other members still find.
 
 TensorFlow and fsspec read some paths as patterns: a checkpoint in a folder `run[1]` is written and
 never found again.
+
+TensorFlow writes logs into a local folder itself. Files for a remote address are copied there while
+the script runs, so that TensorBoard shows a training that is under way.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import tempfile
+import threading
 from typing import Iterator
 
-from akdl.masking import shown
+from akdl.masking import masked, shown
 from akdl.storage.files import (
     UNFINISHED,
     FileError,
@@ -29,11 +35,16 @@ from akdl.storage.files import (
     put_whole,
 )
 
+logger = logging.getLogger(__name__)
+
 # Names of the file that requests a stop, and of the record that the request has been followed.
 STOP, STOPPED = "STOP", "STOPPED"
 
 # TensorFlow's file with the name of the latest checkpoint.
 LAST = "checkpoint"
+
+# Seconds between two copies of the logs to a remote address.
+COPY_S = 10.0
 
 _PATTERN, _REMOTE_PATTERN = re.compile(r"[*?[\\]"), re.compile(r"[*[]")
 
@@ -93,7 +104,7 @@ class CheckpointFolder:
         if not self.is_remote:
             return
         found = self._files()
-        changed = [name for name, state in found.items() if self._published.get(name) != state]
+        changed = _changed(found, self._published)
         with opened_with_fsspec(self.address) as (system, root):
             # The file `checkpoint` is sent last. A chief that is killed before it leaves the name
             # of the former checkpoint there, whose files are removed only afterwards.
@@ -131,6 +142,75 @@ class CheckpointFolder:
         }
 
 
+class LogFolder:
+    """The log folder of one process; TensorFlow creates `path` with its first file."""
+
+    def __init__(self, address: str, cache: str) -> None:
+        self._address = address
+        self._is_remote = is_remote(address)
+        self.path = os.path.join(cache, "logs") if self._is_remote else address
+        self._copied: FileStates = {}
+        self._has_warned = False
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Copy the files to the address during the block and at its end. A failing copy does not
+        fail the script.
+        """
+        if not self._is_remote:
+            yield
+            return
+        over = threading.Event()
+
+        def copy() -> None:
+            while not over.wait(COPY_S):
+                self.copy()
+
+        # The thread is joined before the last copy, so that two copies never write to one target.
+        thread = threading.Thread(target=copy, name="akdl-logs", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            self.copy()
+
+    def copy(self) -> None:
+        """Copy the files that have changed since the last copy; an error is a warning, once.
+
+        Logs are not worth a training, so an address that refuses them fails no job.
+        """
+        try:
+            found = file_states(self.path)
+            changed = _changed(found, self._copied)
+            if not changed:
+                return
+            with opened_with_fsspec(self._address) as (system, root):
+                for name in changed:
+                    target = f"{root}/{name}"
+                    system.makedirs(target.rpartition("/")[0], exist_ok=True)
+                    path = os.path.join(self.path, name)
+                    try:
+                        system.put_file(path, target)
+                    except FileNotFoundError:
+                        # The script may have removed the file since it was listed. Only a missing
+                        # target is an error.
+                        if os.path.exists(path):
+                            raise
+                    # The state from before the copy is noted, so that a file which grew during the
+                    # copy is copied again.
+                    self._copied[name] = found[name]
+        except (OSError, FileError) as error:
+            if not self._has_warned:
+                self._has_warned = True
+                logger.warning(
+                    "cannot copy the script's logs to %s: %s",
+                    shown(self._address),
+                    masked(str(error), self._address),
+                )
+
+
 def refuse_pattern(address: str) -> None:
     """Raise FileError for a path that is read as a pattern, before a job trains hours for it."""
     reader, place = (
@@ -154,6 +234,10 @@ def without_pattern(folder: str) -> Iterator[str]:
         link = os.path.join(place, "model")
         os.symlink(os.path.abspath(folder), link)
         yield link
+
+
+def _changed(found: FileStates, sent: FileStates) -> list[str]:
+    return sorted(name for name, state in found.items() if sent.get(name) != state)
 
 
 def _is_checkpoint(name: str) -> bool:

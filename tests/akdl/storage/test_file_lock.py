@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from akdl.folders.file_lock import try_lock
+from akdl.storage.locked_folder import try_lock
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def test_errors_other_than_a_conflict_are_raised(tmp_path: pathlib.Path) -> None
 
 HOLDER = """
 import os, sys
-from akdl.folders.file_lock import try_lock
+from akdl.storage.locked_folder import try_lock
 print(try_lock(os.open(sys.argv[1], os.O_RDWR)), flush=True)
 sys.stdin.read()
 """

@@ -16,12 +16,12 @@ import threading
 
 import pytest
 
-from akdl.folders import locked_folder
+from akdl.storage import locked_folder
 from tests.support.deadline import DEADLINE_S
 
 PROGRAM = """
 import os, sys
-from akdl.folders.locked_folder import OwnedFolder
+from akdl.storage.locked_folder import OwnedFolder
 
 folder = OwnedFolder("akdl_local_", sys.argv[1])
 child = os.fork()

@@ -1,1 +1,0 @@
-"""Private, locked and shared folders that are removed with their owner."""
