@@ -49,10 +49,15 @@ from akdl.process.ranks import bypass_proxies, worker_variables
 from akdl.process.spare import wait_for_script
 from akdl.process.work_clock import WorkClock, script_stacks
 from akdl.rows.file_rows import FileRows
-from akdl.rows.once_rows import OnceRows
-from akdl.rows.stream_rows import StreamRows
-from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
-from akdl.runner.context import Share, TFContext
+from akdl.rows.stream_rows import OnceRows, StreamRows
+from akdl.runner.config import (
+    BatchTaskConfig,
+    Reports,
+    StreamTaskConfig,
+    TaskConfig,
+    TrainTaskConfig,
+)
+from akdl.runner.context import Share, TFContext, write_tensor_shapes
 from akdl.runner.cuts import Cuts, StateError
 from akdl.runner.extra_inputs import ExtraInput, text_path, write_text
 from akdl.runner.kept_failure import (
@@ -64,8 +69,6 @@ from akdl.runner.kept_failure import (
     seed_tensorflow,
 )
 from akdl.runner.output_writer import OutputWriter
-from akdl.runner.reports import Reports
-from akdl.runner.tensor_shapes import write_tensor_shapes
 from akdl.runner.user_params import with_text
 from akdl.serving.saved_model import write_checked_model
 from akdl.storage.files import is_remote

@@ -18,6 +18,8 @@ from typing import Any, List
 
 import numpy as np
 
+from akdl.wire.byte_ranges import windows
+
 Array = Any
 
 # Bytes of a record that are looked up together.
@@ -57,9 +59,7 @@ def crc_of_each(data: Array, starts: Array, lengths: Array) -> Array:
         end = min(start + _AT_ONCE, len(after))
         # Blocks begin at any byte. One index operation copies them as items of 64 bytes into new
         # memory, where they can be read as words.
-        blocks = np.ndarray((len(data) - BLOCK + 1,), f"V{BLOCK}", data, strides=(1,))[
-            begins[start:end]
-        ]
+        blocks = windows(data, BLOCK)[begins[start:end]]
         words = blocks.view(np.uint64).reshape(-1, BLOCK // 8)
         # Records whose first block is among the ones of this round: only a first block has bytes in
         # front of the record.

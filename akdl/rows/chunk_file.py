@@ -26,7 +26,7 @@ class ChunkFile:
 
     def __init__(self, folder: str, name: str, encoder: ExampleEncoder) -> None:
         self.path = os.path.join(folder, f"{name}.tfrecords")
-        """The TFRecord file, which is there after `make_frames`."""
+        """The TFRecord file, which is there after `make_frames`; may be set before it is begun."""
         self._encoder = encoder
         self._columns_path = os.path.join(folder, f"{name}.columns")
         self._making = threading.Lock()
@@ -36,10 +36,6 @@ class ChunkFile:
         self._ends = array("Q", [0])
         self._rows = array("Q", [0])
         self._frame_ends = array("Q", [0])
-
-    def make_file_in(self, folder: str) -> None:
-        """Place the TFRecord file in another folder; only before it is begun."""
-        self.path = os.path.join(folder, os.path.basename(self.path))
 
     def __len__(self) -> int:
         return len(self._ends) - 1

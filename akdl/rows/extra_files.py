@@ -64,7 +64,7 @@ class ExtraFiles:
             except PermissionError as error:
                 raise ChannelError(f"extra inputs: {error}") from None
         for each in self._inputs:
-            each.make_file_in(folder)
+            each.path = os.path.join(folder, os.path.basename(each.path))
         files = [
             ExtraFile(each.path, os.path.join(folder, f"text-{n}"))
             for n, each in enumerate(self._inputs, 1)

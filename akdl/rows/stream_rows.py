@@ -4,6 +4,11 @@ TensorFlow's own TFRecord reader gets the rows as small files that are removed a
 that no row is touched in Python and memory stays constant for weeks. Rows that the script has not
 finished are kept in Flink's state as well, which repeats them after a failure; so the counts here
 decide what is repeated.
+
+Rows of a bounded table that a script reads once (`readOnce`) wait in Flink too, and are not stored
+on disk. `readOnce` is a parameter of the operator, because the choice has to be made before the
+first row arrives. A second pass, and whatever needs all rows at once, is an error that names the
+remedy.
 """
 
 from __future__ import annotations
@@ -24,6 +29,8 @@ logger = logging.getLogger(__name__)
 # Bytes of rows that wait here for the script, or a single larger chunk. This is about 15 % faster
 # than 1 MB.
 HELD_BYTES = 4 << 20
+
+_REMEDY = "remove readOnce from the operator, which then keeps the rows on disk"
 
 
 class Held(NamedTuple):
@@ -158,19 +165,15 @@ class StreamRows(ArrivingRows):
         for (chunk,) in self._scan(1):
             self.given += chunk.rows if finishes else 0
             rows = Rows.FromString(chunk.columns)
-            self._note_time(rows)
+            self._decoded += rows.rows
+            for column in rows.columns:
+                if column.name == self._time_column and rows.rows:
+                    latest = int(np.frombuffer(column.values, np.int64).max())
+                    self._times.append((self._decoded, latest))
             yield rows
             del rows
             if finishes:
                 self.finish(chunk.rows)
-
-    def _note_time(self, rows: Rows) -> None:
-        self._decoded += rows.rows
-        for column in rows.columns:
-            if column.name == self._time_column and rows.rows:
-                self._times.append(
-                    (self._decoded, int(np.frombuffer(column.values, np.int64).max()))
-                )
 
     def time_of(self, rows: int) -> int:
         """Return the latest event time of the first rows, in microseconds since 1970; 0 where there
@@ -263,3 +266,52 @@ class StreamRows(ArrivingRows):
             self._held_bytes += len(columns)
             self.count += chunk.rows
             self._changed.notify_all()
+
+
+class OnceRows(StreamRows):
+    """Rows that are read like a stream, and end; a second pass raises instead of yielding nothing.
+
+    A stream's second pass is empty with a warning, since scripts of Alink rely on that. For a table
+    it would be an epoch of training without rows.
+    """
+
+    is_stream = False
+    is_once = True
+
+    _first: Rows | None = None
+
+    def file(self) -> str:
+        raise RuntimeError(
+            "with readOnce rows are not kept in files: read them from tf_context.batches(), or"
+            f" {_REMEDY}"
+        )
+
+    def length(self) -> int:
+        raise RuntimeError(
+            f"with readOnce the number of rows is not known before the last one is read: {_REMEDY}"
+        )
+
+    def first_columns(self) -> Rows | None:
+        """Wait for the first chunk; None where there are no rows. The first call has to precede any
+        reading.
+        """
+        if self._first is None and not self.is_empty():
+            with self._changed:
+                # The first chunk leaves memory with the script's first reading.
+                if self.taken:
+                    raise RuntimeError(
+                        "with readOnce the first rows are not available after they are read:"
+                        f" {_REMEDY}"
+                    )
+                # The chunk stays in `_held`, so the script still reads its rows.
+                self._first = Rows.FromString(self._held[0].columns)
+        return self._first
+
+    def _read_again(self) -> Iterator[list[Held]]:
+        raise second_pass()
+
+
+def second_pass(num_epochs: int | None = 1) -> ValueError:
+    # TensorFlow passes on a ValueError; it converts other kinds to an unknown error.
+    what = "this is a second pass" if num_epochs == 1 else f"num_epochs is {num_epochs}"
+    return ValueError(f"with readOnce the rows can be read once, and {what}: {_REMEDY}")

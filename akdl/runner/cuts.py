@@ -29,8 +29,8 @@ from typing import Callable, Iterator
 
 from akdl.process.work_clock import main_calls
 from akdl.rows.stream_rows import StreamRows
+from akdl.runner.config import Reports
 from akdl.runner.output_writer import OutputWriter
-from akdl.runner.reports import Reports
 from akdl.runner.script_state import Learnt
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.wire import Task
@@ -180,7 +180,12 @@ class Cuts:
         # The work that is due first is waited for first: a wait for the next model would otherwise
         # keep the output back that a save lets leave.
         for each, work in sorted(works, key=lambda work: work[0].seconds_left(rows) or 0.0):
-            if self._is_due(each.seconds_left(rows), rows):
+            seconds = each.seconds_left(rows)
+            # A next batch ends the wait, because the script should work on it first; the work is
+            # then due after that batch.
+            if seconds is not None and not (
+                seconds > 0 and self._rows.wait_for_batch(rows, seconds)
+            ):
                 work(rows)
 
     def end(self) -> None:
@@ -244,14 +249,6 @@ class Cuts:
                 "publishDir: expected a script that calls task_config.checkpoint before its first"
                 " batch"
             )
-
-    def _is_due(self, seconds: float | None, rows: int) -> bool:
-        """Wait for so many seconds, or for the next batch; return True where no batch has come."""
-        # A next batch ends the wait, because the script should work on it first; the work is then
-        # due after that batch.
-        return seconds is not None and not (
-            seconds > 0 and self._rows.wait_for_batch(rows, seconds)
-        )
 
     def _learnt(self, rows: int) -> Learnt:
         # An earlier process may have learnt rows with later event times than this one so far.

@@ -11,10 +11,9 @@ from typing import Any, Optional
 from akdl import entry
 from akdl.process.channel import Channel, ChannelError
 from akdl.process.parent import REFUSED_ROWS
-from akdl.runner.config import BatchTaskConfig, StreamTaskConfig
+from akdl.runner.config import BatchTaskConfig, Reports, StreamTaskConfig
 from akdl.runner.cuts import Cuts
 from akdl.runner.output_writer import OutputWriter
-from akdl.runner.reports import Reports
 from akdl.wire import WORKING, Chunk, Hello, Outcome, Rows, Shares, Success, Task, Wishes
 from akdl.wire.service import PROTOCOL
 from bridge.errors.process_failures import paragraphs

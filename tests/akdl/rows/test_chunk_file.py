@@ -74,7 +74,7 @@ def test_the_tfrecord_file_grows_with_the_chunks_in_another_folder_too(
     file: ChunkFile, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "other").mkdir()
-    file.make_file_in(str(tmp_path / "other"))
+    file.path = str(tmp_path / "other" / os.path.basename(file.path))
     for chunks, expected in ((0, []), (2, [1, 2, 3]), (1, [1, 2, 3]), (3, [1, 2, 3, 4, 5, 6])):
         file.make_frames(chunks)
         assert ids((tmp_path / "other" / "rows.tfrecords").read_bytes()) == expected

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.rows.once_rows import OnceRows
-from akdl.rows.stream_rows import HELD_BYTES
-from akdl.runner.context import TFContext
-from akdl.runner.tensor_shapes import first_shape
+from akdl.rows.stream_rows import HELD_BYTES, OnceRows
+from akdl.runner.context import TFContext, first_shape
 from akdl.wire import Chunk, EndOfInput
 from tests.akdl.rows.test_file_rows import COLUMNS, Feed, ids_in, ids_of
 from tests.support.random_rows import chunk_of

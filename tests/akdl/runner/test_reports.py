@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from akdl import testing
-from akdl.runner.reports import Reports
+from akdl.runner.config import Reports
 
 
 def test_the_last_value_of_each_metric_wins() -> None:

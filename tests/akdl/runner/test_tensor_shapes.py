@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from akdl.rows.file_rows import FileRows
-from akdl.runner.tensor_shapes import first_shape, write_tensor_shapes
+from akdl.runner.context import first_shape, write_tensor_shapes
 from akdl.testing import table_columns
 from tests.support.random_rows import chunk_of, ended
 

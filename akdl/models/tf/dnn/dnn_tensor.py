@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from akdl.models.tf.dnn.classifier import check_rows, numbers_of, train_classifier
 from akdl.runner.config import TrainTaskConfig
-from akdl.runner.tensor_shapes import first_shape
+from akdl.runner.context import first_shape
 
 HIDDEN_UNITS = [1024, 1024, 512, 256, 128]
 

@@ -29,8 +29,8 @@ from akdl.keras.keras_fit import Plan, fit
 from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, make, parse_call
 from akdl.rows.batches import with_length
 from akdl.runner.config import TrainTaskConfig
+from akdl.runner.context import first_shape
 from akdl.runner.io_helper import remove_checkpoint_files
-from akdl.runner.tensor_shapes import first_shape
 from akdl.runner.user_params import plain
 from akdl.training.clusters import sum_over_workers
 from akdl.training.objects import make_metric
