@@ -165,11 +165,16 @@ def train_estimator_one_worker(
     # The empty list of receivers asks for evaluations during the training, which the hook of early
     # stopping reads from the disk.
     watch = EstimatorWatch(estimator, task_config, train_config, _eval_spec(module, valid_fn), [])
-    hooks = (
-        []
-        if patience is None
-        else [_patience_hook(module, estimator, metric, bigger, int(patience))]
-    )
+    hooks = []
+    if patience is not None:
+        kinds = module.experimental
+        make = kinds.stop_if_no_increase_hook if bigger else kinds.stop_if_no_decrease_hook
+        # The hook lists this folder, even before the first evaluation makes it.
+        os.makedirs(estimator.eval_dir(), exist_ok=True)
+        # Evaluations are made at checkpoints, so between two of them the hook would find nothing
+        # new.
+        every = estimator.config.save_checkpoints_steps or int(patience)
+        hooks = [make(estimator, metric, int(patience), run_every_secs=None, run_every_steps=every)]
     watch.train(input_fn, None, hooks, skips=True)
     found = watch.end()
     checkpoint = latest(os.path.join(estimator.model_dir, BEST)) if best else None
@@ -346,28 +351,24 @@ def _input_fns(
             input_config, of_rows["feature_specs"], arguments.get("weight_col"), context
         )
         if parser is not None:
-            batches_fn = functools.partial(context.batches, columns=columns)
-            return functools.partial(_dataset_of_columns, batches_fn, parser, **arguments), valid_fn
+
+            def columns_fn(**changes: Any) -> Any:
+                """Return the dataset of `get_dataset`, from rows that need no parsing."""
+                # The defaults are the ones of `get_dataset`, because the same config has to train
+                # alike whether its rows are parsed or not.
+                own = {"shuffle_factor": 10, "num_parallel_calls": 8, **arguments, **changes}
+                dataset = context.batches(
+                    own["batch_size"],
+                    columns=columns,
+                    shuffle_rows=own["batch_size"] * own["shuffle_factor"],
+                    num_epochs=own["num_epochs"],
+                    seed=own.get("seed"),
+                ).map(parser, num_parallel_calls=own["num_parallel_calls"])
+                prefetched = own.get("prefetch_buffer_size")
+                return dataset if prefetched is None else dataset.prefetch(prefetched)
+
+            return columns_fn, valid_fn
     return input_fn, valid_fn
-
-
-def _dataset_of_columns(
-    batches_fn: InputFn,
-    parser: inputs.ColumnsParser,
-    batch_size: int,
-    num_epochs: int | None,
-    **arguments: Any,
-) -> Any:
-    """Return the dataset of `get_dataset`, from rows that need no parsing."""
-    # The defaults are the ones of `get_dataset`, because the same config has to train alike whether
-    # its rows are parsed or not.
-    shuffle_rows = batch_size * arguments.get("shuffle_factor", 10)
-    dataset = batches_fn(
-        batch_size, shuffle_rows=shuffle_rows, num_epochs=num_epochs, seed=arguments.get("seed")
-    )
-    dataset = dataset.map(parser, num_parallel_calls=arguments.get("num_parallel_calls", 8))
-    prefetched = arguments.get("prefetch_buffer_size")
-    return dataset if prefetched is None else dataset.prefetch(prefetched)
 
 
 def _row_parsing(input_config: Config, context: TFContext) -> dict[str, Any]:
@@ -459,16 +460,6 @@ def _exports(task_config: TaskConfig) -> bool:
     return task_config.task_type == "chief" or (
         task_config.num_workers == 1 and task_config.task_type != "ps"
     )
-
-
-def _patience_hook(module: Any, estimator: Any, metric: str, bigger: bool, patience: int) -> Any:
-    hooks = module.experimental
-    make = hooks.stop_if_no_increase_hook if bigger else hooks.stop_if_no_decrease_hook
-    # The hook lists this folder, even before the first evaluation makes it.
-    os.makedirs(estimator.eval_dir(), exist_ok=True)
-    # Evaluations are made at checkpoints, so between two of them the hook would find nothing new.
-    every = estimator.config.save_checkpoints_steps or patience
-    return make(estimator, metric, patience, run_every_secs=None, run_every_steps=every)
 
 
 def _eval_spec(module: Any, valid_fn: InputFn | None) -> Any:

@@ -34,6 +34,14 @@ from akdl.user_code.module import TrainingFailed
 logger = logging.getLogger(__name__)
 
 
+_RUN_CONFIG_KEYS = (
+    "save_checkpoints_steps",
+    "save_checkpoints_secs",
+    "keep_checkpoint_max",
+    "log_step_count_steps",
+)
+
+
 class Result(NamedTuple):
     """Result of a training.
 
@@ -91,6 +99,12 @@ def train(
     workers = in_step_workers(os.environ)
     settings = with_defaults(params, in_step=workers > 0)
     functions = Functions(module, path, settings)
+    saving = {key: settings[key] for key in _RUN_CONFIG_KEYS}
+    if saving["save_checkpoints_steps"] is None and saving["save_checkpoints_secs"] is None:
+        # Evaluation and export read the weights from a checkpoint, so there has to be one, and only
+        # the last one is of use. TensorFlow saves before the first step and after the last, and
+        # between them never for so many steps.
+        saving.update(save_checkpoints_steps=sys.maxsize, keep_checkpoint_max=1)
     estimator = module_of_estimators.Estimator(
         functions.model,
         config=generate_run_config(
@@ -98,7 +112,7 @@ def train(
             intra_op_parallelism_threads=0,
             inter_op_parallelism_threads=0,
             model_dir=model_dir,
-            **_saving(settings),
+            **saving,
         ),
     )
     distributed = estimator_group.is_group(estimator.config)
@@ -150,28 +164,6 @@ def train(
         estimator_group.served_by_default(estimator) if serving.predict_is_default else estimator
     )
     return _finish(served, functions, watch, export_dir, report)
-
-
-_RUN_CONFIG_KEYS = (
-    "save_checkpoints_steps",
-    "save_checkpoints_secs",
-    "keep_checkpoint_max",
-    "log_step_count_steps",
-)
-
-
-def _saving(settings: Config) -> dict[str, Any]:
-    """Return the settings of the RunConfig; without checkpoints, TensorFlow still saves at both
-    ends.
-
-    Evaluation and export read the weights from a checkpoint, so there has to be one. TensorFlow
-    saves before the first step and after the last, and between them never for so many steps.
-    """
-    kept = {key: settings[key] for key in _RUN_CONFIG_KEYS}
-    if kept["save_checkpoints_steps"] is None and kept["save_checkpoints_secs"] is None:
-        # Only the last checkpoint is of use, for evaluation and export.
-        kept.update(save_checkpoints_steps=sys.maxsize, keep_checkpoint_max=1)
-    return kept
 
 
 def _max_steps(

@@ -56,12 +56,14 @@ def script_stacks() -> str:
         for each in threading.enumerate()
         if not each.name.startswith("akdl-")
     }
-    stacks = [
-        f"Thread {name}:\n{_stack(frames[ident])}"
-        for ident, name in named.items()
-        if ident in frames
-    ]
-    return "\n".join(stacks[:_MOST_THREADS])
+    lines = []
+    for ident in list(filter(frames.__contains__, named))[:_MOST_THREADS]:
+        calls = [
+            f'  File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}'
+            for frame, line in itertools.islice(traceback.walk_stack(frames[ident]), _MOST_CALLS)
+        ]
+        lines += [f"Thread {named[ident]}:", *reversed(calls)]
+    return "\n".join(lines)
 
 
 def main_calls() -> Iterator[tuple[FrameType, int]]:
@@ -70,14 +72,6 @@ def main_calls() -> Iterator[tuple[FrameType, int]]:
     Called from other threads: the frames change while they are walked, so callers only read them.
     """
     return traceback.walk_stack(sys._current_frames().get(threading.main_thread().ident or 0))
-
-
-def _stack(innermost: FrameType) -> str:
-    calls = [
-        f'  File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}'
-        for frame, line in itertools.islice(traceback.walk_stack(innermost), _MOST_CALLS)
-    ]
-    return "\n".join(reversed(calls))
 
 
 def _places() -> frozenset[int]:

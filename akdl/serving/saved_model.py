@@ -44,6 +44,8 @@ _LAST_LINES = 20
 # Exit status of a process that has printed why the model cannot be loaded. Python itself uses 1 and
 # 2.
 _NOT_LOADED = 3
+# tf.function(jit_compile=True) leaves this attribute in the graph.
+_COMPILED = "_XlaMustCompile"
 # TensorFlow stores its own operations as signatures with these names, which no user has made.
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
 
@@ -185,7 +187,10 @@ def read_signatures(folder: str) -> dict[tuple[str, ...], dict[str, Signature]]:
                 key,
                 _tensors(definition.inputs),
                 _tensors(definition.outputs),
-                _has_compiled(graph.graph_def),
+                any(
+                    _COMPILED in function.attr and function.attr[_COMPILED].b
+                    for function in graph.graph_def.library.function
+                ),
             )
             for key, definition in sorted(graph.signature_def.items())
             if key not in _INTERNAL
@@ -324,14 +329,6 @@ def _parse(folder: str) -> Any:
     if not saved.meta_graphs:
         raise ModelError(f"the SavedModel in {folder} is damaged: there is no graph in it")
     return saved
-
-
-def _has_compiled(graph: Any) -> bool:
-    # tf.function(jit_compile=True) leaves this attribute in the graph.
-    name = "_XlaMustCompile"
-    return any(
-        name in function.attr and function.attr[name].b for function in graph.library.function
-    )
 
 
 def _tensors(infos: Any) -> tuple[TensorDescription, ...]:

@@ -20,15 +20,17 @@ from akdl.storage.training_folders import without_pattern
 from akdl.training.data import Part
 from akdl.training.objects import ObjectError
 from akdl.training.workers import Group
+from akdl.user_code.remedies import OWN_FOLDER
 
 # Autograph's errors hold the user's lines as text: their traceback has generated files.
 _PLACE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
 _ERROR = re.compile(r"^\s*(\w*(?:Error|Exception): .*)$", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_PACKAGES = tuple(
-    os.path.dirname(os.path.abspath(one)) + os.sep
-    for one in (tf.__file__, np.__file__, os.path.dirname(__file__))
+_PACKAGES = (
+    OWN_FOLDER,
+    *(os.path.dirname(os.path.abspath(one)) + os.sep for one in (tf.__file__, np.__file__)),
 )
+_OUTSIDE = (f"{os.sep}site-packages{os.sep}", "__autograph_generated")
 
 
 def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
@@ -75,18 +77,11 @@ def _place(error: BaseException) -> str:
     users = [
         f"{os.path.basename(file)}, line {line}, in {name}: "
         for file, line, name in found
-        if _is_users(file)
+        if os.path.isabs(file)
+        and not file.startswith(_PACKAGES)
+        and not any(part in file for part in _OUTSIDE)
     ]
     return "".join(users[-1:])
-
-
-def _is_users(file: str) -> bool:
-    outside = (
-        f"{os.sep}site-packages{os.sep}" in file
-        or file.startswith(_PACKAGES)
-        or "__autograph_generated" in file
-    )
-    return os.path.isabs(file) and not outside
 
 
 def _reason(error: BaseException) -> str:

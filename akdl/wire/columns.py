@@ -12,7 +12,7 @@ import datetime
 import decimal
 import itertools
 from operator import attrgetter
-from typing import Any, Callable, Iterable, List, Mapping, Union
+from typing import Any, Iterable, List, Mapping, Union
 
 import numpy as np
 
@@ -357,23 +357,14 @@ def _bytes(values: list[Any], kind: Kind, where: str) -> tuple[Array, Array]:
         values = list(map(str.encode, values))
     elif types != {bytes}:
         to_bytes = _TO_BYTES.get(kind, _string)
-        values = [
-            value if isinstance(value, bytes) else _as_bytes(value, to_bytes, kind, where)
-            for value in values
-        ]
+        encoded = [value if isinstance(value, bytes) else to_bytes(value, kind) for value in values]
+        if None in encoded:
+            wrong, expected = values[encoded.index(None)], _EXPECTED.get(kind, "a string or bytes")
+            raise TypeError(
+                f"{where}: expected {expected}, got {wrong!r} of type {type(wrong).__name__}"
+            )
+        values = encoded
     return joined(values), lengths_of(values)
-
-
-def _as_bytes(
-    value: Any, to_bytes: Callable[[Any, Kind], bytes | None], kind: Kind, where: str
-) -> bytes:
-    encoded = to_bytes(value, kind)
-    if encoded is None:
-        expected = _EXPECTED.get(kind, "a string or bytes")
-        raise TypeError(
-            f"{where}: expected {expected}, got {value!r} of type {type(value).__name__}"
-        )
-    return encoded
 
 
 def _string(value: Any, kind: Kind) -> bytes | None:
