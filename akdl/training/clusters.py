@@ -23,8 +23,9 @@ def in_step_workers(environment: Mapping[str, str]) -> int:
 def is_parameter_server_strategy(strategy: Any) -> bool:
     """Test for the strategy of TensorFlow 2 for parameter servers."""
     # Before TensorFlow 2.4 the class of this name is the one for Estimators.
-    kind = None if tf_version() < (2, 4) else strategy_named("ParameterServerStrategy")
-    return kind is not None and isinstance(strategy, kind)
+    return tf_version() >= (2, 4) and isinstance(
+        strategy, strategy_named("ParameterServerStrategy")
+    )
 
 
 def sum_over_workers(strategy: Any) -> Callable[[Sequence[float]], list[float]] | None:
