@@ -34,7 +34,7 @@ from types import ModuleType
 from typing import Any, Callable, Mapping, Union
 
 from akdl.process.abandoned import abort_collectives
-from akdl.process.activity import ActivityWatch
+from akdl.process.activity import ActivityWatch, WorkClock, script_stacks
 from akdl.process.channel import Channel, ChannelError
 from akdl.process.parent import (
     REFUSED_ROWS,
@@ -47,7 +47,6 @@ from akdl.process.parent import (
 from akdl.process.preflight import SPARE_FD, installed
 from akdl.process.ranks import bypass_proxies, worker_variables
 from akdl.process.spare import wait_for_script
-from akdl.process.work_clock import WorkClock, script_stacks
 from akdl.rows.file_rows import FileRows
 from akdl.rows.stream_rows import OnceRows, StreamRows
 from akdl.runner.config import (

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from akdl.process.ranks import read_cluster, read_task
 from akdl.tf_version import is_tensorflow_2, require_estimator
-from akdl.training.clusters import in_step_workers
+from akdl.training.workers import in_step_workers
 
 
 def generate_run_config(

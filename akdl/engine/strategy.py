@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import NO_GROUP_OF_KERAS_3, is_keras_3, tf_version
-from akdl.training.clusters import is_parameter_server_strategy, strategy_named, sum_over_workers
+from akdl.training.workers import is_parameter_server_strategy, strategy_named, sum_over_workers
 
 logger = logging.getLogger(__name__)
 

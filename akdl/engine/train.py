@@ -41,7 +41,7 @@ from akdl.runner.config import TaskConfig
 from akdl.runner.context import TFContext
 from akdl.tf_version import is_keras_3, require_estimator
 from akdl.training.checkpoints import BEST, BEST_KEYS, latest
-from akdl.training.clusters import is_parameter_server_strategy
+from akdl.training.workers import is_parameter_server_strategy
 from akdl.user_code.config_file import Config
 
 InputFn = Callable[..., Any]

@@ -26,8 +26,8 @@ from akdl.estimator.four_functions import Functions
 from akdl.estimator.parameters import with_defaults
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator
-from akdl.training.clusters import in_step_workers
 from akdl.training.training_watch import Report
+from akdl.training.workers import in_step_workers
 from akdl.user_code.config_file import Config
 from akdl.user_code.module import TrainingFailed
 

@@ -19,8 +19,8 @@ from akdl.runner.config import TaskConfig
 from akdl.storage.training_folders import CheckpointFolder
 from akdl.tf_version import is_keras_3
 from akdl.training.checkpoints import best_checkpoints, restore, save
-from akdl.training.clusters import is_parameter_server_strategy, sum_over_workers
 from akdl.training.training_watch import TrainingWatch
+from akdl.training.workers import is_parameter_server_strategy, sum_over_workers
 from akdl.user_code.config_file import Config
 
 KEYS = {"seed"}

@@ -25,10 +25,10 @@ from akdl.rows.cell_rows import Ragged, Table, batched, chosen, concatenated, re
 from akdl.rows.stream_rows import StreamRows
 from akdl.tf_version import tf_version
 from akdl.wire import Rows, TableColumn, TableColumns
+from akdl.wire.byte_arrays import padded, varint, width_of
 from akdl.wire.cells import Array, Arrays, Cells, byte_strings, read_cells
 from akdl.wire.column_type import MEANINGS, Kind, type_of
 from akdl.wire.columns import is_utf8
-from akdl.wire.varints import padded, varint, width_of
 
 if TYPE_CHECKING:
     from akdl.rows.file_rows import FileRows

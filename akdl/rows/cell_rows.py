@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
-from akdl.wire.byte_ranges import joined_ranges, packed_offsets
+from akdl.wire.byte_arrays import joined_ranges, packed_offsets
 from akdl.wire.cells import Array, Cells
 
 

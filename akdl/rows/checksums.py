@@ -18,7 +18,7 @@ from typing import Any, List
 
 import numpy as np
 
-from akdl.wire.byte_ranges import windows
+from akdl.wire.byte_arrays import windows
 
 Array = Any
 

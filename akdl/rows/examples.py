@@ -31,10 +31,18 @@ import numpy as np
 from akdl.features import FLOAT32, INT64
 from akdl.rows.checksums import BLOCK, add_to_crc, crc_of_each, masked
 from akdl.wire import Rows, TableColumn, TableColumns
-from akdl.wire.byte_ranges import SPILL, copy_ranges, items, packed_offsets, windows
+from akdl.wire.byte_arrays import (
+    SPILL,
+    copy_ranges,
+    items,
+    packed_offsets,
+    padded,
+    varint,
+    width_of,
+    windows,
+)
 from akdl.wire.cells import Array, Cells, read_cells
 from akdl.wire.column_type import MEANINGS, Kind, type_of
-from akdl.wire.varints import padded, varint, width_of
 
 HEAD = 12  # bytes of a frame before its record
 TAIL = 4  # bytes after it, the masked CRC-32C of the record

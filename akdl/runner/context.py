@@ -2,7 +2,7 @@
 
 `task_config.context` is the same object, for scripts that use another framework. A dataset may be
 iterated while rows still arrive, so a training begins with the first chunk. All datasets leave here
-unsharded, since Flink has distributed the rows already. The shapes of ARRAYs are those of the first
+unsharded, since Flink has distributed the rows already. The shapes of ARRAYs come from the first
 rows.
 """
 

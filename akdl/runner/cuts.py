@@ -27,7 +27,7 @@ import threading
 import time
 from typing import Callable, Iterator
 
-from akdl.process.work_clock import main_calls
+from akdl.process.activity import main_calls
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import Reports
 from akdl.runner.output_writer import OutputWriter

@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterable, NamedTuple, Sequence
 import numpy as np
 
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Column
-from akdl.wire.byte_ranges import packed_offsets
+from akdl.wire.byte_arrays import packed_offsets
 
 Array = Any  # the oldest supported numpy has no generic array type
 Arrays = Dict[str, Array]  # by name: of columns, or of the inputs or outputs of a model

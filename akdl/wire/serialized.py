@@ -9,7 +9,7 @@ import zlib
 from typing import Any, List, NamedTuple, Sequence
 
 from akdl.wire import Chunk, Column, EndOfInput, Rows
-from akdl.wire.varints import varint
+from akdl.wire.byte_arrays import varint
 
 _LENGTH_DELIMITED = 2
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from akdl.wire import BOOL, BYTES
-from akdl.wire.byte_ranges import packed_offsets
+from akdl.wire.byte_arrays import packed_offsets
 from akdl.wire.column_type import MEANINGS, Kind
 from akdl.wire.serialized import ColumnBuffers, serialized_rows
 from bridge.codec.decimals import plain_text

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from akdl.storage.ak_records import Record, read_string
+from akdl.wire.byte_arrays import varint
 from akdl.wire.column_type import Kind
-from akdl.wire.varints import varint
 from operators.alink.java_times import JavaClock
 
 Reader = Callable[[Record, int], tuple[Any, int]]

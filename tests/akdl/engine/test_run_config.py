@@ -27,7 +27,7 @@ IN_STEP = {"cluster": {"worker": ["a:1", "b:2", "c:3"]}, "task": {"type": "worke
 def test_in_step_workers_counts_the_workers_of_a_cluster_without_servers(
     cluster: dict[str, Any], workers: int
 ) -> None:
-    from akdl.training.clusters import in_step_workers
+    from akdl.training.workers import in_step_workers
 
     assert in_step_workers({"TF_CONFIG": json.dumps({"cluster": cluster})}) == workers
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from akdl.process import work_clock
-from akdl.process.work_clock import WorkClock, script_stacks
+from akdl.process import activity
+from akdl.process.activity import WorkClock, script_stacks
 from tests.support.leftovers import wait_until
 from tests.support.own_process import in_own_process
 
@@ -73,7 +73,7 @@ def test_stacks_are_those_of_the_main_thread_and_the_threads_of_the_script(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # other tests of this process leave some
-    monkeypatch.setattr(work_clock, "_MOST_THREADS", 10_000)
+    monkeypatch.setattr(activity, "_MOST_THREADS", 10_000)
     with ThreadPoolExecutor(1, "akdl-own") as own, ThreadPoolExecutor(1, "reader") as script:
         over = threading.Event()
         script.submit(over.wait)

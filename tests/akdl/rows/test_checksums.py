@@ -9,7 +9,7 @@ import pytest
 from crc32c import crc32c
 
 from akdl.rows.checksums import BLOCK, add_to_crc, crc_of_each, masked
-from akdl.wire.byte_ranges import packed_offsets
+from akdl.wire.byte_arrays import packed_offsets
 
 RANDOM = np.random.RandomState(7)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.wire.byte_ranges import SPILL, copy_ranges, items, joined_ranges, packed_offsets, windows
+from akdl.wire.byte_arrays import SPILL, copy_ranges, items, joined_ranges, packed_offsets, windows
 
 RANDOM = np.random.RandomState(3)
 LENGTHS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from akdl.wire.varints import padded, varint, width_of
+from akdl.wire.byte_arrays import padded, varint, width_of
 
 EDGES = [0, 1, 127, 128, 300, 2**14 - 1, 2**14, 2**31, 2**63 - 1]
 

@@ -32,8 +32,8 @@ from akdl.runner.config import TrainTaskConfig
 from akdl.runner.context import first_shape
 from akdl.runner.io_helper import remove_checkpoint_files
 from akdl.runner.user_params import plain
-from akdl.training.clusters import sum_over_workers
 from akdl.training.objects import make_metric
+from akdl.training.workers import sum_over_workers
 from akdl.user_code.config_file import Config
 from akdl.wire.column_type import type_of
 

@@ -1,13 +1,16 @@
-"""Copying byte ranges of various lengths in one go. Pure.
+"""Bytes of many values in one go: ranges of various lengths, and Protobuf varints. Pure.
 
-numpy has no such operation, but it copies items of any fixed size. So a range is copied in blocks
-of fixed size, the last of which overlaps the one before. A range shorter than a block is copied
-with the bytes behind it, which later copies overwrite:
+numpy has no operation that copies such ranges, but it copies items of any fixed size. So a range is
+copied in blocks of fixed size, the last of which overlaps the one before. A range shorter than a
+block is copied with the bytes behind it, which later copies overwrite:
 
     range of 40 bytes in blocks of 16:   [0......15][16.....31]
                                                         [24.....39]
     range of 5 bytes:                    [0..4,,,,,,,,,,,]        "," is spill,
                                                                   up to SPILL - 1 bytes
+
+Varints that are shorter than others are padded, which every reader accepts. One width for a column
+makes a table of bytes, which numpy fills without Python code per value.
 """
 
 from typing import Any
@@ -93,3 +96,35 @@ def _copy_blocks(
 def _copy_items(source: Array, starts: Array, target: Array, places: Array, size: int) -> None:
     # numpy copies the items in order, so overlaps are harmless.
     windows(target, size)[places] = windows(source, size)[starts]
+
+
+def varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def width_of(values: Array) -> int:
+    """Bytes of the varint of the largest of these numbers, which must not be negative."""
+    return max(1, -(-int(values.max()).bit_length() // 7)) if len(values) else 1
+
+
+def padded(values: Array, width: int) -> Array:
+    """Varints of exactly `width` bytes, uint8 of shape [values, width]."""
+    # Numbers below 128 are their own varints.
+    if width == 1:
+        return values.astype(np.uint8).reshape(-1, 1)
+    # 64 bits without a sign, because shifts of signed numbers would repeat the sign.
+    unsigned = values.astype(np.uint64)
+    result = np.empty((len(values), width), np.uint8)
+    for place in range(width):
+        # The highest bit says that another byte follows, so padding is bytes of 0x80 and a last one
+        # of 0.
+        more = 0x80 if place < width - 1 else 0
+        result[:, place] = ((unsigned >> np.uint64(7 * place)) & np.uint64(0x7F)).astype(
+            np.uint8
+        ) | np.uint8(more)
+    return result
