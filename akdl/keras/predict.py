@@ -144,29 +144,20 @@ def _predict(config: Config, user: UserModule, group: Group, own: bool) -> Itera
     with group.strategy.scope():
         models = [load_model(user, one["path"], one["name"]) for one in named]
     functions = [predict_function(group, model) for model in models]
-    spare: Part | None = None
-    for parts in source.steps(source.dataset()):
-        if spare is None:
-            first = next((part for part in parts if part is not None), None)
-            # With fewer rows than workers, this worker may have no row to fill its replicas with.
-            if first is None:
-                continue
-            # The first part is tried on each model in a plain call, whose error names the user's
-            # line.
-            spare = without_rows(first)
+    for step, parts in enumerate(source.filled_steps(source.dataset())):
+        if step == 0:
+            # A row is tried on each model in a plain call, whose error names the user's line.
+            row = without_rows(parts[0])
             for one, model in zip(named, models):
                 call_on_sample(
-                    group, model, _read_by(model, spare), f"model {one['name']} on {source.where()}"
+                    group, model, _read_by(model, row), f"model {one['name']} on {source.where()}"
                 )
-        # Each replica needs a part, because the models run on all replicas at once. The outputs for
-        # a spare row are dropped below.
-        filled = [part or spare for part in parts]
         outputs = [
-            function([_read_by(model, part) for part in filled])
+            function([_read_by(model, part) for part in parts])
             for model, function in zip(models, functions)
         ]
         for number, part in enumerate(parts):
-            if part is None:
+            if not part.rows:
                 continue
             # The batch has all features, also the ones that no model reads, such as an id.
             columns = _kept(part.features, config.get("keep", []))

@@ -137,6 +137,20 @@ class DatasetSource:
         for element in self._cut(dataset).skip(skip).prefetch(AUTOTUNE):
             yield [self._part(one) for one in element]
 
+    def filled_steps(self, dataset: Any) -> Iterator[list[Part]]:
+        """Yield `steps` with a part for each replica, since all of them run at once.
+
+        A replica without rows gets a row that nothing counts. With fewer rows than workers, this
+        worker may have no such row, and no step.
+        """
+        spare: Part | None = None
+        for parts in self.steps(dataset):
+            first = next(filter(None, parts), None)
+            if spare is None and first is not None:
+                spare = without_rows(first)
+            if spare is not None:
+                yield [part or spare for part in parts]
+
     def sample(self, dataset: Any, key: str = "") -> Part:
         """Return a part to build the model on; all workers have to call this.
 

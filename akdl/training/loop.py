@@ -282,16 +282,10 @@ class Evaluation:
     def run(self, source: DatasetSource, dataset: Any) -> dict[str, float]:
         """Return the metrics, and the loss with an objective; all workers have to call this."""
         self._metrics.reset()
-        loss, rows, spare = 0.0, 0, None
-        for parts in source.steps(dataset):
-            spare = spare or next((part for part in parts if part is not None), None)
-            # With fewer rows than workers, this worker may have no row to fill its replicas with.
-            if spare is None:
-                continue
-            # All replicas run at once, so a replica without rows gets a row that nothing counts.
-            outputs = self._predict([part or without_rows(spare) for part in parts])
-            for part, output in zip(parts, outputs):
-                if part is None:
+        loss, rows = 0.0, 0
+        for parts in source.filled_steps(dataset):
+            for part, output in zip(parts, self._predict(parts)):
+                if not part.rows:
                     continue
                 self._metrics.update(part, output)
                 rows += part.rows
