@@ -171,7 +171,7 @@ class _KerasTraining:
         self._heads = Heads(model, outputs)
         self._objective = Objective(config, user.module, self._heads)
         self._metrics = Metrics(config, user.module, self._heads, sample.label, outputs)
-        self._step = TrainStep(group, model, variables, self._objective, self._metrics, sample)
+        self._step = TrainStep(group, model, variables, self._objective, self._metrics)
         self._training = Training(group, model, optimizers, user.module, config.get("epochs", 1))
         self._history: list[dict[str, float]] = []
         self._rows = 0.0
@@ -212,7 +212,7 @@ class _KerasTraining:
                 callback.end(training)
         return TrainResult(training.model, self._history, training.steps, self._export())
 
-    def _epoch(self, batches: Iterator[list[Part | None]]) -> None:
+    def _epoch(self, batches: Iterator[list[Part]]) -> None:
         training, passes, epoch = self._training, self._passes, len(self._history)
         steps_per_epoch = self._config.get("steps_per_epoch")
         self._watch.total_steps = training.epochs * steps_per_epoch if steps_per_epoch else None

@@ -254,6 +254,7 @@ class Passes:
         self._source, self.seed, self._repeats = source, seed, repeats
         self._dataset = source.dataset()
         self.sample = source.sample(self._dataset)
+        self._spare = without_rows(self.sample)
         self.number = self.steps_in_pass = self.steps_in_epoch = 0
 
     def next_pass(self) -> None:
@@ -261,8 +262,11 @@ class Passes:
         self.number += 1
         self.steps_in_pass = 0
 
-    def steps(self) -> Iterator[list[Part | None]]:
-        """Yield the steps of all passes without end; the caller decides when an epoch is over."""
+    def steps(self) -> Iterator[list[Part]]:
+        """Yield the steps of all passes without end; the caller decides when an epoch is over.
+
+        A replica without rows gets a row that nothing counts.
+        """
         while True:
             # A pass that is resumed behind its last row yields no step, but it has had rows.
             current, any_rows = self.number, self.steps_in_pass > 0
@@ -274,13 +278,13 @@ class Passes:
             for parts in self._source.steps(self._dataset, skip=self.steps_in_pass):
                 self.steps_in_pass += 1
                 any_rows = True
-                yield parts
+                yield [part or self._spare for part in parts]
             # Without the second condition an empty dataset would begin passes without end.
             if self._repeats and any_rows:
                 self.next_pass()
             # Other workers may have more rows, and their sums wait for this worker.
             while self.number == current:
-                yield [None] * self._source.local_replicas
+                yield [self._spare] * self._source.local_replicas
 
 
 def without_rows(part: Part) -> Part:

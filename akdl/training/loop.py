@@ -14,7 +14,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 import numpy as np
 import tensorflow as tf
 
-from akdl.training.data import DatasetSource, Part, without_rows
+from akdl.training.data import DatasetSource, Part
 from akdl.training.model_call import describe, evaluated
 from akdl.training.objects import Heads, ObjectError, make_loss
 from akdl.training.row_metrics import Metrics, traced_once, with_rank_of
@@ -143,11 +143,10 @@ class VariableGroups:
 class TrainStep:
     """One step of training on all replicas; all workers make the same steps.
 
-    `spare` is the part that a replica without rows computes; its loss is multiplied by 0. `losses`
-    is the sum of the losses, each times the rows of its step, and `bad_steps` the number of steps
-    since it is no longer finite. Both are variables of the graph, so that a step waits for no
-    number. `has_random_state`, set by the first step: the model has random operations whose state
-    is not in checkpoints.
+    The loss of a replica without rows is multiplied by 0. `losses` is the sum of the losses, each
+    times the rows of its step, and `bad_steps` the number of steps since it is no longer finite.
+    Both are variables of the graph, so that a step waits for no number. `has_random_state`, set by
+    the first step: the model has random operations whose state is not in checkpoints.
     """
 
     def __init__(
@@ -157,7 +156,6 @@ class TrainStep:
         variables: VariableGroups,
         objective: Objective,
         metrics: Metrics,
-        spare: Part,
     ) -> None:
         self._group = group
         self._model = model
@@ -166,7 +164,6 @@ class TrainStep:
         self._metrics = metrics
         self.losses = tf.Variable(0.0, trainable=False, dtype=tf.float64)
         self.bad_steps = tf.Variable(0, trainable=False, dtype=tf.int64)
-        self._spare = without_rows(spare)
         self.has_random_state = False
         self.renew()
 
@@ -174,22 +171,19 @@ class TrainStep:
         """Trace again, so that random operations take new seeds from the current seed."""
         self._run = traced_once(self._step)
 
-    def __call__(self, parts: Sequence[Part | None]) -> Stepped:
+    def __call__(self, parts: Sequence[Part]) -> Stepped:
         """Make a step, and return rows and loss; all workers have to call this.
 
         The sum of the rows comes first and blocks until all workers are at this step. It is 0 on
         all workers at once, and then no worker makes the step.
         """
-        rows = sum(part.rows for part in parts if part is not None)
-        total = float(self._group.sum(rows))
+        total = float(self._group.sum(sum(part.rows for part in parts)))
         if not total:
             return Stepped(0, None)
         # Python values are part of the trace: each combination of replicas with and without rows
         # has one of its own.
-        present = tuple(part is not None for part in parts)
-        values = [
-            (*(part or self._spare)[:3], tf.constant(float(part is not None))) for part in parts
-        ]
+        present = tuple(part.rows > 0 for part in parts)
+        values = [(*part[:3], tf.constant(float(part.rows > 0))) for part in parts]
         return Stepped(
             int(total),
             # `total` is a tensor, because each value of a Python number would make a trace of its
