@@ -56,26 +56,32 @@ def generate_run_config(
         RuntimeError: This TensorFlow has no Estimator.
     """
     estimator = require_estimator("generate_run_config")
+    strategy = None
     if gpu_devices is not None:
+        given = gpu_devices.split(",") if isinstance(gpu_devices, str) else gpu_devices
+        devices = [str(part).strip() for part in given]
         # The variables are set before the strategy is made, because TensorFlow reads them when it
-        # first looks for GPUs.
-        devices = _choose_gpus(gpu_devices)
-        strategy = tf.distribute.MirroredStrategy() if len(devices) > 1 else None
-        cluster: dict[str, list[str]] = {}
-    else:
-        cluster = read_cluster(os.environ)
-        in_step = in_step_workers(os.environ) > 0 and read_task(os.environ)[0] != "evaluator"
-        if in_step and save_checkpoints_secs is not None:
+        # first looks for GPUs. The numbers are in the order of the PCI bus, as nvidia-smi shows
+        # them; CUDA's own order begins with the fastest GPU.
+        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
+        # A choice of GPUs is for one process, which leaves the group.
+        os.environ.pop("TF_CONFIG", None)
+        if len(devices) > 1:
+            strategy = tf.distribute.MirroredStrategy()
+    cluster = read_cluster(os.environ)
+    if in_step_workers(os.environ) and read_task(os.environ)[0] != "evaluator":
+        if save_checkpoints_secs is not None:
             # TensorFlow would ignore the seconds and save every 1000 steps instead.
             raise ValueError(
                 "workers in step save checkpoints by steps, got save_checkpoints_secs"
                 f" {save_checkpoints_secs}: set save_checkpoints_steps instead"
             )
-        if in_step and is_tensorflow_2():
+        if is_tensorflow_2():
             # In eager mode the strategy starts a server at once, and then the Estimator a second
             # one on the same port.
             tf.compat.v1.disable_v2_behavior()
-        strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy() if in_step else None
+        strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy()
     session_config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=intra_op_parallelism_threads,
         inter_op_parallelism_threads=inter_op_parallelism_threads,
@@ -110,23 +116,6 @@ def generate_run_config(
             # instead.
             experimental_max_worker_delay_secs=0,
         )
-
-
-def _choose_gpus(devices: str | Sequence[int | str]) -> list[str]:
-    """Set the variables for these GPUs, and leave the group: a choice of GPUs is for one process.
-
-    The numbers are in the order of the PCI bus, as nvidia-smi shows them. CUDA's own order begins
-    with the fastest GPU.
-    """
-    chosen = (
-        [part.strip() for part in devices.split(",")]
-        if isinstance(devices, str)
-        else [str(part) for part in devices]
-    )
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
-    os.environ.pop("TF_CONFIG", None)
-    return chosen
 
 
 @contextlib.contextmanager

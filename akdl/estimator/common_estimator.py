@@ -182,7 +182,15 @@ def maker(optimizer: Any) -> Maker:
         "clipvalue",
         "global_clipnorm",
     }
-    left_out = _settings(config, kind, known)
+    # The last two settings have no effect on the mathematics, and defaults need no translation.
+    settings = inspect.signature(kind.__init__).parameters
+    left_out = {
+        name: value
+        for name, value in config.items()
+        if name not in {*known, "jit_compile", "is_legacy_optimizer"}
+        and value is not None
+        and (name not in settings or value != settings[name].default)
+    }
     if left_out:
         names = ", ".join(f"{name}={value!r}" for name, value in left_out.items())
         raise ValueError(
@@ -213,20 +221,3 @@ def _by_name(optimizer: Any, legacy: Any) -> Maker:
 def is_keras(optimizer: Any) -> bool:
     """Test for an optimizer of Keras, old or new."""
     return not isinstance(optimizer, tf.compat.v1.train.Optimizer)
-
-
-def _settings(config: dict[str, Any], kind: Any, known: Any) -> dict[str, Any]:
-    """Return the settings that differ from their defaults and that an older class lacks."""
-    defaults = {
-        name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()
-    }
-    # These settings have no effect on the mathematics.
-    ignored = {"jit_compile", "is_legacy_optimizer"}
-    return {
-        name: value
-        for name, value in config.items()
-        if name not in known
-        and name not in ignored
-        and value is not None
-        and value != defaults.get(name)
-    }

@@ -103,7 +103,15 @@ def keep_failure(
                 "role": f"{role['type']} {role['index']}",
                 "attempt": attempt,
                 "python": sys.executable,
-                "environment": _without_secrets(environment),
+                # A value that would be masked holds a secret. It is left out, because people pass
+                # such files on, and a masked one would be wrong and not missing.
+                "environment": {
+                    key: value
+                    for key, value in environment.items()
+                    if key not in _OF_THE_PLACE
+                    and not key.startswith("_AKDL")
+                    and masked_value(key, value) == value
+                },
                 # A script that reads the file by its path takes no rows from here, so the rows that
                 # have arrived count.
                 "first_row": (rows.taken or rows.count) - sum(count for count, _ in chunks),
@@ -162,19 +170,6 @@ def _portable(task: Task) -> Task:
     result.checkpoint_dir = "checkpoints" if task.checkpoint_dir else ""
     result.work_dir = result.log_dir = result.model_dir = ""
     return result
-
-
-def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a replay may set; secrets stay out of files that people pass on."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name not in _OF_THE_PLACE
-        and not name.startswith("_AKDL")
-        # A value that would be masked holds a secret. It is left out, because a masked one would be
-        # wrong and not missing.
-        and masked_value(name, value) == value
-    }
 
 
 def _add_files(archive: tarfile.TarFile, task: Task, extra_folder: str) -> list[str]:

@@ -60,11 +60,23 @@ class SavedModel(LoadedModel):
     def __init__(self, folder: str, serving: Serving) -> None:
         self.folder = find_saved_model(folder)
         self._threads = serving.intra_op_parallelism or None
-        self.tags, self.signature = _resolve(
-            self.folder,
-            serving.graph_def_tag or "serve",
-            serving.signature_def_key or "serving_default",
-        )
+        graphs = read_signatures(self.folder)
+        tag, key = serving.graph_def_tag or "serve", serving.signature_def_key or "serving_default"
+        self.tags = tuple(sorted(part.strip() for part in tag.split(",")))
+        if self.tags not in graphs:
+            found = "; ".join(repr(",".join(tags)) for tags in graphs)
+            raise SignatureError(
+                f"the SavedModel in {self.folder} has no graph with the tag {tag!r} (graphDefTag);"
+                f" it has: {found}"
+            )
+        signatures = graphs[self.tags]
+        if key not in signatures:
+            found = "; ".join(map(str, signatures.values())) or "none"
+            raise SignatureError(
+                f"the SavedModel in {self.folder} has no signature {key!r} (signatureDefKey) in its"
+                f" graph {tag!r}; it has: {found}"
+            )
+        self.signature = signatures[key]
         self.model: Any = None
         self._call: Call | None = None
 
@@ -290,25 +302,6 @@ def load_every_graph(folder: str) -> None:
         model = SavedModel(folder, Serving(graph_def_tag=",".join(tags), signature_def_key=key))
         model.load([tensor.key for tensor in model.signature.outputs])
         model.close()
-
-
-def _resolve(folder: str, tag: str, key: str) -> tuple[tuple[str, ...], Signature]:
-    graphs = read_signatures(folder)
-    tags = tuple(sorted(part.strip() for part in tag.split(",")))
-    if tags not in graphs:
-        found = "; ".join(repr(",".join(tags)) for tags in graphs)
-        raise SignatureError(
-            f"the SavedModel in {folder} has no graph with the tag {tag!r} (graphDefTag); it has:"
-            f" {found}"
-        )
-    signatures = graphs[tags]
-    if key not in signatures:
-        found = "; ".join(map(str, signatures.values())) or "none"
-        raise SignatureError(
-            f"the SavedModel in {folder} has no signature {key!r} (signatureDefKey) in its graph"
-            f" {tag!r}; it has: {found}"
-        )
-    return tags, signatures[key]
 
 
 def _parse(folder: str) -> Any:
