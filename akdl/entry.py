@@ -161,12 +161,8 @@ def _run_task(settings: Mapping[str, str]) -> int:
     # The variables for a replay are copied now: the script may change them, and `take_settings` has
     # removed the token already.
     environment = dict(os.environ)
-    logs = (
-        LogFolder(task.log_dir, os.path.join(task.work_dir, PRIVATE_FOLDER))
-        if task.log_dir
-        else None
-    )
-    surroundings = surround(channel, task, attempt, None if logs is None else logs.path)
+    logs = LogFolder(task.log_dir, os.path.join(task.work_dir, PRIVATE_FOLDER))
+    surroundings = surround(channel, task, attempt, logs.path or None)
     rows, writer, reports = surroundings.rows, surroundings.writer, surroundings.reports
 
     def exit_if_refused() -> None:
@@ -180,9 +176,9 @@ def _run_task(settings: Mapping[str, str]) -> int:
     over = _report_progress(
         channel, rows, reports, ActivityWatch(task.work_dir, lambda: rows.is_waiting)
     )
-    with contextlib.nullcontext() if logs is None else logs.kept():
+    with logs.kept():
         failure = _failure_of(surroundings)
-        if failure is not None and task.keeps_failure and logs is not None:
+        if failure is not None and task.keeps_failure and logs.path:
             kept = keep_failure(
                 logs.path, task, surroundings.cluster, attempt, rows, environment, failure
             )
@@ -432,7 +428,9 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
     shares = (
         None
         if is_alone or not isinstance(rows, FileRows)
-        else functools.partial(_shares, surroundings.channel)
+        else lambda: [
+            Share(share.path, share.rows) for share in surroundings.channel.wait_for_shares().shares
+        ]
     )
     common = {
         "extra_inputs": extra_inputs,
@@ -464,10 +462,6 @@ def _task_config(surroundings: Surroundings) -> TaskConfig:
             output_writer=surroundings.writer, rows=rows, cuts=surroundings.cuts, **common
         )
     return BatchTaskConfig(output_writer=surroundings.writer, **common)
-
-
-def _shares(channel: Channel) -> list[Share]:
-    return [Share(share.path, share.rows) for share in channel.wait_for_shares().shares]
 
 
 def _extra_inputs(surroundings: Surroundings) -> list[ExtraInput]:

@@ -239,17 +239,18 @@ class StreamRows(ArrivingRows):
             self._wait_for(lambda: self._held)
             # Chunks beyond `most` stay: they count as taken only when the script gets them.
             chunks, self._held = self._held[:most], self._held[most:] if most else []
-            self._held_bytes -= sum(len(chunk.columns) for chunk in chunks)
+            taken_bytes = sum(len(chunk.columns) for chunk in chunks)
+            self._held_bytes -= taken_bytes
             # Rows that arrived before an error are passed on first, so that the error comes at its
             # place in the stream.
             if not chunks:
                 self._check_unbroken()
             self.taken += sum(chunk.rows for chunk in chunks)
-            self.taken_bytes += sum(len(chunk.columns) for chunk in chunks)
+            self.taken_bytes += taken_bytes
             self._changed.notify_all()
         if self.keeps_last:
             self._last.extend(chunks)
-            self._last_bytes += sum(len(chunk.columns) for chunk in chunks)
+            self._last_bytes += taken_bytes
             # The newest chunk stays, however large it is, because the row that fails is probably in
             # it.
             while len(self._last) > 1 and self._last_bytes > LAST_BYTES:

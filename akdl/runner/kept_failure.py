@@ -198,14 +198,11 @@ def _add_files(archive: tarfile.TarFile, task: Task, extra_folder: str) -> list[
     # The files of extra inputs are in the folder that the processes of a host share, if there is
     # one.
     folder = extra_folder or os.path.join(task.work_dir, PRIVATE_FOLDER)
-    numbers = range(1, len(task.extra_inputs) + 1)
-    for name in [
-        pattern.format(number)
-        for number in numbers
-        for pattern in ("extra-{}.tfrecords", "text-{}")
-    ]:
-        if os.path.exists(os.path.join(folder, name)):
-            archive.add(os.path.join(folder, name), f"{PRIVATE_FOLDER}/{name}", filter=fitting)
+    for number in range(1, len(task.extra_inputs) + 1):
+        for name in (f"extra-{number}.tfrecords", f"text-{number}"):
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                archive.add(path, f"{PRIVATE_FOLDER}/{name}", filter=fitting)
     return left_out
 
 

@@ -202,7 +202,7 @@ class _Download:
         self._version: str | None = None
 
     def run(self) -> None:
-        failures: list[str] = []
+        failures = 0
         # The most bytes so far. Bytes that are fetched again after a restart do not count as
         # progress, or a server without ranges that always fails halfway would be asked
         # indefinitely.
@@ -212,9 +212,9 @@ class _Download:
                 reason = self._attempt(target)
                 if reason is None:
                     return
-                failures = [*failures, reason] if target.tell() <= most + LEAST_BYTES else []
+                failures = failures + 1 if target.tell() <= most + LEAST_BYTES else 0
                 most = max(most, target.tell())
-                if len(failures) == ATTEMPTS:
+                if failures == ATTEMPTS:
                     got = (
                         f" after {target.tell()} of {self._size} bytes"
                         if self._size and target.tell()
@@ -223,7 +223,7 @@ class _Download:
                     raise self._failure(
                         reason, f"it could not be fetched{got}, in {ATTEMPTS} attempts"
                     )
-                time.sleep(PAUSE_S * 2 ** max(len(failures) - 1, 0))
+                time.sleep(PAUSE_S * 2 ** max(failures - 1, 0))
 
     def _attempt(self, target: IO[bytes]) -> str | None:
         """Fetch the missing part; return None when the file is complete, else the reason."""

@@ -143,7 +143,9 @@ class CheckpointFolder:
 
 
 class LogFolder:
-    """The log folder of one process; TensorFlow creates `path` with its first file."""
+    """The log folder of one process; TensorFlow creates `path` with its first file. Without an
+    address there is no folder, and `path` is "".
+    """
 
     def __init__(self, address: str, cache: str) -> None:
         self._address = address
