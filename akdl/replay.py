@@ -141,12 +141,10 @@ def _replay(folder: str, debugs: bool) -> int:
         found = comparable(failure, folder)
         # Numbers are ignored in the comparison, because rows and lines of code may have other
         # numbers here.
-        is_same = [re.sub(r"\d+", "0", each) for each in found] == [
-            re.sub(r"\d+", "0", each) for each in kept.failure
-        ]
+        plain, of_job = (re.sub(r"\d+", "0", "\n".join(each)) for each in (found, kept.failure))
         _say(
             "the error of the job"
-            if is_same
+            if plain == of_job
             else "another error; the job had {}: {}".format(*kept.failure)
         )
         if debugs:

@@ -159,12 +159,9 @@ class _KerasTraining:
                 )
         outputs = call_on_sample(group, model, sample, source.where())
         with group.strategy.scope():
-            given = (
-                config["optimizer"]
-                if isinstance(config["optimizer"], list)
-                else [config["optimizer"]]
-            )
-            optimizers = [make_optimizer(spec, user.module) for spec in given]
+            given = config["optimizer"]
+            specs = given if isinstance(given, list) else [given]
+            optimizers = [make_optimizer(spec, user.module) for spec in specs]
             variables = VariableGroups(
                 model, optimizers, user.function("awf_group_trainable_vars_fn")
             )

@@ -49,7 +49,7 @@ class Channel:
     def read(self) -> Iterator[Chunk]:
         """Yield the chunks of this process, the end mark last; waits for Flink between them."""
         method = self._channel.unary_stream(
-            _path("Read"), Empty.SerializeToString, Chunk.FromString
+            f"/{SERVICE}/Read", Empty.SerializeToString, Chunk.FromString
         )
         with _errors_of("Read"):
             yield from method(Empty(), metadata=self._metadata)
@@ -59,7 +59,7 @@ class Channel:
         them.
         """
         method = self._channel.stream_unary(
-            _path("Write"), Output.SerializeToString, Empty.FromString
+            f"/{SERVICE}/Write", Output.SerializeToString, Empty.FromString
         )
         with _errors_of("Write"):
             method(iter(messages), metadata=self._metadata)
@@ -83,17 +83,13 @@ class Channel:
         The thread `akdl-parent` ends the process if the bridge dies meanwhile.
         """
         method = self._channel.unary_unary(
-            _path(name), type(request).SerializeToString, answer.FromString
+            f"/{SERVICE}/{name}", type(request).SerializeToString, answer.FromString
         )
         with _errors_of(name):
             # `wait_for_ready` lets the call wait for a connection instead of failing at the first
             # refused attempt.
             received: Answer = method(request, metadata=self._metadata, wait_for_ready=True)
         return received
-
-
-def _path(name: str) -> str:
-    return f"/{SERVICE}/{name}"
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ _MODEL_ID = struct.Struct(">q")
 
 
 def is_ak_file(path: str) -> bool:
-    if not os.path.isfile(path) or not zipfile.is_zipfile(path):
+    if not zipfile.is_zipfile(path):
         return False
     try:
         with damage_is_named(), zipfile.ZipFile(path) as file:

@@ -85,7 +85,7 @@ class FunctionModel(LoadedModel):
         if not callable(predict):
             raise ServingError(
                 f"{self.name}: expected it to return a function predict(batch), got"
-                f" {_kind(predict)}"
+                f" a {type(predict).__name__}"
             )
         self._predict = predict
 
@@ -110,7 +110,7 @@ class FunctionModel(LoadedModel):
             got = (
                 f"a dict with {listed(results) or 'nothing'}"
                 if isinstance(results, Mapping)
-                else _kind(results)
+                else f"a {type(results).__name__}"
             )
             raise ServingError(
                 f"{self.name}: expected a dict with the outputs {listed(missing)}, got {got}"
@@ -139,7 +139,9 @@ class FunctionModel(LoadedModel):
                 value
             )
         except Exception as error:  # of the framework that made it
-            raise ServingError(f"{where}: expected an array, got {_kind(value)}: {error}") from None
+            raise ServingError(
+                f"{where}: expected an array, got a {type(value).__name__}: {error}"
+            ) from None
         if column_type.kind is Kind.BYTES and are_cut(array):
             raise ServingError(f"{where}: expected {UNCUT}, got an array of {array.dtype}")
         # Texts of numpy's own types become objects, which `encoded` turns to UTF-8.
@@ -214,7 +216,3 @@ def mapped(function: Callable[[bytes], object], array: Array) -> Array:
     # values.
     result.reshape(-1)[:] = list(map(function, array.reshape(-1).tolist()))
     return result
-
-
-def _kind(value: object) -> str:
-    return f"a {type(value).__name__}"

@@ -261,9 +261,7 @@ def _target(label: Any, labels: list[Any] | None) -> Any:
 
 
 def _constant(labels: Sequence[Any]) -> Any:
-    if isinstance(labels[0], str):
-        return tf.constant(labels)
-    kinds = {bool: tf.bool, int: tf.int64, float: tf.float32}
+    kinds = {str: tf.string, bool: tf.bool, int: tf.int64, float: tf.float32}
     return tf.constant(labels, kinds[type(labels[0])])
 
 
