@@ -8,16 +8,19 @@ converts whole columns at a time.
 
 from __future__ import annotations
 
+import itertools
 import struct
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Callable, NoReturn, Sequence
 
+import numpy as np
+
 from akdl.features import FLOAT32, INT64
 from akdl.near_names import listed
-from akdl.wire import Rows, TableColumn, TableColumns
+from akdl.wire import Column, Rows, TableColumn, TableColumns
+from akdl.wire.cells import Array, Cells, fill_column, joined, lengths_of, offsets_of, spread
 from akdl.wire.column_type import POINTS_IN_TIME, Kind, type_of
-from akdl.wire.columns import encode_column
+from akdl.wire.columns import Values
 
 _NUMBER_BYTES = 8
 
@@ -117,8 +120,10 @@ class ExampleRows:
         """Move all rows to an empty message, in place because assigning a message would copy it."""
         message.rows = len(self)
         for column, cells in zip(self._columns, self._cells):
-            if cells.count(None) < len(cells):  # a missing column is null
-                encode_column(column.sent, cells, message.columns.add())
+            present = [cell for cell in cells if cell is not None] if None in cells else cells
+            if present:  # a missing column is null
+                valid = None if present is cells else np.array([cell is not None for cell in cells])
+                column.fill(message.columns.add(), present, valid)
         self._clear()
 
     def _clear(self) -> None:
@@ -144,11 +149,9 @@ class _ExampleColumn:
         self._sql_type = column.type
         self._is_nullable = column_type.nullable
         self._is_double = column_type.kind is Kind.DOUBLE
-        # An Example has integers for booleans, and only the Flink side knows which of them are.
-        self.sent = column
-        if column_type.kind is Kind.BOOLEAN:
-            integers = replace(column_type, kind=Kind.BIGINT)
-            self.sent = TableColumn(name=column.name, type=integers.sql)
+        self._dtype = {INT64: "<i8", FLOAT32: "<f8" if self._is_double else "<f4"}.get(
+            column_type.feature, ""
+        )
         usual = {INT64: "int64_list", FLOAT32: "float_list"}.get(column_type.feature, "bytes_list")
         expected = f"{_article(usual)} {usual}"
         self._lists = {usual}
@@ -163,6 +166,21 @@ class _ExampleColumn:
     def check_null(self, row: int) -> None:
         if not self._is_nullable:
             self._refuse(ValueError, row, "a value, since the column is NOT NULL", "none")
+
+    def fill(self, column: Column, cells: Values, valid: Array | None) -> None:
+        where = f"column {self.name!r} ({self._sql_type})"
+        cell_offsets, has_value = None, valid
+        if self.is_array:
+            # Offsets cover all rows, and a null cell has no elements. All elements that follow
+            # belong to valid cells, so they are not spread again.
+            cell_offsets, has_value = offsets_of(spread(lengths_of(cells), valid), where), None
+            cells = list(itertools.chain.from_iterable(cells))
+        if self.is_bytes or _form(cells) is bytes:
+            value_offsets = offsets_of(spread(lengths_of(cells), has_value), where)
+            filled = Cells(joined(cells), valid, cell_offsets, value_offsets)
+        else:
+            filled = Cells(spread(np.array(cells, self._dtype), has_value), valid, cell_offsets)
+        fill_column(column, self.name, filled)
 
     def read(self, feature: Any, row: int) -> Any:
         name = feature.WhichOneof("kind")

@@ -65,8 +65,7 @@ def fill_rows(message: Rows, values: Mapping[str, Any], columns: TableColumns) -
     """Like `encode_columns`, in place: assigning a message to a field would copy it."""
     types = _types_of(values, columns, "outputSchemaStr has")
     lengths = {
-        name: encode_column(types[name], cells, message.columns.add())
-        for name, cells in values.items()
+        name: _encode(types[name], cells, message.columns.add()) for name, cells in values.items()
     }
     if not lengths:
         raise ValueError(f"no column was given; outputSchemaStr has {listed(types)}")
@@ -133,8 +132,7 @@ def _lists(values: Values, offsets: Array, all_valid: bool) -> Any:
     return [values[start:end] for start, end in zip(places, places[1:])]
 
 
-def encode_column(table_column: TableColumn, cells: Any, column: Column) -> int:
-    """Fill an empty column of a message with the cells of a batch, and return their number."""
+def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
     column_type = type_of(table_column)
     where = f"column {table_column.name!r} ({table_column.type})"
     if column_type.is_array:
