@@ -24,7 +24,7 @@ from report import Figure, parser, report
 
 from akdl.rows.file_rows import FileRows
 from akdl.runner.context import TFContext
-from bridge.host.variables import MEMORY
+from bridge.host.interpreter import MEMORY
 
 FLOATS = [name for name, sql in NUMBERS.items() if sql.startswith("FLOAT")]
 READS, TRAINS = KINDS = ("reads", "reads and trains")

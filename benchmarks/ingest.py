@@ -31,7 +31,7 @@ from akdl.rows.stream_rows import StreamRows
 from akdl.runner.context import TFContext
 from akdl.wire import Chunk, Column, EndOfInput, Rows, TableColumn
 from akdl.wire.cells import Cells, fill_column
-from bridge.host.variables import MEMORY
+from bridge.host.interpreter import MEMORY
 
 ROWS, CHUNK_ROWS, BATCH = 1_000_000, 8000, 1024
 WIDTH = 16  # bytes of a string, numbers of an array

@@ -35,8 +35,7 @@ from akdl.wire.service import PROTOCOL
 from bridge.codec.ipc import read_batch, write_batch
 from bridge.codec.to_columns import to_columns
 from bridge.group.addresses import release, reserve
-from bridge.group.group_server import GroupServer
-from bridge.group.membership import Membership
+from bridge.group.membership import GroupServer, Membership
 from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import Session
 from bridge.schema import Schema, table_columns

@@ -50,7 +50,8 @@ class _Keeper:
     def raise_noted(self) -> None:
         # It is cleared first, because the handler raises, and the end of the block would raise the
         # same interrupt a second time.
-        noted, self._noted = self._noted, 0
+        noted = self._noted
+        self._noted = 0
         if noted:
             self._handler(noted, None)
 

@@ -82,7 +82,8 @@ def split_watermark(text: str) -> tuple[str, tuple[str, str] | None]:
     schema, *rest = _WATERMARK.split(text, maxsplit=1)
     if not rest:
         return text, None
-    name, expression = rest[0].replace("`", ""), rest[1].strip()
+    name = rest[0].replace("`", "")
+    expression = rest[1].strip()
     column = next((column for column in Schema.parse(schema) if column.name == name), None)
     if "," in _ENCLOSED.sub("", expression):
         raise SchemaError(
@@ -134,7 +135,10 @@ def table_columns(schema: Schema) -> list[TableColumn]:
 
 def _split(text: str) -> list[str]:
     """Split at the commas outside brackets and back-quotes."""
-    parts, depth, quote, opened = [""], 0, False, 0
+    parts = [""]
+    depth = 0
+    quote = False
+    opened = 0
     for position, character in enumerate(text, 1):
         if (character == "`" and not quote) or (character in "(<" and not quote and depth == 0):
             opened = position

@@ -18,6 +18,9 @@ UNTAKEN, UNCOMMITTED = REPLAYS = "untaken", "uncommitted"
 MAX_UNCOMMITTED = 256 << 20
 DRAIN, FAIL, RESTART = ON_RETURNS = "drain", "fail", "restart"
 CHUNK_BYTES = 1 << 20
+# Keys are chosen for this number of key groups, so all keyed operators are set to it. Groups with
+# more members have as many key groups as members.
+MAX_PARALLELISM = 128
 
 
 @dataclass(frozen=True)

@@ -243,8 +243,10 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         """
         # The list is emptied before the job runs. Otherwise results of a job that failed would run
         # again with the next one.
-        deferred, BatchOperator._deferred = BatchOperator._deferred, []
-        has_run, BatchOperator._has_run = BatchOperator._has_run, False
+        deferred = BatchOperator._deferred
+        BatchOperator._deferred = []
+        has_run = BatchOperator._has_run
+        BatchOperator._has_run = False
         if not deferred and not has_run:
             raise ConfigurationError(
                 "BatchOperator.execute() has nothing to run: first call lazyPrint() on an operator,"
@@ -369,4 +371,5 @@ class MemSourceBatchOp(MemorySource, BatchOperator):
     """
 
 
-BatchOperator._table_source, BatchOperator._memory_source = TableSourceBatchOp, MemSourceBatchOp
+BatchOperator._table_source = TableSourceBatchOp
+BatchOperator._memory_source = MemSourceBatchOp

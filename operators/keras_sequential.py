@@ -42,7 +42,7 @@ from operators.script import ScriptOp
 
 # The script imports TensorFlow, which this program may not have. So its folder is found by a module
 # next to it that can be imported without TensorFlow.
-SCRIPT = os.path.join(os.path.dirname(inspect.getfile(parse_call)), "keras_sequential_main.py")
+SCRIPT = f"{os.path.dirname(inspect.getfile(parse_call))}/keras_sequential_main.py"
 # The script writes this file into the SavedModel: the column that feeds the model and the types of
 # its results, which the predict operators need.
 FACTS = "assets.extra/keras_sequential.json"
@@ -199,7 +199,8 @@ def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, A
             f"{name}: the model was not trained by a KerasSequential operator: use"
             " TFTableModelPredictBatchOp"
         )
-    columns, outputs = [f"{quoted(own['predictionCol'])} {facts['prediction']}"], ["prediction"]
+    columns = [f"{quoted(own['predictionCol'])} {facts['prediction']}"]
+    outputs = ["prediction"]
     if own["predictionDetailCol"] is not None:
         if not facts["labels"]:
             raise ConfigurationError(

@@ -47,6 +47,9 @@ _CONVERTED = {Kind.DECIMAL, *POINTS_IN_TIME}
 # This entry of a saved pipeline lists its stages.
 DESCRIPTION = "pipeline.json"
 
+# The columns of a result, and the rows that have none.
+MappedRows = tuple[dict[str, Values], list[BadRow]]
+
 
 class LocalPredictor(WithHints):
     """Predicts rows one by one or in batches, with a saved pipeline model. This program needs the
@@ -189,9 +192,7 @@ class LocalPredictor(WithHints):
             return pd.DataFrame({**columns, **kept}, index=rows.index)
         return list(zip(*map(_cells_of, results.values())))
 
-    def _map_columns(
-        self, columns: Mapping[str, Values], rows: int
-    ) -> tuple[dict[str, Values], list[BadRow]]:
+    def _map_columns(self, columns: Mapping[str, Values], rows: int) -> MappedRows:
         """Predict rows given by column; return the result columns, and the bad rows with their
         errors.
         """
@@ -232,7 +233,8 @@ class LocalPredictor(WithHints):
         from bridge.codec.to_arrow import ColumnDecoder
         from bridge.codec.to_columns import to_columns
 
-        sent, decoder = table_columns(schema), ColumnDecoder(schema, "the caller")
+        sent = table_columns(schema)
+        decoder = ColumnDecoder(schema, "the caller")
         try:
             message = encode_columns({name: columns[name] for name in schema.names}, sent)
             batch = RecordBatch.from_arrays(decoder.decode(message), schema=decoder.arrow_schema)
@@ -272,7 +274,8 @@ class _LoadedStage(NamedTuple):
         params = LocalStage(**stage["params"])
         names = columns.names
         model = stage["model"]
-        fed, by_name = fed_columns(params, names), {column.name: column for column in columns}
+        fed = fed_columns(params, names)
+        by_name = {column.name: column for column in columns}
         serving = serving_of(params, Schema(tuple(by_name[name] for name in fed)))
         if "function" in stage:
             serving.function = stage["function"]["name"]
@@ -282,10 +285,11 @@ class _LoadedStage(NamedTuple):
         # The cells of modelCol have the name of the file. In a job that is the name of the file
         # that travels, so it gets the same name here.
         if serving.model_col and stage["model"]:
-            named = os.path.join(os.path.dirname(model), f"akdl_model_{sha256_of(model)[:32]}")
+            named = f"{os.path.dirname(model)}/akdl_model_{sha256_of(model)[:32]}"
             os.replace(model, named)
             model = named
-        serving.model, outputs = model, predicted_schema(serving)
+        serving.model = model
+        outputs = predicted_schema(serving)
         result = columns_of_result(params, names, outputs.names)
         by_name.update((column.name, column) for column in outputs)
         columns = Schema(tuple(by_name[name] for name, _ in result))
@@ -331,7 +335,7 @@ def read_pipeline(
     """Read the stages of a saved pipeline: type, params, and `model`, a file that is unpacked to
     `folder`.
     """
-    fetched = os.path.join(folder, "fetched")
+    fetched = f"{folder}/fetched"
     os.makedirs(fetched, exist_ok=True)
     with refused_at("the saved pipeline model cannot be read", FileError):
         path = fetch(address, fetched)
@@ -367,7 +371,7 @@ def read_pipeline(
                             f"{where} has code of a function: if you trust its author, pass"
                             " trusted=True"
                         )
-                    stage["code"] = os.path.join(folder, f"code_{number}")
+                    stage["code"] = f"{folder}/code_{number}"
                     with file.open(f"code_{number}.zip") as source:
                         unpack_archive(io.BytesIO(source.read()), stage["code"])
                 # Whether code of a model is trusted is decided by the caller, and not by the file.
@@ -377,7 +381,7 @@ def read_pipeline(
                     continue
                 # The name does not come from the file, which could otherwise choose where it is
                 # written.
-                target = os.path.join(folder, f"akdl_model_{os.path.basename(folder)}_{number}.zip")
+                target = f"{folder}/akdl_model_{os.path.basename(folder)}_{number}.zip"
                 with file.open(f"model_{number}.zip") as source, open(target, "wb") as copy:
                     shutil.copyfileobj(Counted(source, counter), copy)
                 stage["model"] = target
@@ -386,7 +390,8 @@ def read_pipeline(
 
 def _of_alink(path: str, stage: AlinkStage, trusted: bool) -> dict[str, Any]:
     params = saved_params(f"{path}, stage {stage.kind}", stage.params, trusted)
-    model_path, model_file = params.pop("modelPath", None), params.pop("modelFilePath", None)
+    model_path = params.pop("modelPath", None)
+    model_file = params.pop("modelFilePath", None)
     if stage.kind == SAVED_MODEL:
         if model_path is None:
             raise ConfigurationError(f"{path}: the stage {stage.kind} has no modelPath")

@@ -31,10 +31,7 @@ from operators.predict_batch import (
     TFTableModelPredictBatchOp,
     pack_model_table,
 )
-from operators.predict_stream import (
-    PredictStreamOp,
-    TFTableModelPredictStreamOp,
-)
+from operators.predict_stream import PredictStreamOp, TFTableModelPredictStreamOp
 from operators.prepare.model_file import packed_model
 from operators.script import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.stream_operator import StreamOperator
@@ -337,7 +334,7 @@ class PipelineModel(_Stages[_Predictor]):
             raise ConfigurationError(
                 f"PipelineModel.save: {path} exists already, and overwrite is False"
             )
-        stages: list[dict[str, object]] = [
+        stages = [
             {
                 "type": stage._name,
                 # Parameters that are valid on other machines: no paths of models or environments.
@@ -423,7 +420,7 @@ class PipelineModel(_Stages[_Predictor]):
             inputSchemaStr: Columns of the rows to predict: "name type, name type".
         """
         with tempfile.TemporaryDirectory(dir=program_folder()) as folder:
-            path = os.path.join(folder, "pipeline")
+            path = f"{folder}/pipeline"
             self.save(path)
             # The file is for any host, so it does not name the folder of newer models.
             own = self._stages[-1]._values

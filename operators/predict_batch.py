@@ -109,7 +109,8 @@ class PredictOp(WithParams, Operator[Any]):
         from bridge.serving.model_delivery import deliver_models
         from bridge.serving.prediction import predict_table
 
-        table, table_env = data.getOutputTable(), data._table_env
+        table = data.getOutputTable()
+        table_env = data._table_env
         settings = self._settings(data, model, models is not None)
         group = settings.process.group
         self._models = frozenset({group})
@@ -117,7 +118,8 @@ class PredictOp(WithParams, Operator[Any]):
         try:
             # With `resumeDir`, rows that an earlier run has predicted are split off first. The
             # others come from a join then, so files cannot be read in place of rows.
-            known, files = None, data._readable_files()
+            known = None
+            files = data._readable_files()
             if settings.resumption is not None:
                 known, table = settings.resumption.split(table_env, table, settings.columns, group)
             self._table = predict_table(
@@ -255,7 +257,8 @@ class PredictOp(WithParams, Operator[Any]):
         self, inputs: Schema, model: str, elsewhere: bool, restarts: bool = True
     ) -> tuple[ModelSettings, Serving]:
         """Settings of the process of a model, and of the prediction in it."""
-        name, values = self._name, self._values_of_all()
+        name = self._name
+        values = self._values_of_all()
         serving = serving_of(self, inputs)
         if values["inferTimeout"] is None:
             serving.infer_timeout = values["stallTimeout"]
@@ -295,7 +298,8 @@ class PredictOp(WithParams, Operator[Any]):
         """Add to the settings what is not the value of a parameter; return the user's files, and
         requirements in them.
         """
-        name, values = self._name, self._values_of_all()
+        name = self._name
+        values = self._values_of_all()
         if serving.candidate_path:
             with refused_at(f"{name}: candidatePath", FileError):
                 serving.candidate_path = place_of(serving.candidate_path)

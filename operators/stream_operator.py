@@ -67,7 +67,8 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
             port: Ignored.
         """
         if isinstance(n, str):
-            key, n = n, 0
+            key = n
+            n = 0
         if type(n) is not int:
             raise ConfigurationError(f"print: expected a number of rows, got {n!r}")
         StreamOperator._printed.append(
@@ -102,7 +103,8 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
     @staticmethod
     def executeAsync(jobName: str | None = None) -> StreamJob:
         """Start the job of `execute` and return at once."""
-        printed, StreamOperator._printed = StreamOperator._printed, []
+        printed = StreamOperator._printed
+        StreamOperator._printed = []
         if not printed:
             raise ConfigurationError(
                 "StreamOperator.execute() has nothing to run: first call print() on a stream, or"
@@ -132,7 +134,8 @@ class MemSourceStreamOp(MemorySource, StreamOperator):
     """Rows from memory as a bounded stream, see `MemSourceBatchOp`."""
 
 
-StreamOperator._table_source, StreamOperator._memory_source = TableSourceStreamOp, MemSourceStreamOp
+StreamOperator._table_source = TableSourceStreamOp
+StreamOperator._memory_source = MemSourceStreamOp
 
 
 class _Printed(NamedTuple):
@@ -197,7 +200,7 @@ class StreamJob:
 
     def cancel(self) -> None:
         """Cancel the job, unless it has ended, and wait for its end. Safe to call twice."""
-        client = None if self._result is None else self._result.get_job_client()
+        client = self._result and self._result.get_job_client()
         if not self._ended.is_set() and client is not None:
             self._cancelled = True
             # The job may have ended just now.
@@ -233,7 +236,8 @@ class StreamJob:
                 _say(each, ", ".join(names))
         with self._result.collect() as rows:
             for row in rows:
-                number, cells = row[0], row[1]
+                number = row[0]
+                cells = row[1]
                 if self._left[number] and self._printed[number].clean_up is None:
                     self._left[number] -= 1
                     _say(self._printed[number], _SIGNS[row.get_row_kind().value] + ", ".join(cells))

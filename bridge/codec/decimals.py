@@ -75,7 +75,9 @@ def _cannot_overflow(values: Values, text: pa.Array, scale: int) -> bool:
 
 def _without_point(numbers: pa.Array) -> pa.Array:
     """Digits of the numbers as text, without the point: Arrow stores a decimal as an integer."""
-    size, buffers, offset = len(numbers), numbers.buffers(), numbers.offset
+    size = len(numbers)
+    buffers = numbers.buffers()
+    offset = numbers.offset
     if numbers.type.precision > _DIGITS_OF_INT64:
         # With scale 0, Arrow writes the integer without a point and without an exponent.
         return pa.Array.from_buffers(
@@ -91,7 +93,8 @@ def _without_point(numbers: pa.Array) -> pa.Array:
 def _number(position: int, text: bytes | None, decimal_type: pa.DataType) -> decimal.Decimal | None:
     if text is None:
         return None
-    precision, scale = decimal_type.precision, decimal_type.scale
+    precision = decimal_type.precision
+    scale = decimal_type.scale
     try:
         number = decimal.Decimal(text.decode("ascii").strip())
         # Python's default context has 28 digits, and a DECIMAL up to 38.

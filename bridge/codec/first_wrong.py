@@ -26,14 +26,16 @@ def first_wrong(
         error: The error of the whole, which stands for a single cell.
         errors: What `convert` raises for a wrong cell.
     """
-    right, wrong = 0, len(cells)
+    right = 0
+    wrong = len(cells)
     while wrong - right > 1:
         middle = (right + wrong) // 2
         try:
             convert(cells[right:middle])
             right = middle
         except errors as failure:
-            wrong, error = middle, failure
+            wrong = middle
+            error = failure
     # All cells of the last part that was refused are good but for its last one, so the error is
     # about this one.
     return right, error

@@ -39,7 +39,8 @@ def write_parts(batch: pa.RecordBatch, size: int | None = None) -> Iterator[byte
     """
     # `serialize` allocates once, as much as it takes. A stream's buffer grows, and is copied again
     # and again.
-    head, body = batch.schema.serialize(), batch.serialize()
+    head = batch.schema.serialize()
+    body = batch.serialize()
     del batch
     if size is None or len(body) <= size:
         yield b"".join([head, body, _END])
@@ -52,9 +53,9 @@ def write_parts(batch: pa.RecordBatch, size: int | None = None) -> Iterator[byte
 
 def selected(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     """Some columns of a batch; the pyarrow 11 of Flink 1.20 has no `RecordBatch.select`."""
-    schema = pa.schema([batch.schema.field(name) for name in names])
     return pa.record_batch(
-        [batch.column(batch.schema.get_field_index(name)) for name in names], schema=schema
+        [batch.column(batch.schema.get_field_index(name)) for name in names],
+        schema=pa.schema([batch.schema.field(name) for name in names]),
     )
 
 

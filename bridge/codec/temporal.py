@@ -54,7 +54,8 @@ def points_in_time(values: Values, column_type: ColumnType, arrow_type: pa.DataT
     values.check_range(numbers, *_RANGES[kind])
     if kind is Kind.DATE:
         return values.array(arrow_type, numbers.astype("<i4", copy=False))
-    digits, precision = 3 if kind is Kind.TIME else 6, precision_of(column_type)
+    digits = 3 if kind is Kind.TIME else 6
+    precision = precision_of(column_type)
     if precision < digits:
         step = 10 ** (digits - precision)
         numbers = numbers.astype(np.int64, copy=False)

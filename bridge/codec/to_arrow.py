@@ -87,7 +87,8 @@ class _Reader:
     """Reader of one column, whose conversion is chosen once from its type, not with each cell."""
 
     def __init__(self, column: Column, arrow_type: pa.DataType) -> None:
-        self.name, self.sql = column.name, column.type.sql
+        self.name = column.name
+        self.sql = column.type.sql
         self._type = column.type
         self._arrow_type = arrow_type
         self._element_type = arrow_type.value_type if column.type.is_array else arrow_type

@@ -93,8 +93,8 @@ def _elements(lists: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
     """Return the offsets of the cells of an array column, from 0 on, and all elements."""
     offsets = _offsets(lists)
     # In a slice, `values` still has the elements of all rows of the array.
-    start, values = int(offsets[0]), lists.values
-    elements = values.slice(start, int(offsets[-1]) - start)
+    start = int(offsets[0])
+    elements = lists.values.slice(start, int(offsets[-1]) - start)
     lengths = np.diff(offsets)
     if _is_under_null(lists, lengths):
         # Unlike `values`, `flatten` leaves out the elements of null cells.
@@ -111,7 +111,8 @@ def _bytes(values: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
     if _is_under_null(values, np.diff(offsets)):
         values = values.cast(pa.binary()).fill_null(b"")
         offsets = _offsets(values)
-    start, end = int(offsets[0]), int(offsets[-1])
+    start = int(offsets[0])
+    end = int(offsets[-1])
     return offsets - start if start else offsets, _part(values.buffers()[2], start, end - start)
 
 
@@ -120,7 +121,8 @@ def _fixed_bytes(values: pa.Array) -> tuple[NDArray[np.int32], Any]:
 
     Arrow's cast to values with offsets crashes at slices: apache/arrow#41306.
     """
-    size, width = len(values), values.type.byte_width
+    size = len(values)
+    width = values.type.byte_width
     data = _part(values.buffers()[1], values.offset * width, size * width)
     lengths = np.full(size, width, np.int32)
     if values.null_count:

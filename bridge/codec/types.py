@@ -36,15 +36,9 @@ def arrow_type(column_type: ColumnType) -> pa.DataType:
     """Arrow type that Flink's ArrowSerializer uses for a column."""
     cell = _ARROW[column_type.kind]
     cell = cell(column_type) if callable(cell) else cell
-    return (
-        pa.list_(pa.field("element", cell, column_type.element_nullable))
-        if column_type.is_array
-        else cell
-    )
-
-
-def _binary(column_type: ColumnType) -> pa.DataType:
-    return pa.binary(column_type.arguments[0]) if column_type.name == "BINARY" else pa.binary()
+    if column_type.is_array:
+        return pa.list_(pa.field("element", cell, column_type.element_nullable))
+    return cell
 
 
 def _timestamp(column_type: ColumnType) -> pa.DataType:
@@ -64,7 +58,9 @@ _ARROW: dict[Kind, pa.DataType] = {
     Kind.FLOAT: pa.float32(),
     Kind.DOUBLE: pa.float64(),
     Kind.STRING: pa.string(),
-    Kind.BYTES: _binary,
+    Kind.BYTES: lambda column_type: pa.binary(
+        column_type.arguments[0] if column_type.name == "BINARY" else -1
+    ),
     Kind.DECIMAL: lambda column_type: pa.decimal128(*column_type.arguments),
     Kind.DATE: pa.date32(),
     Kind.TIME: lambda column_type: pa.time32("ms" if precision_of(column_type) else "s"),

@@ -39,7 +39,10 @@ class Values:
     def __init__(
         self, value_type: ValueType, count: int, data: bytes, offsets: Any = None, bits: bytes = b""
     ) -> None:
-        self.value_type, self.count, self.data, self.offsets = value_type, count, data, offsets
+        self.value_type = value_type
+        self.count = count
+        self.data = data
+        self.offsets = offsets
         self.bits = bits
         self.validity = pa.py_buffer(bits) if bits else None
 

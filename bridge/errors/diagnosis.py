@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bridge.group.roles import label
+from bridge.group.addresses import label
 from bridge.group.state_store import LOST_S, report_s
 from bridge.group.states import KnownStates
 from bridge.settings import GroupSettings
@@ -55,11 +55,9 @@ def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> 
     if not member.is_connected or not member.has_addresses or not group.is_formed:
         # The member that has not connected is the cause, so its error comes first.
         own_s = ECHO_S if member.is_connected else 0.0
-        return (
-            _not_formed(member, group, settings)
-            if member.age_s > settings.start_timeout_s + own_s
-            else None
-        )
+        if member.age_s > settings.start_timeout_s + own_s:
+            return _not_formed(member, group, settings)
+        return None
     if member.is_running and member.unanswered_s > LOST_S:
         return Fault(
             f"the chief has not answered for {LOST_S:g} s at {member.hub} ({member.last_error})."

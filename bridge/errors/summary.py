@@ -3,6 +3,9 @@
 The error of a script reaches the program with the traceback of the process, stacks and last lines
 of output, hundreds of lines in some cases. The summary has at most twelve. It is made from text,
 since text is all that Flink passes on.
+
+A traceback names the copy of a user file in a work folder, which is removed when a person reads the
+error. Summaries name the original instead.
 """
 
 from __future__ import annotations
@@ -10,8 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-from bridge.errors.source_paths import source_path
 
 # A summary has at most so many lines. A program adds the place of the call.
 LINES = 12
@@ -80,9 +81,9 @@ class Frame:
         """Lines as in Python's traceback, with the path of the user's own file."""
         inside = _WORK_FOLDER.sub("", self.path)
         path = self.path if inside == self.path else source_path(inside)
-        where = f'  File "{path}", line {self.line}'
         return [
-            where + (f", in {self.function}" if self.function else ""),
+            f'  File "{path}", line {self.line}'
+            + (f", in {self.function}" if self.function else ""),
             *([f"    {_limited(self.code, _CODE_CHARACTERS)}"] if self.code else []),
         ]
 
@@ -148,12 +149,14 @@ def _parsed(lines: Sequence[str]) -> tuple[list[_Part], dict[str, _Part]]:
     by title.
     """
     into = _Part()
-    chain, sections = [into], dict[str, _Part]()
+    chain = [into]
+    sections = dict[str, _Part]()
     place = 0
     while place < len(lines):
         line = lines[place]
         place += 1
-        section, frame = _SECTION.fullmatch(line), _FRAME.fullmatch(line)
+        section = _SECTION.fullmatch(line)
+        frame = _FRAME.fullmatch(line)
         if section:
             into = sections.setdefault(section.group(1), _Part())
             continue
@@ -170,7 +173,8 @@ def _parsed(lines: Sequence[str]) -> tuple[list[_Part], dict[str, _Part]]:
             if line.strip() not in ("", _TRACEBACK) and not _NOISE.fullmatch(line):
                 into.words.append(line)
             continue
-        deeper, code = frame.group("indent") + " ", ""
+        deeper = frame.group("indent") + " "
+        code = ""
         while (
             place < len(lines)
             and lines[place].startswith(deeper)
@@ -230,7 +234,7 @@ def _users(frames: Iterable[Frame]) -> list[Frame]:
 
 def _ends_of(sections: dict[str, _Part]) -> list[str]:
     """Return the end of each section; for stacks, the calls of the user's code, last one first."""
-    result: list[str] = []
+    result = []
     for title, part in sections.items():
         shown = [frame.lines()[0] for frame in _users(part.frames)][:_TAIL_LINES]
         shown = shown or [line for line in part.lines if line.strip()][-_TAIL_LINES:]
@@ -264,3 +268,19 @@ def _limited(text: str, most: int) -> str:
         return text
     begin = most * 2 // 3
     return f"{text[:begin]} ... ({len(text) - most} characters left out) ... {text[begin - most :]}"
+
+
+_sources: dict[str, str] = {}
+
+
+def note_source_path(path: str, source: str) -> None:
+    """Note the original of a user file, whose `path` is relative to each work folder."""
+    # Two jobs of this program may have different files at this path. The path then stands for
+    # itself, because either original could be the wrong one.
+    if _sources.setdefault(path, source) != source:
+        _sources[path] = path
+
+
+def source_path(path: str) -> str:
+    """Return the original of a user file, or `path` itself if it is unknown or ambiguous."""
+    return _sources.get(path, path)

@@ -112,13 +112,12 @@ def describe(
             )
         columns = tuple(declared.get(name) or column_of_field(fields[name]) for name in names)
     expression, filtered = _filter(where, condition, fields, declared)
-    others = tuple(column for column in filtered if column.name not in names)
     table = FileTable(
         where,
         known_format,
         columns,
         expression,
-        others,
+        tuple(column for column in filtered if column.name not in names),
         not (selected or schema),
         roots,
         csv,
@@ -157,13 +156,15 @@ def _folder_fields(
     """
     kinds = {name: set[pa.DataType]() for name in names}
     # A folder may have a million files, and its manifest is read once for all of them.
-    manifest, folder = functools.lru_cache(manifest_of), None
+    manifest = functools.lru_cache(manifest_of)
+    folder = None
     for path, _ in files:
         if path.rpartition("/")[0] == folder:
             continue
         folder = path.rpartition("/")[0]
         above = partitioned_folder(path, roots)
-        recorded, values = manifest(above).partitions, partition_values(path, roots)
+        recorded = manifest(above).partitions
+        values = partition_values(path, roots)
         for name, kind in kinds.items():
             value = values.get(name)
             if name in recorded:

@@ -233,7 +233,8 @@ def read_manifest(folder: str, file: IO[bytes]) -> Manifest:
         found = json.loads(TEXT.read(file))
         if not isinstance(found, dict):
             return Manifest()
-        files, partitions = found.get("files", {}), found.get("partitions", {})
+        files = found.get("files", {})
+        partitions = found.get("partitions", {})
         if not isinstance(files, dict) or not isinstance(partitions, dict):
             raise ValueError("expected objects of files and partitions")
         if any(

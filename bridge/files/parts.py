@@ -65,7 +65,8 @@ class CutParts(Sequence[tuple[FilePart, int]]):
     """
 
     def __init__(self, groups: Sequence[GroupCut]) -> None:
-        self._groups, self._ends = groups, list(accumulate(group.parts for group in groups))
+        self._groups = groups
+        self._ends = list(accumulate(group.parts for group in groups))
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -93,7 +94,9 @@ class NumberedFiles:
     """
 
     def __init__(self, files: Iterator[FoundFile], step: int) -> None:
-        self._step, self._least, total = step, -(-step // _FILES), 0
+        self._step = step
+        self._least = -(-step // _FILES)
+        total = 0
         self._contents: list[bytes] = []
         while some := list(islice(files, 1 << 16)):
             # The listing is packed in blocks, so that the driver never holds a million Python
@@ -104,7 +107,8 @@ class NumberedFiles:
 
     def join(self, numbers: int) -> None:
         """Let each number stand for so many of them."""
-        self._step, self.count = self._step * numbers, -(-self.count // numbers)
+        self._step = self._step * numbers
+        self.count = -(-self.count // numbers)
 
     @cached_property
     def _files(self) -> tuple[pa.ChunkedArray, NDArray[np.int64]]:
@@ -120,7 +124,8 @@ class NumberedFiles:
         place = int(np.searchsorted(ends, number * self._step, "right"))
         start = int(ends[place - 1]) if place else 0
         while place < len(ends) and start < (number + 1) * self._step:
-            parts, size = parts_of(paths[place].as_py()), int(ends[place]) - start
+            parts = parts_of(paths[place].as_py())
+            size = int(ends[place]) - start
             # Part i begins at the byte start + size * i / count, so each number has a range of
             # parts.
             first, end = (
@@ -128,7 +133,8 @@ class NumberedFiles:
             )
             for index in range(max(first, 0), min(end, len(parts))):
                 yield parts[index][0]
-            start, place = start + size, place + 1
+            start = start + size
+            place = place + 1
 
 
 def parts_to_arrow(parts: Sequence[FilePart]) -> bytes:
@@ -167,8 +173,8 @@ def share_of(
     # member comes first, so all members compute the same shares.
     lacking = [(-(whole + (each < more)), each) for each in range(members)]
     heapq.heapify(lacking)
-    own: list[tuple[int, int, int]] = []
-    rest: list[int] = []
+    own = []
+    rest = []
 
     def deal(place: int, first: int, taken: int) -> None:
         """Give rows of a group to the member that lacks most."""

@@ -51,7 +51,8 @@ class _Parser:
     """
 
     def __init__(self, text: str, types: Mapping[str, pa.DataType]) -> None:
-        self._text, self._types = text, types
+        self._text = text
+        self._types = types
         self._tokens: list[_Token] = []
         at = 0
         while text[at:].strip():

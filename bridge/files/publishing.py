@@ -102,10 +102,6 @@ class FileSink:
         """
         return name_with(self.token)
 
-    @property
-    def file_types(self) -> pa.Schema:
-        return pa.schema([field for field in self.types if field.name not in self.partition_by])
-
 
 def name_with(token: str) -> re.Pattern[str]:
     return re.compile(
@@ -139,7 +135,8 @@ def check_target(sink: FileSink, overwrite: bool) -> None:
     Even then, a folder with files that no sink has written is refused, so that files of other
     programs are never replaced.
     """
-    where, name = f"{sink.operator}: filePath", shown(sink.address)
+    where = f"{sink.operator}: filePath"
+    name = shown(sink.address)
     if sink.address.lower().startswith(("http://", "https://")):
         raise ConfigurationError(
             f"{where}: {name} cannot be written: expected a path, or an address of a storage such"

@@ -42,7 +42,7 @@ from bridge.formats.columnar import (
     open_file,
 )
 from bridge.formats.csv_text import PLAIN_CSV, CsvForm
-from bridge.formats.file_columns import FileColumn, cells_for_flink, check_type
+from bridge.formats.file_columns import FileColumn, arrow_schema_of, cells_for_flink, check_type
 from bridge.formats.formats import FORMATS, pattern_instead, reader_of
 
 PART_BYTES = 1 << 20
@@ -152,12 +152,13 @@ class FileParts:
         """
         with errors_of(self._table.where, part.path, self._table.format):
             file = self._opened(part.path)
-            batches, left = self._from(part, file), part.rows
+            batches = self._from(part, file)
+            left = part.rows
             before = sum(group.rows for group in file.groups if group.number < part.group)
             row = before + part.first + 1
             for batch in batches:
                 # A batch may reach into the next part, which then begins with the rest of it.
-                rest: list[pa.RecordBatch] = []
+                rest = []
                 if part.rows != TO_THE_END and batch.num_rows > left:
                     batch, rest = batch.slice(0, left), [batch.slice(left)]
                 left -= batch.num_rows
@@ -202,7 +203,8 @@ class FileParts:
 
     def _from(self, part: FilePart, file: _Opened) -> Batches:
         """Return batches from the first row of a part on, beyond its end too."""
-        waiting, self._next = self._next, None
+        waiting = self._next
+        self._next = None
         # The last part of a group has another number of rows, so only path, group and first row are
         # compared.
         if waiting is not None and waiting[0][:3] == part[:3]:
@@ -244,7 +246,8 @@ class FileParts:
     def _opened(self, path: str) -> _Opened:
         if self._open is None or self._open.path != path:
             # The earlier file goes before the next one is opened, so that only one is in memory.
-            self._open, self._next = None, None
+            self._open = None
+            self._next = None
             values = partition_values(path, self._table.roots)
             expected = [column for column in self._table.read if column.name not in values]
             others = "error" if self._table.all_columns else "ignore"
@@ -280,7 +283,8 @@ class FileParts:
     def _converted(
         self, batch: pa.RecordBatch, part: FilePart, file: _Opened, row: int
     ) -> pa.RecordBatch:
-        cells, values = [], file.values
+        cells = []
+        values = file.values
         for column in self._table.read:
             place = batch.schema.get_field_index(column.name)
             if place < 0:
@@ -310,7 +314,7 @@ class FileParts:
         fragment = ds.ParquetFileFormat().make_fragment(
             io.BytesIO(), partition_expression=self._in_folder(path)
         )
-        files = ds.FileSystemDataset([fragment], _schema(self._table.read), fragment.format)
+        files = ds.FileSystemDataset([fragment], arrow_schema_of(self._table.read), fragment.format)
         return any(True for _ in files.get_fragments(self._table.filter))
 
     def _kept_groups(self, file: _Opened) -> set[int] | None:
@@ -320,7 +324,8 @@ class FileParts:
         """
         if self._table.filter is None or not isinstance(file.reader, ParquetReader):
             return None
-        schema, text = file.reader.schema, str(self._table.filter)
+        schema = file.reader.schema
+        text = str(self._table.filter)
         # NaN is not in the statistics, and these hold for it where a comparison does not.
         negates = "invert(" in text or "!=" in text
         for column in self._table.read:
@@ -348,7 +353,8 @@ class FileParts:
 
     def _in_folder(self, path: str) -> pc.Expression:
         """Expression that holds for all rows of a file by the names of its folders."""
-        result, values = pc.scalar(True), partition_values(path, self._table.roots)
+        result = pc.scalar(True)
+        values = partition_values(path, self._table.roots)
         for column in self._table.read:
             if values.get(column.name) is not None:
                 cell = cells_for_flink(column, pa.array([values[column.name]]))[0]
@@ -385,10 +391,6 @@ class _Opened(NamedTuple):
     names: list[str]  # columns to read from the file
     groups: list[RowGroup]
     values: dict[str, str | None]
-
-
-def _schema(columns: Sequence[FileColumn]) -> pa.Schema:
-    return pa.schema([(column.name, column.arrow) for column in columns])
 
 
 def _width(kind: pa.DataType) -> int:

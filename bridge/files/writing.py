@@ -54,7 +54,9 @@ class PartFiles:
     """
 
     def __init__(self, sink: FileSink, subtask: int, subtasks: int) -> None:
-        self._sink, self._subtask, self._subtasks = sink, subtask, subtasks
+        self._sink = sink
+        self._subtask = subtask
+        self._subtasks = subtasks
         self._files, self._root = root_of(sink)
         attempt = f"{sink.token}{secrets.token_hex(4)}"
         self._names = (f"part-{subtask:05}-{attempt}-{n}" for n in itertools.count())
@@ -73,7 +75,9 @@ class PartFiles:
         With another parallelism, a subtask takes over the files of earlier ones by their numbers
         modulo its own.
         """
-        sink, records, others = self._sink, list[str](), list[str]()
+        sink = self._sink
+        records = list[str]()
+        others = list[str]()
         self._files.create_dir(self._root, recursive=True)
         for path in files_in(self._files, self._root):
             own = sink.own_name.fullmatch(os.path.basename(path))
@@ -115,8 +119,7 @@ class PartFiles:
         if self._is_published:
             return
         sink = self._sink
-        width = len(sink.types)
-        for name, mark in zip(sink.instants, batch.columns[width:]):
+        for name, mark in zip(sink.instants, batch.columns[len(sink.types) :]):
             if pc.any(mark).as_py():
                 raise ConfigurationError(
                     f"{sink.operator}: column {name!r} has a time in an hour that the session's"
@@ -247,7 +250,11 @@ class _OpenFile:
     """A file that is being written, with rows that wait for a row group of a good size."""
 
     def __init__(self, name: str, file: pa.NativeFile, sink: FileSink) -> None:
-        self.name, self._file, self._types = name, file, sink.file_types
+        self.name = name
+        self._file = file
+        self._types = pa.schema(
+            [field for field in sink.types if field.name not in sink.partition_by]
+        )
         self.rows = self.bytes = self._held_bytes = 0
         self._held: list[pa.RecordBatch] = []
         # Operators accept only formats with a writer.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import glob
 import itertools
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,6 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyflink.common import Types
 from pyflink.datastream.data_stream import DataStream, KeyedStream
-from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema as FlinkSchema
 from pyflink.table import StreamTableEnvironment, Table
 from pyflink.util.exceptions import TableException
@@ -33,16 +31,12 @@ from bridge.folders.program_folder import program_folder
 from bridge.folders.shipped import runs_elsewhere
 from bridge.schema import Schema
 from bridge.settings import Gathering
-from bridge.workarounds.java_text import java_text
+from bridge.workarounds.java_text import flink_classes, java_text, running_jvm
 from bridge.workarounds.pyflink_defects import column_names
 
 # A subtask that deals single rows fills a chunk for each worker at the same time. All of its chunks
 # together stay below this size.
 _ALL_WRITERS_BYTES = 32 << 20
-# Keys are chosen for this number of key groups, so both keyed operators are set to it. Groups with
-# more members have as many key groups as members.
-MAX_PARALLELISM = 128
-
 # These words are in Flink's error for a table with updates.
 _UPDATES = "doesn't support consuming"
 
@@ -119,11 +113,13 @@ def chunks_of(
     try:
         # Flink refuses to make a stream of new rows from a table with updates. This is how such a
         # table is recognized.
-        rows, updates = _translated(table_env, table), False
+        rows = _translated(table_env, table)
+        updates = False
     except TableException as error:
         if _UPDATES not in str(error):
             raise
-        rows, updates = _translated(table_env, table, with_updates=True), True
+        rows = _translated(table_env, table, with_updates=True)
+        updates = True
     settings = {"sendsMarks": sends_marks, "sendsAllOut": sends_all_out, "folder": folder}
     return _to_arrow(rows, row_type, gathering, ELEMENT, uid, **settings), updates
 
@@ -134,10 +130,9 @@ def whole_chunks(
     """Chunks of the elements of which a table is made, see `chunks_of`; with `ends`, the last
     element has to be an END.
     """
-    row_type = _arrow_row_type(table)
     return _to_arrow(
         elements._j_data_stream,
-        row_type,
+        _arrow_row_type(table),
         Gathering(),
         ELEMENT,
         uid,
@@ -182,7 +177,7 @@ def table_of(
 
     With `ends`, the last element has to be an END.
     """
-    flink = _flink()
+    flink = flink_classes()
     # Like PyFlink when it makes a table of a stream: earlier functions get the job's configuration.
     flink.python.util.PythonConfigUtil.configPythonOperator(table_env._j_tenv.execEnv())
     row_type = _new_row_type(columns)
@@ -194,7 +189,8 @@ def table_of(
         "ends": ends,
     }
     rows = _with_chunk_operator(chunks._j_data_stream, "ArrowToRows", info, uid, settings)
-    j_tenv, j_schema = table_env._j_tenv, (schema or FlinkSchema.new_builder().build())._j_schema
+    j_tenv = table_env._j_tenv
+    j_schema = (schema or FlinkSchema.new_builder().build())._j_schema
     if not updates:
         return Table(j_tenv.fromDataStream(rows, j_schema), table_env)
     # `fromChangelogStream` takes only Flink's external Row, so for RowData its operation is built
@@ -216,7 +212,7 @@ def table_of(
 def with_late_rows_counted(
     table_env: StreamTableEnvironment, table: Table, column: str, name: str, uid: str
 ) -> Table:
-    flink = _flink()
+    flink = flink_classes()
     rows = _translated(table_env, table)
     columns = column_types(table)
     place = [name for name, _ in columns].index(column)
@@ -248,13 +244,13 @@ def table_of_own(
                 file.write(len(chunk).to_bytes(4, "big"))
                 file.write(chunk)
             file.flush()
-            arrays = _flink().api.common.python.PythonBridgeUtils.readPickledBytes(file.name)
+            arrays = flink_classes().api.common.python.PythonBridgeUtils.readPickledBytes(file.name)
         source = environment.fromData(arrays, BYTES.get_java_type_info())
     else:
         folder = _folder_of_own()
         count = 0
         for count, chunk in enumerate(chunks, 1):
-            with open(os.path.join(folder, str(count)), "wb") as file:
+            with open(f"{folder}/{count!s}", "wb") as file:
                 file.write(chunk)
         source = environment.fromSequence(1, count)
     table = table_of(table_env, DataStream(source.setParallelism(1)), columns, folder=folder)
@@ -268,8 +264,8 @@ def table_of_own(
 def _folder_of_own() -> str:
     """Folder for the rows of a table. The folders of tables that Java has collected are removed."""
     # One call of the JVM returns all names, since calls are slow.
-    used = set(get_gateway().jvm.String.join("\0", _owners().values()).split("\0"))
-    for path in glob.glob(os.path.join(glob.escape(program_folder()), "rows_*")):
+    used = set(running_jvm().String.join("\0", _owners().values()).split("\0"))
+    for path in glob.glob(f"{glob.escape(program_folder())}/rows_*"):
         if path not in used:
             shutil.rmtree(path, ignore_errors=True)
     return tempfile.mkdtemp(prefix="rows_", dir=program_folder())
@@ -281,7 +277,7 @@ def _owners() -> Any:
 
     The map is weak, so a table that Java has collected drops out, and its folder can be removed.
     """
-    return get_gateway().jvm.java.util.WeakHashMap()
+    return running_jvm().java.util.WeakHashMap()
 
 
 def sent_at_once(stream: DataStream) -> DataStream:
@@ -296,7 +292,7 @@ def keyed(stream: DataStream, value_type: object) -> KeyedStream:
     """Key a stream of (key, value) rows in the JVM; `key_by` would take the whole payload to Python
     and back.
     """
-    selector = _flink().streaming.api.functions.python.KeyByKeySelector()
+    selector = flink_classes().streaming.api.functions.python.KeyByKeySelector()
     # PyFlink's keys are rows with one field.
     key_type = Types.ROW([Types.LONG()]).get_java_type_info()
     return KeyedStream(stream._j_data_stream.keyBy(selector, key_type), value_type, stream)
@@ -304,7 +300,7 @@ def keyed(stream: DataStream, value_type: object) -> KeyedStream:
 
 def least_keys(groups: int) -> list[int]:
     """Ask Flink for a key of each key group: PyFlink hashes a Row around the key."""
-    flink = _flink()
+    flink = flink_classes()
     assign = flink.runtime.state.KeyGroupRangeAssignment.assignToKeyGroup
     row = flink.types.Row(1)
     found: dict[int, int] = {}
@@ -318,7 +314,7 @@ def least_keys(groups: int) -> list[int]:
 
 def column_types(table: Table) -> list[tuple[str, Any]]:
     """Names and logical types of a table's columns; time attributes become plain timestamps."""
-    remove = _flink().table.types.logical.utils.LogicalTypeUtils.removeTimeAttributes
+    remove = flink_classes().table.types.logical.utils.LogicalTypeUtils.removeTimeAttributes
     plain = remove(_row_type(table))
     return [(name, plain.getTypeAt(place)) for place, name in enumerate(column_names(table))]
 
@@ -326,7 +322,7 @@ def column_types(table: Table) -> list[tuple[str, Any]]:
 @functools.cache
 def logical_type(sql: str) -> Any:
     """Logical type of Flink for SQL text. It never changes, and calls of the JVM are slow."""
-    jvm = get_gateway().jvm
+    jvm = running_jvm()
     flink = jvm.org.apache.flink
     loader = jvm.Thread.currentThread().getContextClassLoader()
     return flink.table.types.logical.utils.LogicalTypeParser.parse(sql, loader)
@@ -348,7 +344,7 @@ def with_operator(
     """Append an operator to a Java stream. `text` is a Java class, whose constructor takes
     `references` first.
     """
-    jvm = get_gateway().jvm
+    jvm = running_jvm()
     flink = jvm.org.apache.flink
     # Flink parses each text that is longer than this, to split its methods. Ours are short.
     configuration = flink.configuration.Configuration()
@@ -377,12 +373,14 @@ def _to_arrow(
     uid: str | None,
     **settings: object,
 ) -> DataStream:
-    gathered = {
+    settings = {
+        "type": row_type,
+        "dealsRows": gathering.by_row,
         "mostRows": gathering.rows,
         "mostBytes": gathering.bytes,
         "waitMs": int(gathering.wait_s * 1000),
+        **settings,
     }
-    settings = {"type": row_type, "dealsRows": gathering.by_row, **gathered, **settings}
     chunks = _with_chunk_operator(
         rows, "RowsToArrow", type_info.get_java_type_info(), uid, settings
     )
@@ -399,19 +397,14 @@ def _with_chunk_operator(
     """Append RowsToArrow, ArrowToRows or LateRows; `settings` are public fields of theirs,
     by name.
     """
-    known = get_gateway().jvm.java.util.HashMap(settings)
+    known = running_jvm().java.util.HashMap(settings)
     return with_operator(
         stream, name, java_text(__package__, "ChunkOperator", name), [known], out_type, uid
     )
 
 
-def _flink() -> Any:
-    """The JVM's package org.apache.flink."""
-    return get_gateway().jvm.org.apache.flink
-
-
 def _longs(numbers: Sequence[int]) -> Any:
-    return to_jarray(get_gateway().jvm.long, numbers)
+    return to_jarray(running_jvm().long, numbers)
 
 
 def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: bool = False) -> Any:
@@ -420,7 +413,7 @@ def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: b
     Two operators that copy each row go: one checks NOT NULL, one converts what has the type
     already.
     """
-    jvm = get_gateway().jvm
+    jvm = running_jvm()
     flink = jvm.org.apache.flink
     j_tenv = table_env._j_tenv
     catalogs = j_tenv.getCatalogManager()
@@ -452,7 +445,7 @@ def _translated(table_env: StreamTableEnvironment, table: Table, with_updates: b
 
 
 def _anonymous_table(catalogs: Any, name: str, schema: Any) -> Any:
-    catalog = _flink().table.catalog
+    catalog = flink_classes().table.catalog
     resolved = catalogs.resolveCatalogTable(catalog.ExternalCatalogTable(schema))
     return catalog.ContextResolvedTable.anonymous(name, resolved)
 
@@ -465,7 +458,7 @@ def _arrow_row_type(table: Table) -> Any:
     """Logical type of a table's rows; SchemaError at the first column of a type that Arrow
     lacks.
     """
-    utils = _flink().table.runtime.arrow.ArrowUtils
+    utils = flink_classes().table.runtime.arrow.ArrowUtils
     row_type = _row_type(table)
     try:
         # All columns are tried at once, because there may be thousands, and calls of the JVM are
@@ -487,7 +480,7 @@ def _arrow_row_type(table: Table) -> Any:
 
 def arrow_types(table: Table) -> pa.Schema:
     """Arrow types of a table's chunks."""
-    jvm = get_gateway().jvm
+    jvm = running_jvm()
     flink = jvm.org.apache.flink
     ipc = flink.api.python.shaded.org.apache.arrow.vector.ipc
     out = jvm.java.io.ByteArrayOutputStream()
@@ -498,8 +491,7 @@ def arrow_types(table: Table) -> pa.Schema:
 
 
 def _new_row_type(columns: Sequence[tuple[str, object]]) -> Any:
-    jvm = get_gateway().jvm
-    flink = jvm.org.apache.flink
-    logical = flink.table.types.logical
+    jvm = running_jvm()
+    logical = jvm.org.apache.flink.table.types.logical
     types = to_jarray(logical.LogicalType, [type_ for _, type_ in columns])
     return logical.RowType.of(types, to_jarray(jvm.String, [name for name, _ in columns]))

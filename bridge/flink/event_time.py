@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 _TIME = struct.Struct(">q")
 # These are Flink's watermarks before the first row and after the last one.
-FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1
+FIRST_TIME = -(2**63)
+LAST_TIME = 2**63 - 1
 _LATE = "akdl-late-rows"
 
 
@@ -34,8 +35,7 @@ def time_bytes(time: int) -> bytes:
 
 
 def time_of(content: bytes) -> int:
-    time: int = _TIME.unpack(content)[0]
-    return time
+    return int(_TIME.unpack(content)[0])
 
 
 class _Held(NamedTuple):
@@ -111,11 +111,9 @@ class Watermarks:
         if not running:
             return None
         active = [each.time for each in running if not each.is_idle]
-        return (
-            EventTime(min(active))
-            if active
-            else EventTime(max(each.time for each in running), True)
-        )
+        if active:
+            return EventTime(min(active))
+        return EventTime(max(each.time for each in running), True)
 
 
 def late_counter(operator: str, script: str, column: str, carries: bool) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,19 +22,18 @@ from pyflink.common import Types
 from pyflink.datastream import KeyedCoProcessFunction, RuntimeContext
 from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflink.fn_execution.coder_impl_fast import InternalRow
+from pyflink.metrics import MetricGroup
 
+from akdl.wire import Report
 from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import BridgeError
 from bridge.files.parts import share_of
 from bridge.files.reading import FileParts, FileTable
-from bridge.flink.announce import announced_address
 from bridge.flink.elements import Element, element, pieces
 from bridge.flink.event_time import time_of
 from bridge.flink.keys import keys_of_subtasks
-from bridge.flink.metrics import ReportGauges
-from bridge.group.addresses import Address, hold, release
-from bridge.group.roles import label
+from bridge.group.addresses import Address, hold, label, release
 from bridge.host.allocator import give_large_blocks_back
 from bridge.host.console import warn
 from bridge.member import registry
@@ -181,7 +181,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 number, size, time_of(content) if kind == Element.WATERMARK else None
             )
         if kind == Element.ADDRESS:
-            self._add_address(number, announced_address(content))
+            self._add_address(number, Address(*json.loads(content)))
         return iter(())
 
     def _take_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[InternalRow]:
@@ -241,7 +241,11 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             self._group,
             self._index,
             self._attempt,
-            self._ask_flink,
+            # PyFlink offers no question "does my task still run?". A key that was never asked for
+            # before is in no cache of the worker, so the request goes to the JVM. It blocks when
+            # the task has ended, and `bridge.member.registry` then stops the member from its own
+            # thread.
+            lambda: self._beats.contains(time.monotonic_ns()),
             before,
             self._keeps_rows,
         )
@@ -282,7 +286,9 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         settings = self._settings
         if self._files is None or self._index not in settings.fed:
             return
-        files, parts, self._parts = FileParts(self._files), self._parts, []
+        files = FileParts(self._files)
+        parts = self._parts
+        self._parts = []
         for part in share_of(
             parts, settings.fed.index(self._index), len(settings.fed), settings.shuffle_parts
         ):
@@ -367,15 +373,6 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             )
         return is_own
 
-    def _ask_flink(self) -> None:
-        """Read a state that cannot be cached, which only a living Flink task answers.
-
-        PyFlink offers no question "does my task still run?". A key that was never asked for
-        before is in no cache of the worker, so the request goes to the JVM. It blocks when the
-        task has ended, and `bridge.member.registry` then stops the member from its own thread.
-        """
-        self._beats.contains(time.monotonic_ns())
-
 
 def check_parallelism(runtime_context: RuntimeContext, operator: str, size: int) -> None:
     """Refuse to run with more or fewer subtasks than keys, as after a change by an autoscaler.
@@ -390,3 +387,38 @@ def check_parallelism(runtime_context: RuntimeContext, operator: str, size: int)
             " autoscaling (job.autoscaler.vertex.exclude.ids), and set jobmanager.scheduler to"
             " default"
         )
+
+
+# The largest long of Java.
+_LARGEST = 2**63 - 1
+
+
+class ReportGauges:
+    """Gauges `akdl.step` and `akdl.<metric>Millionths of each reported metric."""
+
+    def __init__(self, group: MetricGroup | None, latest: Callable[[], Report]) -> None:
+        self._group = group and group.add_group("akdl")
+        self._latest = latest
+        self._known: set[str] = set()
+        if self._group is not None:
+            self._group.gauge("step", lambda: latest().step)
+
+    def look(self) -> None:
+        """Register gauges for new metrics, which a script names only when it reports them."""
+        if self._group is None:
+            return
+        for name in self._latest().metrics:
+            if name not in self._known:
+                self._known.add(name)
+                self._group.gauge(f"{name}Millionths", self._gauge_of(name))
+
+    def _gauge_of(self, name: str) -> Callable[[], int]:
+        return lambda: millionths(self._latest().metrics.get(name, 0.0))
+
+
+def millionths(value: float) -> int:
+    """A number in millionths, within the range of a gauge; 0 for one that is not finite."""
+    if not abs(value) < float("inf"):
+        return 0
+    # A gauge is a long of Java, and a metric may be larger in millionths.
+    return max(-_LARGEST, min(_LARGEST, round(value * 1e6)))

@@ -19,21 +19,19 @@ import hashlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyflink.common import Row, Types
 from pyflink.datastream import KeyedProcessFunction, ProcessFunction
 from pyflink.datastream.data_stream import DataStream
 from pyflink.datastream.state import ListStateDescriptor, MapStateDescriptor
-from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table
 
 from bridge.files.listing import list_files
 from bridge.files.parts import NumberedFiles, parts_to_arrow
 from bridge.files.reading import PART_BYTES, FileParts, FileTable
 from bridge.flink.arrow_operators import (
-    MAX_PARALLELISM,
     keyed,
     logical_type,
     sent_at_once,
@@ -55,7 +53,9 @@ from bridge.flink.time_attributes import event_time
 from bridge.folders.shipped import ship_own_packages
 from bridge.formats.formats import FORMATS
 from bridge.host.allocator import give_large_blocks_back
+from bridge.settings import MAX_PARALLELISM
 from bridge.table_env import is_streaming, parallelism_of, planning, starts_from_savepoint, uids
+from bridge.workarounds.java_text import flink_classes
 from bridge.workarounds.pyflink_defects import keys_in_turn
 
 if TYPE_CHECKING:
@@ -114,9 +114,7 @@ def table_of_files(
 
 
 def parts_of_files(
-    table_env: StreamTableEnvironment,
-    files: FileTable,
-    uid: Callable[[str], str],
+    table_env: StreamTableEnvironment, files: FileTable, uid: Callable[[str], str]
 ) -> DataStream:
     """Elements whose content is Arrow of parts, see `parts_from`."""
     # An element is a bundle of several functions, which costs 5 ms, so it stands for about 8 MB of
@@ -152,10 +150,7 @@ def parts_for_members(
 
 
 def _numbers_of(
-    table_env: StreamTableEnvironment,
-    files: FileTable,
-    uid: Callable[[str], str],
-    most: int = 1,
+    table_env: StreamTableEnvironment, files: FileTable, uid: Callable[[str], str], most: int = 1
 ) -> tuple[DataStream, NumberedFiles]:
     """Numbers for all files that are there now, each of which stands for about 1 MB of rows.
 
@@ -174,14 +169,14 @@ def _numbers_of(
     return numbers.name(f"{files.where}, numbers").uid(uid("list")), numbered
 
 
+@dataclass
 class SendStarts(ProcessFunction):  # type: ignore[misc]
     """Turns one tick into a START for each member, which RowsToArrow does for tables of rows."""
 
-    def __init__(self, members: Sequence[int]) -> None:
-        self._members = members
+    members: Sequence[int]
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        for index, key in enumerate(self._members):
+        for index, key in enumerate(self.members):
             yield Row(key, Row(Element.START.value, index, 0, b""))
 
 
@@ -197,7 +192,8 @@ class ReadNumbered(ProcessFunction):  # type: ignore[misc]
     ) -> None:
         # The files are in `numbered`, and a resumed prediction has thousands of addresses.
         self._files = replace(files, addresses=())
-        self._numbered, self._part_bytes = numbered, part_bytes
+        self._numbered = numbered
+        self._part_bytes = part_bytes
 
     def open(self, runtime_context: Any) -> None:
         give_large_blocks_back()
@@ -237,6 +233,7 @@ class SendParts(ReadNumbered):
             )
 
 
+@dataclass
 class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
     """Turns ticks into the paths of files that were not there before.
 
@@ -245,14 +242,15 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
     needs an element to set the next one.
     """
 
-    def __init__(self, files: FileTable, scan_s: float, keys: Sequence[int]) -> None:
-        self._files, self._scan_s, self._keys = files, scan_s, keys
+    files: FileTable
+    scan_s: float
+    keys: Sequence[int]
 
     def open(self, runtime_context: Any) -> None:
         self._state = runtime_context.get_list_state(ListStateDescriptor("akdl_files", BYTES))
         self._known: set[bytes] | None = None
         # Files are dealt in turn, so each subtask of the reader gets about as many as any other.
-        self._turns = itertools.cycle(self._keys)
+        self._turns = itertools.cycle(self.keys)
         self._due = 0.0
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
@@ -266,15 +264,14 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
                 for start in range(0, len(digests), _DIGEST_BYTES)
             }
         new: list[bytes] = []
-        files = list_files(self._files.where, self._files.addresses, may_be_empty=True)
-        for file in files:
+        for file in list_files(self.files.where, self.files.addresses, may_be_empty=True):
             if self._is_new(file.path, new):
                 yield Row(next(self._turns), file.path)
-        yield from (Row(key, "") for key in self._keys)
+        yield from (Row(key, "") for key in self.keys)
         if new:
             self._state.add(b"".join(new))
         # The time counts from the end of a listing, which may take longer than the interval.
-        self._due = time.monotonic() + self._scan_s
+        self._due = time.monotonic() + self.scan_s
 
     def _is_new(self, path: str, new: list[bytes]) -> bool:
         # Names of files on Linux are bytes, which need not be UTF-8. Python has surrogates for the
@@ -290,6 +287,7 @@ class WatchFiles(KeyedProcessFunction):  # type: ignore[misc]
         return True
 
 
+@dataclass
 class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
     """Turns paths into elements of rows, one part of about 1 MB with each timer.
 
@@ -297,19 +295,19 @@ class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
     Flink, elements that stand for so many rows would hold up each checkpoint behind them.
     """
 
-    def __init__(self, files: FileTable, keys: Sequence[Sequence[int]]) -> None:
-        self._files, self._keys = files, keys
+    files: FileTable
+    keys: Sequence[Sequence[int]]
 
     def open(self, runtime_context: Any) -> None:
         give_large_blocks_back()
-        self._parts = FileParts(self._files)
+        self._parts = FileParts(self.files)
         self._parts_of = functools.lru_cache(1)(lambda path: self._parts.parts_of(path, PART_BYTES))
         self._waiting = runtime_context.get_map_state(
             MapStateDescriptor("akdl_waiting", Types.STRING(), Types.LONG())
         )
         # These keys have a timer. Timers of an earlier attempt do not fire, so there are none yet.
         self._reading = set[int]()
-        keys = self._keys[runtime_context.get_index_of_this_subtask()]
+        keys = self.keys[runtime_context.get_index_of_this_subtask()]
         # The least key is the last one, because `keys_in_turn` leaves that one set, and it is the
         # key to which the elements of this subtask are sent.
         self._each_key = functools.partial(
@@ -346,7 +344,7 @@ class ReadWatched(KeyedProcessFunction):  # type: ignore[misc]
 
     def _take_over(self) -> None:
         """Move the files of a savepoint with another parallelism to the key of this subtask."""
-        waiting: dict[str, int] = {}
+        waiting = {}
         for _ in self._each_key():
             waiting.update(self._waiting.items())
             self._waiting.clear()
@@ -381,7 +379,7 @@ def in_small_bundles(stream: DataStream) -> DataStream:
     PyFlink keeps the output of a bundle in a queue without a bound, and completes no checkpoint
     inside one. A size that the user has set for the environment overrides this.
     """
-    option = get_gateway().jvm.org.apache.flink.python.PythonOptions.MAX_BUNDLE_SIZE
+    option = flink_classes().python.PythonOptions.MAX_BUNDLE_SIZE
     operator = stream._j_data_stream.getTransformation().getOperatorFactory().getOperator()
     operator.getConfiguration().set(option, 1)
     return stream

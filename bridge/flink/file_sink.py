@@ -13,14 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from pyflink.common import Row, Types
 from pyflink.datastream import DataStream, KeyedProcessFunction, ProcessFunction
 from pyflink.datastream.state import MapStateDescriptor
-from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table
 
 from bridge.codec.ipc import read_batch, selected
@@ -49,6 +48,7 @@ from bridge.host.allocator import give_large_blocks_back
 from bridge.settings import Gathering
 from bridge.table_env import has_checkpoints, uids
 from bridge.workarounds.beam_workers import close_with_worker
+from bridge.workarounds.java_text import running_jvm
 
 _WRITTEN = {"file": "STRING", "num_rows": "BIGINT"}
 
@@ -64,7 +64,8 @@ def write_files(
     Args:
         subtasks: How many subtasks write files of their own; None for as many as the input has.
     """
-    uid, origin = uids(table_env, sink.operator), origin_of(table)
+    uid = uids(table_env, sink.operator)
+    origin = origin_of(table)
     proctimes = [name for name, kind in time_attributes(table).items() if kind == PROCTIME]
     if proctimes:
         raise ConfigurationError(
@@ -73,7 +74,9 @@ def write_files(
         )
     columns = None if origin is None else origin.columns
     if origin is not None:
-        chunks, updates, ends = origin.elements, False, origin.ends
+        chunks = origin.elements
+        updates = False
+        ends = origin.ends
         # Between other numbers of subtasks Flink deals elements one by one, so the pieces of a
         # large chunk would go to different subtasks. They are put together first.
         if subtasks not in (None, chunks._j_data_stream.getParallelism()):
@@ -113,7 +116,7 @@ def write_files(
 
 def _is_bounded(rows: DataStream) -> bool:
     """Return False if a source in front of a stream has no end."""
-    classes = get_gateway().jvm.java.lang.Class
+    classes = running_jvm().java.lang.Class
     source = classes.forName("org.apache.flink.streaming.api.transformations.WithBoundedness")
     for each in rows._j_data_stream.getTransformation().getTransitivePredecessors():
         if source.isInstance(each) and each.getBoundedness().name() != "BOUNDED":
@@ -145,6 +148,7 @@ def _appending(table_env: StreamTableEnvironment, sink: FileSink) -> FileSink:
     return replace(sink, appends=True, token=hashlib.sha256(sink.address.encode()).hexdigest()[:8])
 
 
+@dataclass
 class _Write(ProcessFunction):  # type: ignore[misc]
     """Writes the chunks of its subtask to files, and sends their names at the end.
 
@@ -152,14 +156,14 @@ class _Write(ProcessFunction):  # type: ignore[misc]
     the chunks, and their truth is on disk (`bridge.files.writing`).
     """
 
-    def __init__(self, sink: FileSink, columns: Sequence[str] | None) -> None:
-        self._sink, self._columns = sink, columns
+    sink: FileSink
+    columns: Sequence[str] | None
 
     def open(self, runtime_context: Any) -> None:
         give_large_blocks_back()
         self._subtask = runtime_context.get_index_of_this_subtask()
         self._subtasks = runtime_context.get_number_of_parallel_subtasks()
-        self._files = PartFiles(self._sink, self._subtask, self._subtasks)
+        self._files = PartFiles(self.sink, self._subtask, self._subtasks)
         close_with_worker(self.close)
 
     def close(self) -> None:
@@ -168,7 +172,7 @@ class _Write(ProcessFunction):  # type: ignore[misc]
             self._files.close()
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        with refused_at(f"{self._sink.operator}: filePath", OSError):
+        with refused_at(f"{self.sink.operator}: filePath", OSError):
             # An error of the system may name only a temporary file, so the operator and the
             # parameter are added.
             yield from self._take(*value)
@@ -177,7 +181,7 @@ class _Write(ProcessFunction):  # type: ignore[misc]
         if kind == Element.CHUNK:
             batch = read_batch(content)
             give_large_blocks_back(batch.num_rows, len(content))
-            self._files.write(batch if self._columns is None else selected(batch, self._columns))
+            self._files.write(batch if self.columns is None else selected(batch, self.columns))
         elif kind == Element.END:
             files = json.dumps(self._files.end()).encode()
             # All subtasks send to the same key, because one function publishes the files of all.
@@ -188,6 +192,7 @@ class _Write(ProcessFunction):  # type: ignore[misc]
             getattr(self._files, Element(kind).name.lower())(time_of(content))
 
 
+@dataclass
 class _Publish(KeyedProcessFunction):  # type: ignore[misc]
     """Publishes the files of all subtasks once the last of them has ended.
 
@@ -195,8 +200,7 @@ class _Publish(KeyedProcessFunction):  # type: ignore[misc]
     rename or a manifest, both of which can be repeated.
     """
 
-    def __init__(self, sink: FileSink) -> None:
-        self._sink = sink
+    sink: FileSink
 
     def open(self, runtime_context: Any) -> None:
         self._ended = runtime_context.get_map_state(
@@ -212,14 +216,14 @@ class _Publish(KeyedProcessFunction):  # type: ignore[misc]
         if len(ended) < subtasks:
             return
         # A subtask sends None if an earlier attempt of the job has published already.
-        if None not in ended and not self._sink.appends:
+        if None not in ended and not self.sink.appends:
             written = {name: size for each in ended for name, size in each.items()}
-            with refused_at(f"{self._sink.operator}: filePath", OSError):
-                if not written and not is_published(self._sink):
+            with refused_at(f"{self.sink.operator}: filePath", OSError):
+                if not written and not is_published(self.sink):
                     # A table without rows has no partition, so one file has all columns for sources
                     # to find.
-                    written = PartFiles(replace(self._sink, partition_by=()), 0, 1).end() or {}
-                publish(self._sink, written)
+                    written = PartFiles(replace(self.sink, partition_by=()), 0, 1).end() or {}
+                publish(self.sink, written)
             rows = [size for size, _ in written.values()]
             cells = [pa.array(list(written), pa.string()), pa.array(rows, pa.int64())]
             yield from pieces(pa.record_batch(cells, list(_WRITTEN)))

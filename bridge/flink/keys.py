@@ -6,7 +6,8 @@ of the key. To address a subtask, one has to send a key that hashes into its ran
 
 from __future__ import annotations
 
-from bridge.flink.arrow_operators import MAX_PARALLELISM, least_keys
+from bridge.flink.arrow_operators import least_keys
+from bridge.settings import MAX_PARALLELISM
 
 # The least key of each of the 128 key groups. They are a table because finding them takes about a
 # thousand calls of the JVM, and they may never change, since savepoints have state under them.

@@ -11,19 +11,21 @@ its share.
 from __future__ import annotations
 
 import functools
+import json
 import posixpath
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+from pyflink.common import Row
+from pyflink.datastream import ProcessFunction, RuntimeContext
 from pyflink.datastream.data_stream import DataStream
 from pyflink.table import DataTypes, StreamTableEnvironment, Table
 from pyflink.table.expressions import lit
 
 from bridge.exceptions import ConfigurationError
 from bridge.files.reading import FileTable
-from bridge.flink.announce import Announce
 from bridge.flink.arrow_operators import (
-    MAX_PARALLELISM,
     deal_to,
     keyed,
     logical_types,
@@ -47,7 +49,9 @@ from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.folders.shipped import ship, ship_own_packages
-from bridge.settings import RESTART, UNCOMMITTED, Gathering, GroupSettings
+from bridge.folders.temporary_places import shared_place
+from bridge.group.addresses import folder_id, own_host, reserve
+from bridge.settings import MAX_PARALLELISM, RESTART, UNCOMMITTED, Gathering, GroupSettings
 from bridge.table_env import (
     described,
     has_checkpoints,
@@ -114,7 +118,7 @@ def run_script(
             or settings.replay == UNCOMMITTED
             or settings.on_return == RESTART
         )
-        exchange: Exchange = StreamExchange(settings, group, all_keys, keeps_rows, from_savepoint)
+        exchange = StreamExchange(settings, group, all_keys, keeps_rows, from_savepoint)
     else:
         exchange = Exchange(
             settings, group, all_keys, is_streaming(table_env), files, from_savepoint
@@ -144,9 +148,15 @@ def run_script(
         uid("exchange"),
     )
     if not is_streaming(table_env):
-        _take_chunks_unsorted(written)
+        # Chunks pass as they arrive. Flink would sort keyed inputs in batch mode, which took as
+        # long as the feed. An input without a key selector in the JVM passes unsorted; PyFlink
+        # finds the key in the row. Flink reads such an input to its end before the sorted input
+        # and its watermark, so the end of input comes after the last row with any plan.
+        two_inputs = written._j_data_stream.getTransformation()
+        two_inputs.setStateKeySelectors(two_inputs.getStateKeySelector1(), None)
     columns = logical_types(settings.output_schema)
-    schema, takes = event_time(settings.watermark), settings.carries_event_time
+    schema = event_time(settings.watermark)
+    takes = settings.carries_event_time
     table = table_of(
         table_env, written, columns, schema, uid=uid("result"), takes_watermarks=takes, ends=True
     )
@@ -157,6 +167,46 @@ def run_script(
     column = settings.watermark[0]
     counter = late_counter(settings.operator, settings.main_script, column, takes)
     return with_late_rows_counted(table_env, table, column, counter, uid("late")), None
+
+
+@dataclass
+class Announce(ProcessFunction):  # type: ignore[misc]
+    """Turns each START into an ADDRESS for every member, on the TaskManager of that member's
+    exchange. It has no state.
+
+    Addresses travel through the dataflow and not through the driver, so that detached jobs and
+    restarts work. The function is co-located with the exchange, so that the address is that of the
+    host where the member's process runs.
+    """
+
+    group: str
+    keys: Sequence[int]
+    host_network: str | None
+    tmp_dirs: str = ""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._attempt = runtime_context.get_attempt_number()
+        size = runtime_context.get_number_of_parallel_subtasks()
+        # The jobs of an elastic training share this function, and each has its own number of
+        # members.
+        if size != len(self.keys):
+            self.keys = [each[0] for each in keys_of_subtasks(size)]
+        self._is_announced = False
+
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[Row]:
+        """Reserve two ports at the first START of this attempt, and send them to all members."""
+        # Each subtask that gathers rows sends a START, and the first one is enough.
+        if self._is_announced:
+            return
+        self._is_announced = True
+        _, (_, index, _, _) = value
+        host = own_host(self.host_network)
+        place = shared_place(self.tmp_dirs)
+        address = json.dumps(
+            [host, *reserve(self.group, index, self._attempt), folder_id(place)]
+        ).encode()
+        for key in self.keys:
+            yield Row(key, Row(Element.ADDRESS.value, index, 0, address))
 
 
 def _resize(
@@ -266,15 +316,3 @@ def placed(stream: DataStream, name: str, group: str, parallelism: int, uid: str
     stream.set_description(
         described(name, group)
     )._j_data_stream.getTransformation().setCoLocationGroupKey(group)
-
-
-def _take_chunks_unsorted(written: DataStream) -> None:
-    """Pass chunks on as they arrive in batch mode, where Flink would sort keyed inputs, which took
-    as long as the feed.
-
-    An input without a key selector in the JVM passes unsorted; PyFlink finds the key in the row.
-    Flink reads such an input to its end before the sorted input and its watermark, so the end of
-    input comes after the last row with any plan.
-    """
-    two_inputs = written._j_data_stream.getTransformation()
-    two_inputs.setStateKeySelectors(two_inputs.getStateKeySelector1(), None)

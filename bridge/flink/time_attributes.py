@@ -14,7 +14,8 @@ from bridge.flink.arrow_operators import column_types
 from bridge.schema import quoted
 from bridge.table_env import is_streaming
 
-ROWTIME, PROCTIME = "ROWTIME", "PROCTIME"
+ROWTIME = "ROWTIME"
+PROCTIME = "PROCTIME"
 _MARK = re.compile(rf"\*({ROWTIME}|{PROCTIME})\*")
 
 

@@ -34,11 +34,11 @@ class ProcessFolder:
     """
 
     def __init__(self, group: str) -> None:
-        self.path = os.path.join(model_place(), group)
-        self.log = os.path.join(self.path, "log")
+        self.path = f"{model_place()}/{group}"
+        self.log = f"{self.path}/log"
         """What the process prints."""
-        self._address_file = os.path.join(self.path, ADDRESS_FILE)
-        self._socket_file = os.path.join(self.path, "model.sock")
+        self._address_file = f"{self.path}/{ADDRESS_FILE}"
+        self._socket_file = f"{self.path}/model.sock"
         self.socket = socket_address(self._socket_file)
         """Address of the process's unix socket; None where the path is too long for one."""
         self._group = group
@@ -70,7 +70,7 @@ class ProcessFolder:
         """Return True if a process has the reading end of the pipe open."""
         # Without a reader, opening a named pipe for writing fails, if it must not wait for one.
         try:
-            os.close(os.open(os.path.join(self.path, PIPE), os.O_WRONLY | os.O_NONBLOCK))
+            os.close(os.open(f"{self.path}/{PIPE}", os.O_WRONLY | os.O_NONBLOCK))
         except OSError:
             return False
         return True
@@ -112,7 +112,7 @@ class ProcessFolder:
         locked_folder.remove(self.path)
 
     def _opened(self, start: Callable[[int], None]) -> int:
-        pipe = os.path.join(self.path, PIPE)
+        pipe = f"{self.path}/{PIPE}"
         with suppress(FileExistsError):
             os.mkfifo(pipe, 0o600)
         try:
@@ -147,7 +147,7 @@ def release(groups: Collection[str]) -> None:
     for pipe in pipes:
         os.close(pipe)
     for group in groups:
-        kill_stopped(os.path.join(model_place(), group))
+        kill_stopped(f"{model_place()}/{group}")
 
 
 def note_process(folder: str, pid: int) -> None:
@@ -155,7 +155,7 @@ def note_process(folder: str, pid: int) -> None:
     # The process may have ended at once, which its caller finds out.
     with suppress(psutil.Error):
         started = psutil.Process(pid).create_time()
-        with open(os.path.join(folder, _PROCESS_FILE), "w", encoding="ascii") as file:
+        with open(f"{folder}/{_PROCESS_FILE}", "w", encoding="ascii") as file:
             file.write(f"{pid} {started!r}")
 
 
@@ -175,7 +175,7 @@ def kill_stopped(folder: str) -> None:
 def process_of(folder: str) -> psutil.Process | None:
     """Process of a folder; None when it has ended, even if another process has its number."""
     try:
-        with open(os.path.join(folder, _PROCESS_FILE), encoding="ascii") as file:
+        with open(f"{folder}/{_PROCESS_FILE}", encoding="ascii") as file:
             pid, started = file.read().split()
         process = psutil.Process(int(pid))
         # The system gives numbers of ended processes to others, so the time of the start has to be

@@ -63,20 +63,19 @@ def _own_packages() -> str:
     """Copy our packages to a folder of their own until this program ends: Flink puts it on
     PYTHONPATH.
     """
-    owned = OwnedFolder("akdl_packed_")
-    folder = tempfile.mkdtemp(dir=owned.path)
+    folder = tempfile.mkdtemp(dir=OwnedFolder("akdl_packed_").path)
     own = sys.modules[__name__].__spec__
     # `flink run -pyfs` was given our wheel, so the packages are in a zip file.
     if own is not None and isinstance(own.loader, zipimport.zipimporter):
         with open(own.loader.archive, "rb") as wheel, tempfile.TemporaryDirectory() as unpacked:
             unpack_archive(wheel, unpacked)
             for package in _OWN_PACKAGES:
-                shutil.move(os.path.join(unpacked, package), folder)
+                shutil.move(f"{unpacked}/{package}", folder)
         return folder
     for package in _OWN_PACKAGES:
         spec = importlib.util.find_spec(package)
         assert spec is not None and spec.submodule_search_locations
-        target = os.path.join(folder, package)
+        target = f"{folder}/{package}"
         shutil.copytree(
             spec.submodule_search_locations[0], target, ignore=shutil.ignore_patterns("__pycache__")
         )

@@ -43,11 +43,9 @@ def socket_address(path: str) -> str | None:
     or that gRPC misreads.
     """
     # gRPC parses the text after "unix:" as a URI.
-    return (
-        f"unix:{path}"
-        if path.isascii() and "%" not in path and len(path) <= _LONGEST_SOCKET
-        else None
-    )
+    if path.isascii() and "%" not in path and len(path) <= _LONGEST_SOCKET:
+        return f"unix:{path}"
+    return None
 
 
 def _of_cluster(conf_dir: str) -> str:

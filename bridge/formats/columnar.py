@@ -90,15 +90,19 @@ class ParquetReader(FileReader):
         # Local columns are read in small pieces. From a storage, all columns of a row group are
         # read ahead, with few calls.
         remote = is_remote(path)
-        self._path, source, buffer = path, open_file(path), 0 if remote else 1 << 16
+        self._path = path
+        source = open_file(path)
+        buffer = 0 if remote else 1 << 16
         self._read = functools.partial(pq.ParquetFile, pre_buffer=remote, buffer_size=buffer)
         # Old files have instants as INT96. Nanoseconds in 64 bits end in 2262, and "no end" of a
         # warehouse is 9999-12-31, so they are read in microseconds first.
         self.file = self._read(source, coerce_int96_timestamp_unit="us")
-        self.schema, self.size = self.file.schema_arrow, source.size()
+        self.schema = self.file.schema_arrow
+        self.size = source.size()
 
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
-        metadata, leaves = self.file.metadata, self._leaves(columns)
+        metadata = self.file.metadata
+        leaves = self._leaves(columns)
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
             # A damaged file may claim any number of rows, which parts of files would count.
@@ -121,7 +125,8 @@ class ParquetReader(FileReader):
         ]
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
-        schema, leaves = self.file.metadata.schema, self._leaves(columns)
+        schema = self.file.metadata.schema
+        leaves = self._leaves(columns)
         rows = self._bounded(group, leaves, rows)
         batches = self.file.iter_batches(rows, [group], list(columns), use_threads=False)
         paths = [path for place, path in leaves if schema.column(place).physical_type == "INT96"]
@@ -134,7 +139,8 @@ class ParquetReader(FileReader):
         A dictionary has each text once, so a file of a kilobyte can claim 65,536 texts of a
         megabyte.
         """
-        found, longest = self.file.metadata.row_group(group), 0
+        found = self.file.metadata.row_group(group)
+        longest = 0
         for place, path in leaves:
             chunk = found.column(place)
             if (
@@ -166,7 +172,7 @@ class ParquetReader(FileReader):
         exact = self._read(open_file(self._path)).iter_batches(
             rows, [group], list(int96), use_threads=False
         )
-        waiting: pa.Table | None = None
+        waiting = None
         for batch in batches:
             # The two readers may cut their batches at different rows.
             while waiting is None or len(waiting) < batch.num_rows:
@@ -288,7 +294,8 @@ class _ArrowStream(UngroupedReader):
         with open_file(path) as source:
             reader = ipc.open_stream(source)
             self.schema = reader.schema
-            first, self.size = next(checked(reader), None), source.size()
+            first = next(checked(reader), None)
+            self.size = source.size()
             self._size = 2 * self.size
         self._first = (1, 1) if first is None else (max(1, first.num_rows), max(1, first.nbytes))
 
@@ -327,10 +334,12 @@ class OrcReader(FileReader):
     def __init__(self, path: str, *_: object) -> None:
         source = open_file(path)
         self._file = po.ORCFile(source)
-        self.schema, self.size = self._file.schema, source.size()
+        self.schema = self._file.schema
+        self.size = source.size()
 
     def groups(self, columns: Sequence[str]) -> Iterator[RowGroup]:
-        stripes, first = self._file.nstripes, self.schema.names[:1]
+        stripes = self._file.nstripes
+        first = self.schema.names[:1]
         for number in range(stripes):
             # pyarrow does not give the rows of a stripe, so its first column is read.
             rows = (
@@ -386,11 +395,9 @@ def _longest(cells: pa.Array) -> int:
         is_text = (
             pt.is_string(texts.type) or pt.is_binary(texts.type) or pt.is_large_string(texts.type)
         )
-        return (
-            (pc.max(pc.binary_length(texts)).as_py() or 0)
-            if is_text
-            else -(-texts.nbytes // max(len(texts), 1))
-        )
+        if is_text:
+            return int(pc.max(pc.binary_length(texts)).as_py() or 0)
+        return int(-(-texts.nbytes // max(len(texts), 1)))
     if pt.is_map(kind):
         return max(_longest(cells.keys), _longest(cells.items))
     if pt.is_struct(kind):

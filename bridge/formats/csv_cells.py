@@ -138,11 +138,9 @@ def _in_arrow_form(kind: Kind, cells: pa.Array) -> pa.Array:
         cells = pc.replace_substring_regex(cells, r"(^|[-: T])([0-9])\b", r"\10\2")
         cells = pc.replace_substring_regex(cells, r"(\.[0-9]{6})0+$", r"\1")
         return pc.utf8_slice_codeunits(cells, 0, 10) if kind is Kind.DATE else cells
-    return (
-        pc.replace_substring_regex(cells, r"^\+?(-?)0*([0-9])", r"\1\2")
-        if kind in INTEGERS
-        else cells
-    )
+    if kind in INTEGERS:
+        return pc.replace_substring_regex(cells, r"^\+?(-?)0*([0-9])", r"\1\2")
+    return cells
 
 
 def _inferred(column: FileColumn, cells: pa.Array) -> pa.Array:
@@ -175,7 +173,8 @@ def _pattern(column: ColumnType) -> str:
     """Regular expression for a text without surrounding spaces; "" for types that have all
     texts.
     """
-    kind, digits = column.kind, (column.arguments or (0,))[0]
+    kind = column.kind
+    digits = (column.arguments or (0,))[0]
     fraction = (
         rf"(\.[0-9]{{0,{digits}}}0{{0,{9 - digits}}})?"
         if kind in (Kind.TIME, Kind.TIMESTAMP)
@@ -195,7 +194,8 @@ def _pattern(column: ColumnType) -> str:
 
 def remedy_for(column: FileColumn, text: str) -> str:
     """Advice for a text that is not a value of a declared type."""
-    kind, name = column.declared.type.kind if column.declared else Kind.STRING, quoted(column.name)
+    kind = column.declared.type.kind if column.declared else Kind.STRING
+    name = quoted(column.name)
     if text.strip() == column.name:
         return "if this is the header line, setIgnoreFirstLine(True) skips it; "
     if text.strip() in USUAL_NULLS:

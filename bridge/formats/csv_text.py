@@ -70,7 +70,9 @@ class CsvReader(UngroupedReader):
     def __init__(
         self, path: str, columns: Sequence[FileColumn], others: str, form: CsvForm
     ) -> None:
-        self._path, self._form, self._names = path, form, list(form.names or ())
+        self._path = path
+        self._form = form
+        self._names = list(form.names or ())
         block, rows = next(((block, rows) for _, block, rows in self._blocks()), (b"", None))
         self._first = (block.count(form.end.encode()) + 1, max(1, len(block)))
         known = {column.name: column.arrow for column in columns}
@@ -81,8 +83,7 @@ class CsvReader(UngroupedReader):
             and not known.keys() >= set(self._names)
             and len(set(self._names)) == len(self._names)
         ):
-            texts = self._texts(0, block, rows, self._names)
-            fields = zip(self._parsed(block, {}).schema, texts)
+            fields = zip(self._parsed(block, {}).schema, self._texts(0, block, rows, self._names))
             types = {
                 field.name: self._exact(field, cells)
                 for field, cells in fields
@@ -130,11 +131,13 @@ class CsvReader(UngroupedReader):
         pyarrow cannot read them.
         """
         form = self._form
-        end, quote = form.end.encode(), form.quote_char.encode()
+        end = form.end.encode()
+        quote = form.quote_char.encode()
         with open_text(self._path) as (text, self.size, self._size):
             # Some programs, such as Excel, begin a file of UTF-8 with a byte order mark, which is
             # not part of the first name.
-            line, data = 0, text.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
+            line = 0
+            data = text.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
             if data and (form.names is None or form.ignore_first_line):
                 found, rest = self._rows(0, data, True, 1)
                 # A name that is not UTF-8 is an error here, before it is compared with others.
@@ -156,7 +159,9 @@ class CsvReader(UngroupedReader):
                         # other.
                         (data.rfind(b"\n") + 1 or data.rfind(b"\r") + 1) if following else len(data)
                     )
-                    whole, rest, rows = data[:place], data[place:], None
+                    whole = data[:place]
+                    rest = data[place:]
+                    rows = None
                 else:
                     rows, rest = self._rows(line, data, not following)
                     whole = data[: len(data) - len(rest)]
@@ -168,7 +173,8 @@ class CsvReader(UngroupedReader):
                     yield line, whole, rows
                 # Where no line ends in \n, the lines of the file end in \r.
                 line += whole.count(end) or whole.count(b"\r") * (end == b"\n")
-                data, following = rest + following, text.read(_BLOCK_BYTES)
+                data = rest + following
+                following = text.read(_BLOCK_BYTES)
 
     def _check_header(self, cells: list[str]) -> None:
         """Take the names of the columns, or refuse names in another order than declared; other
@@ -244,7 +250,9 @@ class CsvReader(UngroupedReader):
 
         With `most`, at most so many rows, before which blank lines may stand.
         """
-        form, found, taken = self._form, _Rows(), list[str]()
+        form = self._form
+        found = _Rows()
+        taken = list[str]()
         text = block.decode(errors="surrogateescape")
         by_line = form.end == "\n"
         # Rows may end in \r too, where no line of the block ends in \n.
@@ -301,7 +309,8 @@ class CsvReader(UngroupedReader):
 
     def _wrong_number(self, line: int, row: Sequence[str]) -> RowError:
         """Make the error of a row with too few or too many cells, with the likely delimiter."""
-        expected, delimiter = len(self._names), self._form.field_delimiter
+        expected = len(self._names)
+        delimiter = self._form.field_delimiter
         text = delimiter.join(row)
         other = next(
             (

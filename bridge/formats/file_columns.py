@@ -6,6 +6,7 @@ remedy. Arrow's casts alone do not promise that: some wrap around, or read a tex
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -85,6 +86,10 @@ def declared_column(column: Column) -> FileColumn:
     return FileColumn(column.name, column.type.sql, arrow_type(column.type), column)
 
 
+def arrow_schema_of(columns: Iterable[FileColumn]) -> pa.Schema:
+    return pa.schema([(column.name, column.arrow) for column in columns])
+
+
 def check_type(column: FileColumn, found: pa.DataType) -> None:
     """Refuse a file whose column has another type; a column of nulls has any type."""
     if pt.is_null(found) or found == column.arrow:
@@ -135,7 +140,8 @@ def remedy_of(error: Exception) -> str:
 
 def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
     """Cast cells to the type of their column, or raise pa.ArrowException without a position."""
-    target, is_text = column.arrow, _is_text(cells.type)
+    target = column.arrow
+    is_text = _is_text(cells.type)
     if is_text and pt.is_binary(target):
         cells = cells.cast(target)
     # A damaged file may have offsets that point anywhere into the memory of this process.
@@ -229,7 +235,8 @@ def check_numbers(cells: pa.Array, result: pa.Array) -> None:
     """
     # The casts convert the elements of lists too, with the same faults.
     while pt.is_list(result.type) and pt.is_list(cells.type):
-        cells, result = cells.flatten(), result.flatten()
+        cells = cells.flatten()
+        result = result.flatten()
     is_text = _is_text(cells.type)
     if (
         is_text
@@ -283,7 +290,8 @@ def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.Data
     if pt.is_decimal(found):
         # A negative scale stands for zeros before the point, which a DECIMAL of SQL counts as
         # digits.
-        digits, scale = found.precision - min(found.scale, 0), max(found.scale, 0)
+        digits = found.precision - min(found.scale, 0)
+        scale = max(found.scale, 0)
         fits = digits <= _MOST_DIGITS and scale <= digits
         return (f"DECIMAL({digits}, {scale})", pa.decimal128(digits, scale)) if fits else None
     if pt.is_fixed_size_binary(found):
@@ -293,7 +301,8 @@ def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.Data
 
 def _nested_type(found: pa.DataType) -> tuple[str, pa.DataType] | None:
     if pt.is_map(found):
-        key, item = flink_type(found.key_type, True), flink_type(found.item_type, True)
+        key = flink_type(found.key_type, True)
+        item = flink_type(found.item_type, True)
         return (
             None
             if key is None or item is None

@@ -23,7 +23,15 @@ from akdl.storage.limits import TEXT, LimitError
 from bridge.codec.first_wrong import first_wrong
 from bridge.exceptions import RowError
 from bridge.formats.columnar import Batches, UngroupedReader, open_text, slices
-from bridge.formats.file_columns import REMEDY, FileColumn, inexact, is_inexact, not_utf8, with_room
+from bridge.formats.file_columns import (
+    REMEDY,
+    FileColumn,
+    arrow_schema_of,
+    inexact,
+    is_inexact,
+    not_utf8,
+    with_room,
+)
 
 _BLOCK_BYTES = 1 << 20
 # pyarrow's reader recurses, and ends the process at some thousand levels.
@@ -44,12 +52,13 @@ class JsonReader(UngroupedReader):
     def __init__(
         self, path: str, columns: Sequence[FileColumn], others: str, _: object = None
     ) -> None:
-        self._path, self._others = path, others
+        self._path = path
+        self._others = others
         with open_text(path) as (text, self.size, self._size):
             line, block = next(blocks(text), (1, b""))
         self._first = (block.count(b"\n") + 1, max(1, len(block)))
         self._columns = columns
-        self.schema = pa.schema([(column.name, column.arrow) for column in columns])
+        self.schema = arrow_schema_of(columns)
         if others == "infer" and block:
             self.schema = schema_of(line, block, columns)
 
@@ -65,7 +74,9 @@ class JsonReader(UngroupedReader):
 
 def blocks(text: pa.NativeFile) -> Iterator[tuple[int, bytes]]:
     """Yield lines of about 1 MB, and the number of the first of them."""
-    line, pieces, size = 1, list[bytes](), 0
+    line = 1
+    pieces = list[bytes]()
+    size = 0
     # Some programs begin a file of UTF-8 with a byte order mark, which is not JSON.
     data = text.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
     while data:
@@ -75,7 +86,9 @@ def blocks(text: pa.NativeFile) -> Iterator[tuple[int, bytes]]:
             block = b"".join([*pieces, lines])
             if block.strip():
                 yield line, block
-            line, pieces, size = line + block.count(b"\n") + 1, [], 0
+            line = line + block.count(b"\n") + 1
+            pieces = []
+            size = 0
         pieces.append(rest)
         size += len(rest)
         try:
@@ -127,9 +140,9 @@ def _read(block: bytes, columns: Sequence[FileColumn], others: str) -> pa.Table:
         for line in block.split(b"\n"):
             if line.count(b"[") + line.count(b"{") > _MOST_LEVELS:
                 _check_depth(line)
-    table = _parsed(
-        block, pa.schema([(column.name, _in_json(column.arrow)) for column in columns]), others
-    )
+    schema = pa.schema([(column.name, _in_json(column.arrow)) for column in columns])
+    # The lines before a wrong one may all be blank.
+    table = _parsed(block, schema, others) if block.strip() else schema.empty_table()
     # pyarrow also reads several objects in a line.
     if table.num_rows != lines:
         raise ValueError("got other values behind it")
@@ -202,10 +215,7 @@ def _is_doubtful(cells: pa.Array) -> bool:
     """True where a DOUBLE may have lost digits of an integer."""
     if pt.is_nested(cells.type):
         return any(
-            map(
-                _is_doubtful,
-                cells.flatten() if pt.is_struct(cells.type) else [cells.flatten()],
-            )
+            map(_is_doubtful, cells.flatten() if pt.is_struct(cells.type) else [cells.flatten()])
         )
     return cells.type == pa.float64() and bool(
         pc.any(pc.greater_equal(pc.abs(cells), 2.0**53)).as_py()
@@ -256,15 +266,9 @@ def _decoded(value: object) -> object:
     return None if value is None else base64.b64decode("".join(str(value).split()), validate=True)
 
 
-def _check(block: bytes, columns: Sequence[FileColumn], others: str) -> None:
-    """Raise the error of a block of lines that is not blank."""
-    if block.strip():
-        _read(block, columns, others)
-
-
 def _error(block: bytes, columns: Sequence[FileColumn], others: str) -> Exception | None:
     try:
-        _check(block, columns, others)
+        _read(block, columns, others)
     except _ERRORS as error:
         return error
     return None
@@ -280,13 +284,15 @@ def _fault(
     """Describe the first line that cannot be read with those before it."""
     # A line is read with all lines before it, which a part of a range counts.
     place, failure = first_wrong(
-        lambda part: _check(b"\n".join(lines[: part.stop]), columns, others),
+        lambda part: _read(b"\n".join(lines[: part.stop]), columns, others),
         range(len(lines)),
         failure,
         _ERRORS,
     )
-    line, where = lines[place], f"line {first + place}"
-    error, row = _error(line, [], "ignore"), _row(line)
+    line = lines[place]
+    where = f"line {first + place}"
+    error = _error(line, [], "ignore")
+    row = _row(line)
     if isinstance(error, UnicodeDecodeError):
         wrong_names = [name for name, value in row.items() if not _is_utf8([name, value])]
         return f"{where}{f', column {wrong_names[0]!r}' if wrong_names else ''}: {not_utf8(error)}"
@@ -300,21 +306,21 @@ def _fault(
         return f"{where}: expected the key {twice[1]!r} once, got it twice"
     if _error(line, columns, "ignore") is not None:
         place, _ = first_wrong(
-            lambda part: _check(line, columns[: part.stop], "ignore"),
+            lambda part: _read(line, columns[: part.stop], "ignore"),
             range(len(columns)),
             error,
             _ERRORS,
         )
         column = columns[place]
-        cell, coded = row.get(column.name), " in base64" if pt.is_binary(column.arrow) else ""
+        cell = row.get(column.name)
+        coded = " in base64" if pt.is_binary(column.arrow) else ""
         shown = json.dumps(cell, ensure_ascii=False)[:_MOST_SHOWN].strip(
             '"' if isinstance(cell, _Digits) else ""
         )
         return (
             f"{where}, column {column.name!r}: expected {column.sql}{coded}, got {shown}: {REMEDY}"
         )
-    known = pa.struct([(column.name, column.arrow) for column in columns])
-    key = _unknown_key(row, known)
+    key = _unknown_key(row, pa.struct(arrow_schema_of(columns)))
     if key and others == "error":
         return (
             f"{where} has the key {key!r}, which the beginning of the first file lacks: name the"

@@ -33,7 +33,8 @@ class CsvWriter:
     """Writer of rows as CSV without a line of names."""
 
     def __init__(self, file: pa.NativeFile, _: object, form: CsvForm) -> None:
-        self._file, self._form = file, form
+        self._file = file
+        self._form = form
 
     def write_table(self, table: pa.Table) -> None:
         for batch in table.to_batches():
@@ -47,7 +48,8 @@ class CsvWriter:
         form = self._form
         marks = form.field_delimiter + form.quote_char + form.row_delimiter
         # Readers of UTF-8 drop a byte order mark at the beginning of a file, but not inside quotes.
-        special, quote = f"[\r\n\ufeff{re.escape(marks)}]", form.quote_char
+        special = f"[\r\n\ufeff{re.escape(marks)}]"
+        quote = form.quote_char
         columns = list[pa.Array]()
         for column in batch.columns:
             texts = plain_texts(column)
@@ -93,12 +95,10 @@ def plain_texts(cells: pa.Array) -> pa.Array:
     if pt.is_time(kind) and kind != pa.time32("s"):
         return _without_zeros(cells.cast(pa.time64("us")).cast(pa.string()))
     if pt.is_timestamp(kind) and kind.unit != "s":
-        texts = (cells if kind.unit == "ns" else cells.cast(pa.timestamp("us"))).cast(pa.string())
-        return _without_zeros(
-            pc.replace_substring_regex(texts, r"(\.\d{6})000$", r"\1")
-            if kind.unit == "ns"
-            else texts
-        )
+        if kind.unit == "ns":
+            texts = cells.cast(pa.string())
+            return _without_zeros(pc.replace_substring_regex(texts, r"(\.\d{6})000$", r"\1"))
+        return _without_zeros(cells.cast(pa.timestamp("us")).cast(pa.string()))
     return plain_text(cells) if pt.is_decimal(kind) else cells.cast(pa.string())
 
 
@@ -109,7 +109,7 @@ def json_texts(cells: pa.Array) -> pa.Array:
         texts = _nested(cells)
     elif pt.is_string(kind):
         texts = pc.binary_join_element_wise('"', cells, '"', "")
-        odd = _places(pc.match_substring_regex(cells, _ESCAPED))
+        odd = np.flatnonzero(pc.match_substring_regex(cells, _ESCAPED).fill_null(False))
         texts = _rewritten(texts, odd, cells, lambda cell: json.dumps(cell, ensure_ascii=False))
     elif pt.is_binary(kind) or pt.is_fixed_size_binary(kind):
         coded = [
@@ -135,11 +135,15 @@ def _nested(cells: pa.Array) -> pa.Array:
     if pt.is_struct(kind):
         return _objects([field.name for field in kind], cells.flatten(), "}")
     if pt.is_map(kind):
-        keys, opening, closing = cells.keys, "{", "}"
-        names = json_texts(keys) if pt.is_string(keys.type) else json_texts(plain_texts(keys))
+        opening = "{"
+        closing = "}"
+        # `plain_texts` leaves texts as they are.
+        names = json_texts(plain_texts(cells.keys))
         inner = pc.binary_join_element_wise(names, json_texts(cells.items), ":")
     else:
-        inner, opening, closing = json_texts(cells.values), "[", "]"
+        inner = json_texts(cells.values)
+        opening = "["
+        closing = "]"
     lists = pa.ListArray.from_arrays(cells.offsets, inner)
     return pc.binary_join_element_wise(opening, pc.binary_join(lists, ","), closing, "")
 
@@ -172,11 +176,9 @@ def _float_texts(cells: pa.Array, as_python: bool) -> pa.Array:
         # Below 1e-4 and from 1e10 on, Arrow and Python write different forms up to these bounds,
         # and the same form beyond them.
         odd |= (few > 1e-11) & (few < 1e16)
-    return _rewritten(texts, places[odd], cells, _float_text)
-
-
-def _float_text(number: float) -> str:
-    return _FLOATS.get(str(number), str(number))
+    return _rewritten(
+        texts, places[odd], cells, lambda number: _FLOATS.get(str(number), str(number))
+    )
 
 
 def _without_zeros(texts: pa.Array) -> pa.Array:
@@ -197,15 +199,9 @@ def _rewritten(
     return pc.replace_with_mask(texts, pa.array(mask), written)
 
 
-def _places(found: pa.Array) -> NDArray[np.intp]:
-    return np.flatnonzero(found.fill_null(False))
-
-
 def _bytes_of(lines: pa.Array) -> pa.Buffer:
     """Concatenated texts of a new array, not of a slice."""
     _, offsets, data = lines.buffers()
-    return (
-        pa.py_buffer(b"")
-        if data is None
-        else data.slice(0, int(np.frombuffer(offsets, np.int32)[len(lines)]))
-    )
+    if data is None:
+        return pa.py_buffer(b"")
+    return data.slice(0, int(np.frombuffer(offsets, np.int32)[len(lines)]))

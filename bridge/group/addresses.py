@@ -6,11 +6,15 @@ never listens: TensorFlow, which sets the option too, can listen on it, and no o
 it. PyTorch's store, which listens on the port of member 0 in its place, sets SO_REUSEADDR only, so
 that is set as well: Linux then gives the port to a program that sets it and asks for just this
 number, and to no program that takes any free port.
+
+Roles and addresses together make TF_CONFIG, in which the chief is worker 0, and parameter servers
+follow the workers.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import socket
 import threading
@@ -185,3 +189,31 @@ def address_towards(target: str) -> str | None:
             return None
         address: str = probe.getsockname()[0]
     return address
+
+
+def role(index: int, num_workers: int) -> tuple[str, int]:
+    """Return task type and task index of a member in TF_CONFIG.
+
+    TensorFlow counts workers apart from the chief, so worker 0 of TF_CONFIG is member 1.
+    """
+    if index == 0:
+        return "chief", 0
+    if index < num_workers:
+        return "worker", index - 1
+    return "ps", index - num_workers
+
+
+def label(index: int, num_workers: int) -> str:
+    """Name of a member in errors and logs, with the type and the number of TF_CONFIG."""
+    kind, number = role(index, num_workers)
+    return f"{kind} {number}"
+
+
+def tf_config(index: int, num_workers: int, addresses: Sequence[str]) -> str:
+    cluster: dict[str, list[str]] = {}
+    for member, address in enumerate(addresses):
+        # The index of a process in TF_CONFIG is its place in this list, so the order of members
+        # counts.
+        cluster.setdefault(role(member, num_workers)[0], []).append(address)
+    task_type, task_index = role(index, num_workers)
+    return json.dumps({"cluster": cluster, "task": {"type": task_type, "index": task_index}})

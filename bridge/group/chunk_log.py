@@ -48,7 +48,8 @@ class ChunkLog:
         """Yield the messages as they arrive, up to the end mark, or until the log is closed or
         `is_wanted` turns false.
         """
-        place, number = 0, 0
+        place = 0
+        number = 0
         # The first chunk creates the file.
         self._wait_for_more(0, is_wanted)
         # `close` may have removed the file just now.
@@ -60,7 +61,8 @@ class ChunkLog:
                 if number >= start:
                     # A message of protobuf is below 2 GB, so the system reads it at once.
                     yield file.read(size)
-                place, number = place + _HEAD.size + size, number + 1
+                place = place + _HEAD.size + size
+                number = number + 1
 
     def close(self) -> None:
         """Remove the file, and let its readers end. Safe to call twice."""

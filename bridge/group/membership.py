@@ -3,23 +3,27 @@
 A thread reports the member's state and stores the states of the answer. A change that other members
 wait for is reported at once, everything else at an interval that grows with the group, so that
 member 0 gets about a hundred reports a second from a group of any size.
+
+All members report to the server of member 0. The bridge workers of a group have no other
+connection to each other. Calls carry a token and the number of the attempt, so that a member which
+is left over from a failed attempt is refused.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import grpc
+from apache_beam.utils import thread_pool_executor
 
 from akdl.wire import ENDED, Chunk, ExtraInputsRequest, GroupState, MemberReport, MemberState
 from akdl.wire.service import GROUP_SERVICE
-from akdl.wire.token import TOKEN
-from bridge.group.addresses import Address
+from akdl.wire.token import TOKEN, guarded_server
+from bridge.group.addresses import Address, with_port
 from bridge.group.chunk_log import ChunkLog
-from bridge.group.group_server import GroupServer
 from bridge.group.state_store import (
     LOST_S,
     REPORT_S,
@@ -37,6 +41,99 @@ _LAST_ANSWER_S = 1.0
 # Seconds for a report with a sample row, which may be large. They are fewer than LOST_S, because a
 # member sends no other report meanwhile and would count as lost.
 _SAMPLE_S = 12.0
+
+
+STOP_S = 1.0
+
+
+class GroupServer:
+    """Server for reports, and for extra inputs of other hosts.
+
+    It shares no lock with the rows of member 0, which a hundred reports a second would hold up.
+
+    Args:
+        host: Address on which it listens, the one that was sent to all members.
+        certificate: Key and certificate of the job, which both ends have to present; None for
+            calls in plain text.
+        states: Store of an earlier server of this attempt, whose script has been started again.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        token: str,
+        attempt: int,
+        size: int,
+        certificate: Certificate | None = None,
+        chunk_log: ChunkLog | None = None,
+        states: StateStore | None = None,
+    ) -> None:
+        self._attempt = attempt
+        self._size = size
+        self._chunk_log = chunk_log
+        self._lock = threading.Lock()
+        self._states = states or StateStore()
+        calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]  # see bridge.member.bridge_server
+        # The port is shared (SO_REUSEPORT), because its reservation is still open.
+        self._server = guarded_server(
+            calls, token, "the call does not carry the token of this group", shares_port=True
+        )
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            "Report": grpc.unary_unary_rpc_method_handler(
+                self._report, MemberReport.FromString, GroupState.SerializeToString
+            )
+        }
+        if chunk_log is not None:
+            # The chunks are in the log as serialized messages, so the answer has no serializer.
+            handlers["TakeExtraInputs"] = grpc.unary_stream_rpc_method_handler(
+                self._send_extra_inputs, ExtraInputsRequest.FromString
+            )
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(GROUP_SERVICE, handlers),)
+        )
+        if certificate is None:
+            self._server.add_insecure_port(with_port(host, port))
+        else:
+            pair = (certificate.key, certificate.certificate)
+            own = certificate.certificate
+            # The certificate is self-signed, so it is the root too, for both ends.
+            credentials = grpc.ssl_server_credentials(
+                [pair], root_certificates=own, require_client_auth=True
+            )
+            self._server.add_secure_port(with_port(host, port), credentials)
+        self._server.start()
+
+    def stop(self) -> None:
+        # Answers on their way get a second: a member whose last report has no answer waits for
+        # LOST_S.
+        self._server.stop(grace=STOP_S).wait()
+
+    def _report(self, report: MemberReport, context: grpc.ServicerContext) -> GroupState:
+        state = report.state
+        # The attempt is checked before the state is stored, so a member of a failed attempt changes
+        # nothing.
+        self._check_attempt(f"member {state.index}", state.attempt, context)
+        if state.index >= self._size:
+            context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"a group of {self._size} has no member {state.index}",
+            )
+        with self._lock:
+            return self._states.answer(report, time.monotonic())
+
+    def _send_extra_inputs(
+        self, request: ExtraInputsRequest, context: grpc.ServicerContext
+    ) -> Iterator[bytes]:
+        """Yield chunks at the speed of the reader: gRPC asks for the next one when it has room."""
+        self._check_attempt("the member", request.attempt, context)
+        assert self._chunk_log is not None
+        yield from self._chunk_log.read(request.taken, context.is_active)
+
+    def _check_attempt(self, member: str, attempt: int, context: grpc.ServicerContext) -> None:
+        if attempt != self._attempt:
+            reason = f"{member} belongs to attempt {attempt}, this is attempt {self._attempt}"
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
 
 
 class Membership:
@@ -111,7 +208,9 @@ class Membership:
         self.report_to(addresses[0].group)
 
     def report_to(self, hub: str) -> None:
-        self.hub, self.last_error, self._answered = hub, "no answer yet", time.monotonic()
+        self.hub = hub
+        self.last_error = "no answer yet"
+        self._answered = time.monotonic()
         self._channel = _open_channel(hub, self._settings.certificate)
         self._call = self._channel.unary_unary(
             f"/{GROUP_SERVICE}/Report", MemberReport.SerializeToString, GroupState.FromString
@@ -151,7 +250,8 @@ class Membership:
         was lost. If not, it misses this member.
         """
         if self._index == 0:
-            members, now = range(self._settings.size), time.monotonic()
+            members = range(self._settings.size)
+            now = time.monotonic()
             return self.group().have_ended(members) and not any(
                 self._states.waits_for_answer(index, now) for index in members[1:]
             )
@@ -200,7 +300,8 @@ class Membership:
         size = self._settings.size
         while not self._stopped.wait(REPORT_S):
             with self._changed:
-                state, is_urgent = self._own_state(), self.is_waiting or not self._known.is_formed
+                state = self._own_state()
+                is_urgent = self.is_waiting or not self._known.is_formed
             now = time.monotonic()
             wants_all = stands_still(state, self._settings) and now >= self._asked_all + ask_all_s(
                 size

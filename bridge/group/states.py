@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from akdl.wire import ENDED, FAILED, STARTING, MemberState, Share, Shares, Wishes
 from akdl.wire.status_pb2 import MemberStatus
-from bridge.group.roles import label
+from bridge.group.addresses import label
 from bridge.settings import GroupSettings
 
 # Seconds of standstill of all workers, after which a parameter server that has returned counts as
@@ -82,9 +82,9 @@ class KnownStates:
         """Requests to this member's process, which travel in the answer to its report."""
         state = self._states[index]
         is_still = state.idle_s >= MISSED_S and not state.waiting
-        wants_files = any(each.wants_files for each in self._states.values())
         return Wishes(
-            dataset_file=wants_files, returned=", ".join(self.returned(index)) if is_still else ""
+            dataset_file=any(each.wants_files for each in self._states.values()),
+            returned=", ".join(self.returned(index)) if is_still else "",
         )
 
     @property
@@ -211,7 +211,8 @@ class KnownStates:
         return "\n".join(self._describe(index) for index in range(self._settings.size))
 
     def _describe(self, index: int) -> str:
-        where, state = self._name(index), self._states.get(index)
+        where = self._name(index)
+        state = self._states.get(index)
         if state is None:
             return f"{where}: has not reported"
         if state.phase in _PHASES:

@@ -12,7 +12,8 @@ from contextlib import suppress
 
 LARGE_ROW_BYTES = 64 << 10
 # Chunks of usual rows are below 2 MB. To map each of them would take 0.1 s per million rows.
-_USUAL, _SMALL = 2 << 20, 256 << 10
+_USUAL = 2 << 20
+_SMALL = 256 << 10
 _M_MMAP_THRESHOLD = -3  # of malloc.h
 
 

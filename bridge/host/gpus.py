@@ -43,11 +43,11 @@ def inventory(environment: Mapping[str, str]) -> list[str] | None:
     counts them in another order. CUDA_VISIBLE_DEVICES limits both, and is the list without
     nvidia-smi.
     """
-    chosen, visible = environment.get("AKDL_GPUS"), environment.get("CUDA_VISIBLE_DEVICES")
+    chosen = environment.get("AKDL_GPUS")
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         known = {name: name for name in _names(chosen)}
-        wrong = [name for name in known if not _NAME.fullmatch(name)]
-        if wrong:
+        if not all(map(_NAME.fullmatch, known)):
             raise ConfigurationError(
                 f"AKDL_GPUS: expected indexes or UUIDs of GPUs separated by commas, got {chosen!r}"
             )
@@ -140,7 +140,8 @@ def lease(
             f" {', '.join(inventory)}. Ask for fewer. {_HOW_TO_NAME_THEM}"
         )
     place = _lock_folder(folder)
-    deadline, warned = time.monotonic() + wait_s, False
+    deadline = time.monotonic() + wait_s
+    warned = False
     while True:
         # The guard is released between two tries, so that other processes can lease and show GPUs
         # meanwhile.
@@ -234,7 +235,7 @@ def _open(folder: str, name: str) -> int:
     # The descriptor of a lease reaches the TensorFlow process by `pass_fds` alone, so other
     # children of this process hold no GPU.
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    return os.open(os.path.join(folder, name), flags, 0o600)
+    return os.open(f"{folder}/{name}", flags, 0o600)
 
 
 @contextlib.contextmanager
@@ -258,7 +259,7 @@ def _guard(folder: str) -> Iterator[None]:
 
 
 def _try(count: int, inventory: Sequence[str], folder: str, name: str) -> Lease | None:
-    locked: dict[str, int] = {}
+    locked = {}
     with contextlib.ExitStack() as closing:
         for device in inventory:
             fd = _open_device(folder, device)

@@ -2,6 +2,9 @@
 
 An archive is unpacked once into a folder that is named by its checksum, and each process that uses
 it inherits a shared lock on the folder, which is removed after the last of them has ended.
+
+A process gets environment variables of its own: it runs a user's script, so it does not inherit the
+environment of Flink's worker, which may hold secrets.
 """
 
 from __future__ import annotations
@@ -14,18 +17,17 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import akdl.storage.files
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.locked_folder import hold, locked, remove, remove_unused
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.folders.remover import remove_when_unlocked
 from bridge.folders.shipped import path_on_host
 from bridge.folders.user_folders import environment_place
-from bridge.folders.work_folder import WorkFolder
+from bridge.folders.work_folder import WorkFolder, remove_when_unlocked
 from bridge.host.process import ChildProcess
-from bridge.host.variables import variables
 from bridge.settings import PythonArchive
 
 logger = logging.getLogger(__name__)
@@ -50,6 +52,7 @@ class NoAnswerError(ConfigurationError):
     """An interpreter did not end in time. The text says where it stood."""
 
 
+@dataclass
 class Interpreter:
     """A Python interpreter on this host, held for a process that is about to start.
 
@@ -57,9 +60,8 @@ class Interpreter:
     is the only one that holds the environment.
     """
 
-    def __init__(self, path: str, fds: tuple[int, ...] = ()) -> None:
-        self.path = path
-        self.fds = fds
+    path: str
+    fds: tuple[int, ...] = ()
 
     def close(self) -> None:
         for fd in self.fds:
@@ -112,8 +114,9 @@ def interpreter_in(folder: str) -> str | None:
 
 
 def _open_archive(archive: PythonArchive) -> Interpreter:
-    folder = os.path.join(environment_place(), archive.sha256[:32])
-    complete, unpacking = os.path.join(folder, _COMPLETE), f"{folder}-unpacking"
+    folder = f"{environment_place()}/{archive.sha256[:32]}"
+    complete = f"{folder}/{_COMPLETE}"
+    unpacking = f"{folder}-unpacking"
     # The process that is about to start inherits this lock, and holds it until its end.
     lock = hold(folder)
     try:
@@ -133,14 +136,14 @@ def _open_archive(archive: PythonArchive) -> Interpreter:
         remove_unused(unpacking)
         remove_unused(folder)
         raise
-    python = interpreter_in(os.path.join(folder, "env"))
+    python = interpreter_in(f"{folder}/env")
     assert python is not None
     return Interpreter(python, (lock,))
 
 
 def _unpack(archive: PythonArchive, folder: str) -> None:
     started = time.monotonic()
-    target = os.path.join(folder, "env")
+    target = f"{folder}/env"
     # A process that was killed while it unpacked has left a part.
     shutil.rmtree(target, ignore_errors=True)
     path = path_on_host(archive.path)
@@ -171,7 +174,7 @@ def _fill(target: str, path: str, sha256: str) -> str:
             "expected bin/python at the root of the archive or in its only folder, found "
             f"{', '.join(sorted(os.listdir(target))[:10]) or 'nothing'}; {_PACK}"
         )
-    conda_unpack = os.path.join(os.path.dirname(python), "conda-unpack")
+    conda_unpack = f"{os.path.dirname(python)}/conda-unpack"
     if os.path.isfile(conda_unpack):
         _printed(f"{python} {conda_unpack}", *_run([python, conda_unpack], _UNPACK_S))
     return versions_of(python)
@@ -181,8 +184,9 @@ def first_lines(python: str) -> str:
     """Sentence about lines of `.pth` files that an interpreter runs before all other code, newest
     first; "" without any.
     """
-    root, found = os.path.dirname(os.path.dirname(python)), []
-    paths = glob.glob(os.path.join(glob.escape(root), "lib", "python3*", "site-packages", "*.pth"))
+    root = os.path.dirname(os.path.dirname(python))
+    found = []
+    paths = glob.glob(f"{glob.escape(root)}/lib/python3*/site-packages/*.pth")
     # The file that was installed last is the likeliest cause of a new problem.
     for path in sorted(paths, key=os.path.getmtime, reverse=True):
         with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
@@ -191,11 +195,9 @@ def first_lines(python: str) -> str:
                 for line in file
                 if line.startswith(("import ", "import\t"))
             ]
-    return (
-        f". Before all other code, this Python runs {'; '.join(found[:_SHOWN_LINES])}"
-        if found
-        else ""
-    )
+    if found:
+        return f". Before all other code, this Python runs {'; '.join(found[:_SHOWN_LINES])}"
+    return ""
 
 
 def versions_of(python: str) -> str:
@@ -256,3 +258,100 @@ def _cannot_run(python: str, error: OSError) -> str:
         f"this host cannot run the interpreter {python} ({error.strerror}); is it built for this"
         f" system and processor ({os.uname().sysname} {os.uname().machine})?"
     )
+
+
+# These variables of the worker's own environment are passed on. It is a list of allowed names, so
+# that no secret leaks by accident.
+_ALLOWED = {
+    "AKDL_TRACEBACK",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LD_LIBRARY_PATH",
+    "LOGNAME",
+    "PATH",
+    "TZ",
+    "USER",
+    "ALL_PROXY",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+}
+_ALLOWED_PREFIXES = (
+    "CUDA_",
+    "KMP_",
+    "LC_",
+    "MKL_",
+    "NCCL_",
+    "NVIDIA_",
+    "OMP_",
+    "OPENBLAS_",
+    "TF_",
+    "XLA_",
+)
+# With each chunk of rows glibc would give memory back and ask for it again, page by page: 43,000
+# page faults per million rows, and 1,200 with these limits of the memory that is kept.
+MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(128 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
+
+
+def variables(
+    intra_op_parallelism: int | None,
+    own: Mapping[str, str],
+    python: str,
+    folder: WorkFolder,
+    asked_for: Sequence[str] = (),
+) -> dict[str, str]:
+    """Environment of a TensorFlow process. Later entries win: defaults, `own`, `asked_for`, ours.
+
+    Args:
+        intra_op_parallelism: Threads of one operation of TensorFlow; None for its own default.
+        own: Variables of this process, of which the allowed ones are passed on.
+        python: Path of the interpreter, whose folder comes first in PATH.
+        folder: Work folder of the process.
+        asked_for: The user's envVars: "NAME" passes a variable of `own`, "NAME=value" sets one.
+    """
+    passed = {
+        name: value
+        for name, value in own.items()
+        if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
+    }
+    for each in asked_for:
+        name, is_given, value = each.partition("=")
+        if is_given or name in own:
+            passed[name] = value if is_given else own[name]
+    # This one would be of another cluster. Ours is set when the group is complete.
+    passed.pop("TF_CONFIG", None)
+    return {
+        # TensorFlow would print lines about instruction sets at its start.
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+        **MEMORY,
+        **passed,
+        "PATH": os.path.dirname(python) + os.pathsep + passed.get("PATH", os.defpath),
+        "PYTHONPATH": folder.library,
+        # Files that TensorFlow and scripts leave there are removed with the folder.
+        "TMPDIR": folder.temporary,
+        # A process that is killed would lose the lines in Python's buffer, which often have the
+        # reason.
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONIOENCODING": "utf-8",
+        # With this, a crash shows its place in Python. So does SIGABRT, even before any code of
+        # ours runs.
+        "PYTHONFAULTHANDLER": "1",
+        # With gRPC's support of forks, a script that forks can hang in gRPC's own handlers.
+        "GRPC_ENABLE_FORK_SUPPORT": "0",
+        # Our socket that reserves the port stays open while TensorFlow binds the port, which needs
+        # SO_REUSEPORT in both.
+        "TF_GRPC_REUSE_PORT": "true",
+        **(
+            {}
+            if intra_op_parallelism is None
+            else {"TF_NUM_INTRAOP_THREADS": str(intra_op_parallelism)}
+        ),
+    }

@@ -7,7 +7,6 @@ token when it starts, and calls without this token are refused.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -63,7 +62,7 @@ class BridgeServer:
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(SERVICE, self._handlers()),)
         )
-        self.address = self._listen(os.path.join(folder, "bridge.sock"))
+        self.address = self._listen(f"{folder}/bridge.sock")
 
     def start(self) -> None:
         self._server.start()

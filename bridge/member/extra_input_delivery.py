@@ -21,9 +21,8 @@ from akdl.wire import Chunk, Cluster
 from akdl.wire.serialized import Tally
 from bridge.exceptions import TaskError
 from bridge.folders.temporary_places import shared_place
-from bridge.group.addresses import Address, members_on_host
+from bridge.group.addresses import Address, label, members_on_host
 from bridge.group.chunk_log import ChunkLog
-from bridge.group.roles import label
 from bridge.group.states import KnownStates
 from bridge.member.script_process import ScriptProcess
 from bridge.member.session import Session
@@ -51,7 +50,7 @@ class ExtraInputs:
         self._changed = process.changed
         self._name = f"akdl-extra-{process.group}-{session.attempt}"
         self._is_used = bool(settings.extra_schemas) and settings.size > 1
-        path = os.path.join(process.private_folder, "extra-inputs")
+        path = f"{process.private_folder}/extra-inputs"
         # The log is for members of other hosts. Whether there are any shows with the addresses.
         self.chunk_log = ChunkLog(path) if self._is_used and index == 0 else None
         # True once all chunks that this member has to fetch have been passed to the session.
@@ -93,7 +92,7 @@ class ExtraInputs:
                 repr([tuple(address) for address in addresses]).encode()
             ).hexdigest()[:12]
             place = shared_place(self._settings.tmp_dirs)
-            self._folder = os.path.join(place, f"{self._name}-{first}-{known}")
+            self._folder = f"{place}/{self._name}-{first}-{known}"
             self._makes_for_others = first == self._index
             # Another thread may have stopped this member, and would not release a lock that is
             # taken later.
@@ -152,7 +151,8 @@ class ExtraInputs:
         if self.chunk_log is not None:
             self.chunk_log.close()
         with self._changed:
-            lock, self._lock = self._lock, -1
+            lock = self._lock
+            self._lock = -1
         # The lock is released before the removal, because it would count as a user of the folder.
         if lock >= 0:
             os.close(lock)

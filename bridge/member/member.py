@@ -26,11 +26,10 @@ from bridge.errors.process_failures import (
     paragraphs,
 )
 from bridge.exceptions import TaskError
-from bridge.group.addresses import Address
+from bridge.group.addresses import Address, tf_config
 from bridge.group.equal_steps import Tail
 from bridge.group.membership import Membership
-from bridge.group.roles import tf_config
-from bridge.member import registry
+from bridge.member import registry, spare
 from bridge.member.extra_input_delivery import ExtraInputs
 from bridge.member.observer import Observer, ProgressWatch
 from bridge.member.script_process import ScriptProcess, report_end
@@ -69,12 +68,11 @@ class Member:
         self._alive = alive
         self._changed = threading.Condition()
         self._process = ScriptProcess(settings, group, index, attempt, self._changed)
-        output = WrittenQueue(holds_output, self._process.private_folder)
         self._session = Session(
             attempt,
             settings.queue_bytes,
             self._process.name,
-            output,
+            WrittenQueue(holds_output, self._process.private_folder),
             settings.replay == UNCOMMITTED,
         )
         self._extra = ExtraInputs(self._session, self._process)
@@ -91,7 +89,8 @@ class Member:
         self._is_stopping = self._stopped = False
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S
         self._heartbeat_sent: float | None = None
-        self.group, self.label = group, self._process.label
+        self.group = group
+        self.label = self._process.label
         # A job that ends during the start stops its members by the registry.
         registry.add(self)
         try:
@@ -166,7 +165,8 @@ class Member:
         """Do as `end_input`, and return when the process and its group have ended."""
         yield from self.end_input()
         # The next process imports TensorFlow while this one ends.
-        self._process.prepare_next()
+        # A program with one script often has another.
+        spare.prepare(self._settings)
         self._end_process()
         self._membership.is_waiting = True
         yield from self._until(lambda: self._membership.is_over)
@@ -235,14 +235,16 @@ class Member:
         """Wait for the sizes of all shares, and make this one as long or as short as `equal_steps`
         requires.
         """
-        settings, membership = self._settings, self._membership
+        settings = self._settings
+        membership = self._membership
         if settings.equal_steps == OFF or self._index not in settings.fed:
             return
         membership.is_waiting = True
         yield from self._until(lambda: membership.group().input_has_ended or self._has_outcome)
         with self._changed:
             group = membership.group()
-            sizes, own = group.share_sizes, self._session.rows_arrived
+            sizes = group.share_sizes
+            own = self._session.rows_arrived
             # "drop" adds no rows, so it needs no sample.
             giver = group.giver if settings.equal_steps in (PAD, REPEAT) else None
         membership.exchange_sample(giver, self._tail.sample)
@@ -263,7 +265,8 @@ class Member:
         """Wait until the script, or the script that this one serves, has returned, and this
         member's files are not needed.
         """
-        membership, deciding = self._membership, self._settings.deciding
+        membership = self._membership
+        deciding = self._settings.deciding
         yield from self._until(
             lambda: (
                 self._has_succeeded if self._decides else membership.group().have_ended(deciding)
@@ -399,7 +402,8 @@ class Member:
         """Return the error of the script or its process; the echo of another member's failure only
         after a while.
         """
-        session, child = self._session, self._process.child
+        session = self._session
+        child = self._process.child
         # The status is read before the outcome, because a process reports its outcome before it
         # exits. In the other order, a process that does both in between would seem to have died
         # without one.
@@ -435,7 +439,8 @@ class Member:
         return self._process.error(paragraphs(what, describe_desertion(returned)), trace, members)
 
     def _failed_group(self) -> TaskError | None:
-        session, membership = self._session, self._membership
+        session = self._session
+        membership = self._membership
         failure = session.failure
         with self._changed:
             situation = Situation(
@@ -468,7 +473,8 @@ class Member:
         # As in `set_cluster`, the times are read without the lock.
         own_s, children_s = self._process.child.cpu_times
         with self._changed:
-            session, progress = self._session, self._session.progress
+            session = self._session
+            progress = self._session.progress
             moved = progress.rows_read + session.rows_out + progress.report.number
             # Before the process connects, startTimeout limits the wait and not stallTimeout.
             waits = session.awaits_flink or session.hello is None

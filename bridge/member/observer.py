@@ -64,7 +64,8 @@ class ProgressWatch:
         self.idle_s = 0.0
         # True if the process itself used the processor in this time.
         self.is_spinning = False
-        self._looked, self._cpu_s = now, cpu_s
+        self._looked = now
+        self._cpu_s = cpu_s
         self._moved = 0
         self._worked_s = 0.0
         self._has_ended = False
@@ -89,16 +90,20 @@ class ProgressWatch:
         """
         passed_s = now - self._looked
         if awaits_flink or moved != self._moved or worked_s - self._worked_s > BUSY * passed_s:
-            self.idle_s, self._cpu_s = 0.0, cpu_s
+            self.idle_s = 0.0
+            self._cpu_s = cpu_s
         else:
             self.idle_s += min(passed_s, MOST_IDLE_S)
-        self._looked, self._moved, self._worked_s = now, moved, worked_s
+        self._looked = now
+        self._moved = moved
+        self._worked_s = worked_s
         self.is_spinning = cpu_s - self._cpu_s > BUSY * self.idle_s
 
     def end(self) -> None:
         """Count the end of a script as progress, once: the others may go on because of it."""
         if not self._has_ended:
-            self._has_ended, self.idle_s = True, 0.0
+            self._has_ended = True
+            self.idle_s = 0.0
 
 
 class Observer:
@@ -127,7 +132,8 @@ class Observer:
             now,
             process.private_folder,
         )
-        self._report_due, self._reported = 0.0, 0
+        self._report_due = 0.0
+        self._reported = 0
 
     def note_line(self, line: str) -> None:
         with self._lock:
@@ -137,7 +143,8 @@ class Observer:
     def look(self, is_over: bool = False) -> None:
         now = time.monotonic()
         with self._process.changed:
-            stage, use = self._session.stage_reached, self._use()
+            stage = self._session.stage_reached
+            use = self._use()
             place = self._session.progress.place
         # A member whose script has returned may wait for others, so it ends only when it is over.
         self._clock.look(
@@ -151,7 +158,9 @@ class Observer:
 
     def _use(self) -> str:
         """Return the use of the time now. With the lock held."""
-        session, progress, is_group = self._session, self._session.progress, self._settings.size > 1
+        session = self._session
+        progress = self._session.progress
+        is_group = self._settings.size > 1
         if session.stage_reached < Stage.FEEDING:
             return START
         if session.outcome is not None and is_group:
@@ -165,10 +174,12 @@ class Observer:
 
     def log_report(self, is_last: bool = False) -> None:
         """Log the latest report of a training as JSON, every five seconds and at the end."""
-        now, report = time.monotonic(), self._session.progress.report
+        now = time.monotonic()
+        report = self._session.progress.report
         if report.number <= self._reported or not (is_last or now >= self._report_due):
             return
-        self._reported, self._report_due = report.number, now + REPORT_EVERY_S
+        self._reported = report.number
+        self._report_due = now + REPORT_EVERY_S
         entries = {
             "member": self._process.label,
             "attempt": self._session.attempt,
@@ -183,7 +194,8 @@ class Observer:
 
     @property
     def status(self) -> MemberStatus:
-        session, clock = self._session, self._clock
+        session = self._session
+        clock = self._clock
         with self._process.changed, self._lock:
             report = session.progress.report
             return MemberStatus(
@@ -218,7 +230,8 @@ class Observer:
         """Write the status with its latest lines only: the file is replaced every second."""
         status = self.status
         # The lines are added up from the newest one back, and the older ones are left out.
-        left_out, size = len(status.lines), 0
+        left_out = len(status.lines)
+        size = 0
         while left_out and size + len(status.lines[left_out - 1]) < _KEPT_CHARACTERS:
             left_out -= 1
             size += len(status.lines[left_out])
@@ -235,8 +248,13 @@ class TaskObserver:
     def __init__(self, group: str, index: int, attempt: int) -> None:
         now = time.monotonic()
         self._clock = Clock(now)
-        self._rows, self._busy_s, self._counted_s, self._gpus = 0, 0.0, 0.0, ""
-        self._group, self._index, self._attempt = group, index, attempt
+        self._rows = 0
+        self._busy_s = 0.0
+        self._counted_s = 0.0
+        self._gpus = ""
+        self._group = group
+        self._index = index
+        self._attempt = attempt
         self._file = StatusFile(f"{group}-task-{index}-{attempt}", now)
         self._write(STARTING)
 
@@ -254,7 +272,8 @@ class TaskObserver:
         self._write(ENDED)
 
     def _write(self, phase: str) -> None:
-        now, clock = time.monotonic(), self._clock
+        now = time.monotonic()
+        clock = self._clock
         self._write_due = now + _TASK_WRITE_S
         before = clock.phase
         # The time since the last look belongs to the phase before.

@@ -153,8 +153,7 @@ def _look_at(member: Member) -> None:
     # This comes first, because a status that cannot be made must not keep a member from its end.
     if has_ended(_members.get(member)):
         logger.warning(
-            "%s: stopped, because its Python worker has lost the connection to Flink",
-            member.label,
+            "%s: stopped, because its Python worker has lost the connection to Flink", member.label
         )
         member.stop()
     elif member.unanswered_s > ABANDONED_S:

@@ -19,15 +19,14 @@ from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import ExtraInput, Shares, Task, Wishes
 from bridge.errors.process_failures import describe_failure, paragraphs
 from bridge.exceptions import TaskError
-from bridge.folders.sweep import sweep
+from bridge.folders.program_folder import sweep
 from bridge.folders.temporary_places import places
 from bridge.folders.work_folder import STACKS_FILE, WorkFolder
-from bridge.group.roles import label
+from bridge.group.addresses import label
 from bridge.host.console import LogFile, say, warn
 from bridge.host.gpus import lease_for
-from bridge.host.interpreter import first_lines, means_tensorflow_1, open_interpreter
-from bridge.host.process import ChildProcess, stacks_of
-from bridge.host.variables import variables
+from bridge.host.interpreter import first_lines, means_tensorflow_1, open_interpreter, variables
+from bridge.host.process import ChildProcess, OnExit, OnLine, stacks_of
 from bridge.member import spare
 from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import Session
@@ -90,9 +89,10 @@ class ScriptProcess:
         session: Session,
         shares: Callable[[], Shares | None],
         wishes: Callable[[], Wishes],
-        note_line: Callable[[str], None],
+        note_line: OnLine,
     ) -> None:
-        settings, token = self.settings, secrets.token_hex(16)
+        settings = self.settings
+        token = secrets.token_hex(16)
         self._note_line = note_line
         task = task_of(settings, self._folder)
         self._server = BridgeServer(
@@ -105,12 +105,6 @@ class ScriptProcess:
             self._child = launch(
                 settings, self.index, self._folder, sent, self._on_line, self._on_exit
             )
-
-    def prepare_next(self) -> None:
-        """Prepare a process for the next script, since a program with one script often has
-        another.
-        """
-        spare.prepare(self.settings)
 
     def stop(self, grace_s: float) -> None:
         if self._child is not None:
@@ -136,14 +130,12 @@ class ScriptProcess:
     @property
     def resources(self) -> tuple[float, int]:
         """Seconds of processors and bytes of memory of the process with all that it has started."""
-        return (
-            (0.0, 0)
-            if self._child is None
-            else (sum(self._child.cpu_times), self._child.memory_bytes)
-        )
+        if self._child is None:
+            return 0.0, 0
+        return sum(self._child.cpu_times), self._child.memory_bytes
 
     def stacks(self) -> str:
-        stacks = stacks_of(self.child.pid, os.path.join(self._folder.private, STACKS_FILE))
+        stacks = stacks_of(self.child.pid, f"{self._folder.private}/{STACKS_FILE}")
         return f"--- where {self.label} stands ---\n{stacks}"
 
     def lines_before(self) -> str:
@@ -151,11 +143,9 @@ class ScriptProcess:
 
         Such a file, or a sitecustomize, runs before any code of akdl, and may block or fail.
         """
-        return (
-            ""
-            if os.path.exists(os.path.join(self._folder.private, STACKS_FILE))
-            else first_lines(self.child.program)
-        )
+        if os.path.exists(f"{self._folder.private}/{STACKS_FILE}"):
+            return ""
+        return first_lines(self.child.program)
 
     def log(self, line: str) -> None:
         logger.info("[%s] %s", self.name, line)
@@ -186,7 +176,7 @@ def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
         operator=settings.operator,
         kind=settings.kind,
         work_dir=folder.path,
-        main_script=os.path.join(folder.path, settings.main_script),
+        main_script=f"{folder.path}/{settings.main_script}",
         user_params=settings.user_params,
         num_workers=settings.num_workers,
         exact_doubles=settings.exact_doubles,
@@ -225,8 +215,8 @@ def launch(
     index: int,
     folder: WorkFolder,
     sent: Mapping[str, str],
-    on_line: Callable[[str], None],
-    on_exit: Callable[[], None],
+    on_line: OnLine,
+    on_exit: OnExit,
 ) -> ChildProcess:
     # A parameter server computes nothing, so it leases no GPU.
     wanted = settings.gpus_per_worker if index < settings.num_workers else 0
@@ -266,7 +256,7 @@ def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile
     # Flink's start scripts export this number, by which Flink rolls its own logs.
     flinks = os.environ.get("MAX_LOG_FILE_NUMBER", "")
     files = most_files or (int(flinks) if flinks.isdigit() and int(flinks) else _LOG_FILES)
-    return LogFile(os.path.join(folder, f"akdl-{name}.log"), most_bytes, files)
+    return LogFile(f"{folder}/akdl-{name}.log", most_bytes, files)
 
 
 def report_end(

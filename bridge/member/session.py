@@ -198,7 +198,8 @@ class Session:
         # Rows of extra inputs are the same in all members, so they are not counted as dropped.
         self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.extra_input)
         self._input.clear()
-        self._input_bytes, self._is_refused = 0, False
+        self._input_bytes = 0
+        self._is_refused = False
         self._advance()
 
     def report(self, progress: wire.Progress) -> None:

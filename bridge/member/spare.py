@@ -22,7 +22,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import psutil
 
@@ -31,9 +31,8 @@ from bridge.exceptions import ConfigurationError
 from bridge.folders.temporary_places import shared_place
 from bridge.folders.work_folder import WorkFolder
 from bridge.host.gpus import inventory
-from bridge.host.interpreter import means_tensorflow_1, open_interpreter
-from bridge.host.process import ChildProcess
-from bridge.host.variables import variables
+from bridge.host.interpreter import means_tensorflow_1, open_interpreter, variables
+from bridge.host.process import ChildProcess, OnExit, OnLine
 from bridge.settings import GroupSettings, PythonArchive
 from bridge.workarounds.beam_workers import is_worker_process
 
@@ -90,9 +89,7 @@ class SpareProcess:
             and self._environment == self._environment_of(settings, python)
         )
 
-    def run(
-        self, sent: Mapping[str, str], on_line: Callable[[str], None], on_exit: Callable[[], None]
-    ) -> bool:
+    def run(self, sent: Mapping[str, str], on_line: OnLine, on_exit: OnExit) -> bool:
         """Let it run the script in its work folder; `sent` are the script's own variables.
 
         Returns False where the process has ended since it was taken, for example because the host
@@ -189,7 +186,8 @@ def _released() -> SpareProcess | None:
     """Take the process away from all other threads; the caller has to run or to end it."""
     global _spare
     with _lock:
-        spare, _spare = _spare, None
+        spare = _spare
+        _spare = None
     if spare is not None:
         spare.taken.set()
     return spare

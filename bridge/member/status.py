@@ -76,7 +76,8 @@ class Clock:
         """
         # The Flink function and the registry's thread both look, so a time may be earlier than the
         # last one.
-        passed, self._looked = max(now - self._looked, 0.0), max(now, self._looked)
+        passed = max(now - self._looked, 0.0)
+        self._looked = max(now, self._looked)
         self.phase = max(self.phase, phase, key=PHASES.index)
         self.time_s[use] = self.time_s.get(use, 0.0) + passed
         if use == WORK and place:
@@ -86,12 +87,11 @@ class Clock:
         """Return entries of a `MemberStatus`."""
         time_s = {use: round(seconds, 2) for use, seconds in self.time_s.items()}
         most = sorted(self.place_s.items(), key=lambda item: -item[1])[:_MOST_PLACES]
-        place_s = {place: round(seconds, 2) for place, seconds in most}
         return {
             "phase": self.phase,
             "age_s": round(sum(time_s.values()), 2),
             "time_s": time_s,
-            "place_s": place_s,
+            "place_s": {place: round(seconds, 2) for place, seconds in most},
         }
 
 

@@ -34,7 +34,8 @@ class WrittenRows:
         )
 
     def take(self) -> wire.Rows:
-        take, self._take = self._take, None
+        take = self._take
+        self._take = None
         assert take is not None, "rows are handed over once"
         return take()
 
@@ -53,7 +54,8 @@ class WrittenQueue:
     """
 
     def __init__(self, holds: bool = False, folder: str = "") -> None:
-        self._holds, self._folder = holds, folder
+        self._holds = holds
+        self._folder = folder
         self._is_loose = False
         self._ready: list[WrittenRows] = []
         self._held: list[WrittenRows] = []
@@ -74,7 +76,8 @@ class WrittenQueue:
         if output.cut:
             # The rows before the cut have been released above, so they leave before it.
             cut = WrittenRows(wire.Output())
-            cut.cut, cut.state = output.cut, output.state
+            cut.cut = output.cut
+            cut.state = output.state
             self._ready.append(cut)
             # A state goes to Flink as rows do, so it takes room in the same way.
             self.ready_bytes += len(output.state)
@@ -94,7 +97,8 @@ class WrittenQueue:
         """Let all rows leave, since no failure repeats the input that they came from."""
         self._ready += self._held
         self.ready_bytes += self._held_bytes
-        self._held, self._held_bytes = [], 0
+        self._held = []
+        self._held_bytes = 0
         # The file goes with the last of its rows, which hold the only references to it.
         self._file = None
 
@@ -103,7 +107,9 @@ class WrittenQueue:
         return bool(self._ready)
 
     def take(self) -> list[WrittenRows]:
-        taken, self._ready, self.ready_bytes = self._ready, [], 0
+        taken = self._ready
+        self._ready = []
+        self.ready_bytes = 0
         return taken
 
 
@@ -125,6 +131,7 @@ class _SpillFile:
         """Write rows behind all else, and return a function that reads them."""
         content = rows.SerializeToString()
         # The function has the size and not the content, which would stay in memory with it.
-        place, size = self._file.seek(0, os.SEEK_END), len(content)
+        place = self._file.seek(0, os.SEEK_END)
+        size = len(content)
         write_all(self._file, content)
         return lambda: wire.Rows.FromString(os.pread(self._file.fileno(), size, place))

@@ -16,7 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from pyflink.common import Row, Types
@@ -65,7 +65,8 @@ def deliver_models(
     parallelism: int,
 ) -> Table:
     """Result of a prediction in whose job the models of a stream replace the first one."""
-    operator, group = settings.process.operator, settings.process.group
+    operator = settings.process.operator
+    group = settings.process.group
     view = f"akdl_model_rows_{group}"
     table_env.create_temporary_view(view, models)
     query = f"SELECT {', '.join(_model_columns(operator, models))} FROM {view}"
@@ -135,6 +136,7 @@ class SendPlace(ProcessFunction):  # type: ignore[misc]
             )
 
 
+@dataclass
 class Collect(KeyedProcessFunction):  # type: ignore[misc]
     """Turns rows into whole models, piece by piece, for one subtask of each host.
 
@@ -143,17 +145,16 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
     the latest model and of unfinished ones, so a restart continues with the latest model.
     """
 
-    def __init__(self, settings: PredictionSettings, keeps_rows: bool, keys: Sequence[int]) -> None:
-        self._settings = settings
-        self._keeps_rows = keeps_rows
-        self._keys = keys
+    settings: PredictionSettings
+    keeps_rows: bool
+    keys: Sequence[int]
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Create a folder for pieces inside the folder of this host's model process.
 
         That folder is removed with the model process, even if this process is killed.
         """
-        self._process = model_process(self._settings)
+        self._process = model_process(self.settings)
         close_with_worker(self.close)
         self._models = ModelRows(tempfile.mkdtemp(prefix="rows-", dir=self._process.folder))
         # These are the places of the rows of the latest whole model, which a checkpoint has to
@@ -163,7 +164,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         self._waiting: list[Model] = []
         self._kept: KeptRows | None = None
         self._is_restored = False
-        if self._keeps_rows:
+        if self.keeps_rows:
             descriptor = MapStateDescriptor("akdl_model_rows", Types.LONG(), _MODEL_ROW)
             self._kept = KeptRows(runtime_context.get_map_state(descriptor))
 
@@ -201,7 +202,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
             except DamagedModel as error:
                 logger.error(
                     "%s: a model of the stream is rejected: %s",
-                    self._settings.process.operator,
+                    self.settings.process.operator,
                     error,
                 )
                 continue
@@ -214,13 +215,14 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
     def _add_place(self, number: int, place: bytes) -> Iterator[Row]:
         self._subtasks.setdefault(place, set()).add(number)
         if self._has_all_places:
-            waiting, self._waiting = self._waiting, []
+            waiting = self._waiting
+            self._waiting = []
             for model in waiting:
                 yield from self._pieces(model)
 
     @property
     def _has_all_places(self) -> bool:
-        return sum(map(len, self._subtasks.values())) == len(self._keys)
+        return sum(map(len, self._subtasks.values())) == len(self.keys)
 
     def _pieces(self, model: Model) -> Iterator[Row]:
         if not self._has_all_places:
@@ -228,7 +230,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
             return
         # Subtasks of one place share a model process, so the lowest of them gets the model for all.
         # Numbers of members begin at 1, because 0 stands for Collect.
-        keys = [self._keys[min(numbers) - 1] for numbers in self._subtasks.values()]
+        keys = [self.keys[min(numbers) - 1] for numbers in self._subtasks.values()]
         last = len(model.numbers) - 1
         for number, piece in enumerate(model.pieces(), 1):
             for key in keys:
@@ -269,6 +271,7 @@ class KeptRows:
         self._places &= needed
 
 
+@dataclass
 class Deliver(KeyedProcessFunction):  # type: ignore[misc]
     """Writes the pieces of a model to a file on its host, and lets the model process load it.
 
@@ -276,15 +279,15 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
     keeps it alive. The subtask with the lock of the host acts; it yields nothing.
     """
 
-    def __init__(self, settings: PredictionSettings, parallelism: int) -> None:
-        self._settings, self._parallelism = settings, parallelism
+    settings: PredictionSettings
+    parallelism: int
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        check_parallelism(runtime_context, self._settings.process.operator, self._parallelism)
+        check_parallelism(runtime_context, self.settings.process.operator, self.parallelism)
         self._file: IO[bytes] | None = None
         self._lock: int | None = None
         self._attempt = runtime_context.get_attempt_number()
-        self._process = model_process(self._settings)
+        self._process = model_process(self.settings)
         close_with_worker(self.close)
 
     def close(self) -> None:
@@ -299,7 +302,10 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
         name, number, last, piece = value
         if number == 1:
             self._drop_file()
-            if self._acts():
+            # One subtask of a host acts: it holds a lock from its first model to its end.
+            if self._lock is None:
+                self._lock = take_turn(f"{self._process.folder}/delivery", self._attempt)
+            if self._lock is not None:
                 self._file = tempfile.NamedTemporaryFile(
                     dir=self._process.folder, prefix="model-", suffix=".zip"
                 )
@@ -312,17 +318,10 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
                 self._drop_file()
         return iter(())
 
-    def _acts(self) -> bool:
-        """Return True in the one subtask of a host that acts: it holds a lock from its first model
-        to its end.
-        """
-        if self._lock is None:
-            self._lock = take_turn(os.path.join(self._process.folder, "delivery"), self._attempt)
-        return self._lock is not None
-
     def _drop_file(self) -> None:
         if self._file is not None:
-            file, self._file = self._file, None
+            file = self._file
+            self._file = None
             # The folder, with the file, may have been removed with the model process.
             with contextlib.suppress(FileNotFoundError):
                 file.close()
@@ -356,7 +355,8 @@ def _union(result: Table, result_view: str, delivered_view: str) -> str:
     Both sides of a UNION ALL need the same types, and the delivery has no event time. So time
     attributes become plain timestamps here.
     """
-    columns, nulls = [], []
+    columns = []
+    nulls = []
     for name, data_type in zip(
         column_names(result), result._j_table.getResolvedSchema().getColumnDataTypes()
     ):

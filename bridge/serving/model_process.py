@@ -39,13 +39,12 @@ from bridge.folders.process_folder import (
     note_process,
     process_of,
 )
-from bridge.folders.sweep import sweep
+from bridge.folders.program_folder import sweep
 from bridge.folders.work_folder import WorkFolder
 from bridge.host.console import warn
 from bridge.host.gpus import lease_for
-from bridge.host.interpreter import first_lines, open_interpreter
+from bridge.host.interpreter import first_lines, open_interpreter, variables
 from bridge.host.process import STACKS_S, describe_exit, place_in
-from bridge.host.variables import variables
 from bridge.member.observer import ProgressWatch
 from bridge.settings import PythonArchive, UserFile
 
@@ -117,14 +116,16 @@ class Request:
         self.columns = columns
         self.call: grpc.Future[Prediction] | None = None
         self.begun = self.ended = time.monotonic()
-        self.watched, self._is_retried = WatchedCall(uuid.uuid4().hex), False
+        self.watched = WatchedCall(uuid.uuid4().hex)
+        self._is_retried = False
 
     @property
     def is_done(self) -> bool:
         return self.call is not None and self.call.done()
 
     def begin(self, call: grpc.Future[Prediction]) -> None:
-        self.call, self.ended = call, 0.0
+        self.call = call
+        self.ended = 0.0
         # A thread of gRPC calls this at once, while the task may look at the answer much later.
         call.add_done_callback(self._end)
 
@@ -150,7 +151,8 @@ class ModelProcess:
     """
 
     def __init__(self, settings: ModelSettings, model: str | PlacedModel) -> None:
-        self._settings, self._serving = settings, json_format.Parse(settings.serving, Serving())
+        self._settings = settings
+        self._serving = json_format.Parse(settings.serving, Serving())
         self.batch_size = self._serving.infer_batch_size or BATCH_ROWS
         sweep()
         self._folder = ProcessFolder(settings.group)
@@ -301,9 +303,10 @@ class ModelProcess:
 
     def _start(self, pipe: int) -> None:
         """Start the process, with the lock of its folder held. It listens before it loads."""
-        settings, serving = self._settings, self._serving
+        settings = self._settings
+        serving = self._serving
         place = self.folder
-        work = os.path.join(place, "work")
+        work = f"{place}/work"
         # A process that was killed has left its work folder, and an address where nothing listens.
         shutil.rmtree(work, ignore_errors=True)
         self._folder.forget_address()
@@ -326,7 +329,7 @@ class ModelProcess:
                     serving.function_folder = work
                 # The settings are in a file, because with thousands of columns they are too long
                 # for a variable.
-                serving_file = os.path.join(place, "serving.json")
+                serving_file = f"{place}/serving.json"
                 with open(serving_file, "w", encoding="utf-8", opener=private) as file:
                     file.write(json_format.MessageToJson(serving))
                 environment.update(
@@ -339,10 +342,7 @@ class ModelProcess:
                     AKDL_WORK_DIR=place,
                     **gpus.variables,
                 )
-                with (
-                    open(self._folder.log, "wb", opener=private) as log,
-                    python.starting(operator),
-                ):
+                with open(self._folder.log, "wb", opener=private) as log, python.starting(operator):
                     self._process = subprocess.Popen(
                         [python.path, "-m", "akdl.process.preflight", "akdl.serving.model_server"],
                         env=environment,
@@ -370,7 +370,8 @@ class ModelProcess:
 
         The caller holds the lock of the folder, so that the tasks of a host copy it once.
         """
-        place, begun = os.path.join(self.folder, "brought"), time.monotonic()
+        place = f"{self.folder}/brought"
+        begun = time.monotonic()
         # A task that was killed while it copied has left a part.
         shutil.rmtree(place, ignore_errors=True)
         os.mkdir(place, 0o700)
@@ -391,7 +392,8 @@ class ModelProcess:
         """Rows of the batches that were not computed in time, by request; None when the process
         ended otherwise.
         """
-        limit_s, operator = self._serving.infer_timeout, self._settings.operator
+        limit_s = self._serving.infer_timeout
+        operator = self._settings.operator
         try:
             with open(stalled_file(self.folder, self._pid), encoding="ascii") as file:
                 found: dict[str, list[int]] = json.load(file)
@@ -447,7 +449,8 @@ class ModelProcess:
         return self._process is not None and self._process.poll() is not None
 
     def _lost(self, error: grpc.RpcError, where: str = "") -> str:
-        operator, how = self._settings.operator, f"{error.code().name}: {error.details()}"
+        operator = self._settings.operator
+        how = f"{error.code().name}: {error.details()}"
         status = None
         # Only the task that has started the process gets its status.
         if self._process is not None and error.code() == grpc.StatusCode.UNAVAILABLE:
@@ -473,7 +476,8 @@ def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
     """Wait for an answer of a process; after `stall_timeout_s` seconds (0: no limit) without CPU it
     is killed: TimeoutError.
     """
-    process, watch = process_of(folder), ProgressWatch(time.monotonic())
+    process = process_of(folder)
+    watch = ProgressWatch(time.monotonic())
     while True:
         # gRPC does not notice a process that is stopped or hangs, so its processor time is compared
         # at each turn.

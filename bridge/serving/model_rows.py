@@ -92,7 +92,8 @@ class Model:
             os.remove(self.path)
 
     def _checked(self, row: ModelRow) -> tuple[int, bytes]:
-        number, text = row.number, row.text
+        number = row.number
+        text = row.text
         rows = _MOST_ROWS if row.count is None else row.count
         if number is None or text is None or not 0 <= number < rows:
             raise DamagedModel(
@@ -176,7 +177,8 @@ class ModelRows:
         return model
 
     def _add_to_current(self, row: ModelRow) -> Model | None:
-        model, loss = self._current, None
+        model = self._current
+        loss = None
         # A number that the current model has already belongs to the next model, which is then the
         # current one. The loss of the earlier one is raised once the row is stored.
         if model is not None and row.number in model.numbers:

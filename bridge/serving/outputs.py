@@ -55,9 +55,9 @@ class PredictionSettings:
     @property
     def columns(self) -> tuple[tuple[str, bool], ...]:
         """`result` with the column of errors."""
-        return (
-            self.result if self.error_column is None else (*self.result, (self.error_column, True))
-        )
+        if self.error_column is None:
+            return self.result
+        return (*self.result, (self.error_column, True))
 
 
 def model_process(settings: PredictionSettings, copy: int = 0) -> ModelProcess:

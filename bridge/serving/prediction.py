@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from pyflink.common import RowKind
 from pyflink.datastream import ProcessFunction, RuntimeContext
 from pyflink.fn_execution.coder_impl_fast import InternalRow
+from pyflink.metrics import MetricGroup
 from pyflink.table import StreamTableEnvironment, Table
 
 from akdl.wire import Prediction
@@ -41,7 +42,6 @@ from bridge.flink.arrow_operators import (
 )
 from bridge.flink.elements import ELEMENT, Element, Origin, element, pieces, with_origin
 from bridge.flink.file_rows import in_small_bundles, parts_of_files
-from bridge.flink.metrics import PredictionMetrics
 from bridge.flink.time_attributes import (
     PROCTIME,
     ROWTIME,
@@ -115,7 +115,8 @@ def predict_table(
         )
     else:
         read = files.selected([column.name for column in files.columns if column.name in needed])
-        chunks, updates = parts_of_files(table_env, read, uid), False
+        chunks = parts_of_files(table_env, read, uid)
+        updates = False
     types = dict(column_types(kept))
     types.update(logical_types(settings.output_schema))
     types.update(
@@ -156,6 +157,7 @@ def predict_table(
     return table_env.sql_query(f"SELECT {', '.join(cells)} FROM {view}")
 
 
+@dataclass
 class _Predict(ProcessFunction):  # type: ignore[misc]
     """Task of a predictor. Elements come one at a time, and answers in the threads of gRPC.
 
@@ -164,24 +166,17 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
     for all answers. So it needs no state, and a restart neither loses nor doubles rows.
     """
 
-    def __init__(
-        self,
-        settings: PredictionSettings,
-        columns: list[str],
-        key: list[str],
-        files: FileTable | None = None,
-    ) -> None:
-        self._settings = settings
-        self._columns = columns
-        self._key = key
-        self._files = files  # if not None, chunks are parts of files
+    settings: PredictionSettings
+    columns: list[str]
+    key: list[str]
+    files: FileTable | None = None  # if not None, chunks are parts of files
 
     def open(self, runtime_context: RuntimeContext) -> None:
         give_large_blocks_back()
-        self._reader = None if self._files is None else FileParts(self._files)
-        self._decoder = ColumnDecoder(self._settings.output_schema, "the model")
+        self._reader = None if self.files is None else FileParts(self.files)
+        self._decoder = ColumnDecoder(self.settings.output_schema, "the model")
         self._status = TaskObserver(
-            self._settings.process.group,
+            self.settings.process.group,
             runtime_context.get_index_of_this_subtask(),
             runtime_context.get_attempt_number(),
         )
@@ -189,19 +184,19 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         # Rows under way in their order: the batch, kinds of its rows, its request and its process.
         self._sent: deque[tuple[pa.RecordBatch, bytes | None, Request, ModelProcess]] = deque()
         # Number of the model that answered last, and the time of the answer.
-        self._model, self._ended = 0, 0.0
+        self._model = 0
+        self._ended = 0.0
         self._parts = (
-            None
-            if self._settings.resumption is None
-            else PredictionParts(self._settings.resumption)
+            None if self.settings.resumption is None else PredictionParts(self.settings.resumption)
         )
         close_with_worker(self.close)
-        copies, subtask = self._settings.process.copies, runtime_context.get_index_of_this_subtask()
+        copies = self.settings.process.copies
+        subtask = runtime_context.get_index_of_this_subtask()
         # The copies load their models side by side. Each task begins with another copy, since equal
         # requests go to the first in its list.
         with ThreadPoolExecutor(copies) as pool:
             joined = [
-                pool.submit(model_process, self._settings, (subtask + copy) % copies)
+                pool.submit(model_process, self.settings, (subtask + copy) % copies)
                 for copy in range(copies)
             ]
         # Processes that were joined are noted before an error of another one is raised, so that
@@ -236,7 +231,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         elif arrow:
             batch = read_batch(arrow)
             yield from self._send(
-                batch, kinds_by_key(batch, kinds, self._key) if kinds and self._key else kinds
+                batch, kinds_by_key(batch, kinds, self.key) if kinds and self.key else kinds
             )
         # Parts of files carry no marks, so all requests of such an element are answered before it
         # ends. Otherwise only answers that have arrived leave, and only in their order.
@@ -251,7 +246,8 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         way.
         """
         give_large_blocks_back(batch.num_rows, batch.nbytes)
-        settings, start = self._settings, 0
+        settings = self.settings
+        start = 0
         most = _MOST_SENT * len(self._processes)
         while start < batch.num_rows:
             # Each answer may change the size of the next request.
@@ -265,7 +261,8 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             )
             while self._sent and self._sent_bytes() + len(columns) > _MOST_SENT_BYTES:
                 yield from pieces(*self._next())
-            request, process = Request(columns), min(self._processes, key=self._sent_bytes)
+            request = Request(columns)
+            process = min(self._processes, key=self._sent_bytes)
             process.send(request)
             end = start + part.num_rows
             self._sent.append((part, kinds and kinds[start:end], request, process))
@@ -291,26 +288,28 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         batch, kinds, request, _ = self._sent.popleft()
         # Notices of newer models have the level INFO; others are warnings.
         newer = sum(notice.level == logging.INFO for notice in prediction.notices)
-        rows, ended = batch.num_rows, request.ended or time.monotonic()
+        rows = batch.num_rows
+        ended = request.ended or time.monotonic()
         self._metrics.add(rows, len(prediction.bad_rows), ended - request.begun, newer)
         # The time before the previous answer belongs to the previous request.
         took_s = max(0.0, ended - max(request.begun, self._ended))
         self._status.add(rows, took_s)
         self._size.note(rows, took_s)
-        self._model, self._ended = prediction.model, ended
-        if self._parts is not None and self._settings.error_column is None and prediction.bad_rows:
+        self._model = prediction.model
+        self._ended = ended
+        if self._parts is not None and self.settings.error_column is None and prediction.bad_rows:
             # Bad rows fail the job. The next run needs the other rows of the request, which the
             # model has predicted.
-            decoder = ColumnDecoder(self._settings.output_schema.all_nullable)
+            decoder = ColumnDecoder(self.settings.output_schema.all_nullable)
             told = with_outputs(
-                batch, prediction, decoder, replace(self._settings, error_column=_WHY)
+                batch, prediction, decoder, replace(self.settings, error_column=_WHY)
             )
             self._parts.add(told.filter(pc.is_null(told.column(_WHY))))
             self._parts.end()
-        whole = with_outputs(batch, prediction, self._decoder, self._settings)
+        whole = with_outputs(batch, prediction, self._decoder, self.settings)
         if self._parts is not None:
             self._parts.add(whole)
-        return selected(whole, self._columns), kinds
+        return selected(whole, self.columns), kinds
 
     def _answer(self) -> Prediction:
         """Wait for the answer of the oldest request, over restarts of its process."""
@@ -350,3 +349,34 @@ def kinds_by_key(batch: pa.RecordBatch, kinds: bytes, key: list[str]) -> bytes:
             )
     found[(found == RowKind.UPDATE_BEFORE.value) & ~pairs] = RowKind.DELETE.value
     return found.tobytes()
+
+
+class PredictionMetrics:
+    """Counters `akdl.inferences` and `akdl.failedRows`, distributions `akdl.batchRows` and
+    `akdl.batchMillis`, gauges.
+
+    The gauges are `akdl.loadMillis` and `akdl.modelVersion`, 1 for the first model and one more for
+    each later one.
+    """
+
+    def __init__(self, group: MetricGroup | None, load_s: float) -> None:
+        self._is_shown = group is not None
+        self._version = 1
+        if group is None:
+            return
+        own = group.add_group("akdl")
+        self._inferences = own.counter("inferences")
+        self._failed = own.counter("failedRows")
+        self._rows = own.distribution("batchRows")
+        self._millis = own.distribution("batchMillis")
+        own.gauge("loadMillis", lambda: int(load_s * 1000))
+        own.gauge("modelVersion", lambda: self._version)
+
+    def add(self, rows: int, failed: int, seconds: float, newer_models: int = 0) -> None:
+        """Count a batch; `seconds` is the time from the call of the model process to its answer."""
+        if self._is_shown:
+            self._inferences.inc(rows)
+            self._failed.inc(failed)
+            self._rows.update(rows)
+            self._millis.update(int(seconds * 1000))
+            self._version += newer_models

@@ -25,7 +25,7 @@ from bridge.exceptions import refused_at
 from bridge.files.publishing import file_system, files_in, opened_file_system
 from bridge.files.reading import FileTable
 from bridge.flink.file_rows import table_of_files
-from bridge.formats.file_columns import FileColumn, declared_column
+from bridge.formats.file_columns import FileColumn, arrow_schema_of, declared_column
 from bridge.host.console import say
 from bridge.schema import Schema, quoted
 from bridge.table_env import planning
@@ -102,7 +102,8 @@ class Resumption:
             f"{self.operator}: {sum(parts.values())} predicted rows are in {shown(self.place)}; the"
             " others are predicted now"
         )
-        rows, known = f"akdl_rows_to_resume_{group}", f"akdl_known_{group}"
+        rows = f"akdl_rows_to_resume_{group}"
+        known = f"akdl_known_{group}"
         table_env.create_temporary_view(rows, table)
         kept = FileTable(
             f"{self.operator}, resumeDir", "feather", self.columns, addresses=tuple(sorted(parts))
@@ -137,7 +138,8 @@ class PredictionParts:
     """
 
     def __init__(self, resumption: Resumption) -> None:
-        self._names, self._columns = resumption.schema.names, resumption.columns
+        self._names = resumption.schema.names
+        self._columns = resumption.columns
         self._files, self._root = file_system(resumption.folder)
         self._rows = 0
         self._begin()
@@ -166,7 +168,7 @@ class PredictionParts:
             self._rows = 0
 
     def _begin(self) -> None:
-        self._schema = pa.schema([(column.name, column.arrow) for column in self._columns])
+        self._schema = arrow_schema_of(self._columns)
         # The file is in memory until it is complete, so a killed task leaves at most the file that
         # it was writing to the folder.
         self._sink = pa.BufferOutputStream()

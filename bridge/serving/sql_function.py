@@ -48,7 +48,8 @@ class ModelFunction(ScalarFunction):  # type: ignore[misc]
             RowError: The arguments do not fit the columns of the model.
             TaskError: The model has failed.
         """
-        operator, schema = self._settings.process.operator, self._settings.input_schema
+        operator = self._settings.process.operator
+        schema = self._settings.input_schema
         # Only a series has the number of rows; a literal stands for all of them.
         rows = next((len(each) for each in cells if isinstance(each, pd.Series)), None)
         if rows is None or len(cells) != len(schema.names):

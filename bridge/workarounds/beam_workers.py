@@ -169,7 +169,8 @@ def _end_flushers() -> None:
     PeriodicThread._akdl_start = PeriodicThread.start
 
     def start(thread: Any) -> None:
-        worker, function = worker_of_this_thread(), thread._function
+        worker = worker_of_this_thread()
+        function = thread._function
 
         def flush() -> None:
             if has_ended(worker):
@@ -221,7 +222,8 @@ def _answer_requests_of_state() -> None:
     # of the program waited for the bundle.
     from apache_beam.runners.worker.sdk_worker import GrpcStateHandler, beam_fn_api_pb2  # type: ignore[attr-defined]
 
-    done, request = GrpcStateHandler.done, GrpcStateHandler._request
+    done = GrpcStateHandler.done
+    request = GrpcStateHandler._request
 
     def answer_all(handler: GrpcStateHandler) -> None:
         for future in list(handler._responses_by_id.values()):

@@ -5,10 +5,22 @@ a room.
 from __future__ import annotations
 
 import importlib.resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
+
+
+def running_jvm() -> Any:
+    """The classes of this program's JVM, which is started if need be."""
+    from pyflink.java_gateway import get_gateway
+
+    return get_gateway().jvm
+
+
+def flink_classes() -> Any:
+    """The JVM's package org.apache.flink."""
+    return running_jvm().org.apache.flink
 
 
 def java_text(package: str, *names: str) -> str:
@@ -27,13 +39,10 @@ def new_object(name: str, **words: str) -> JavaObject:
     """Compile the class `name`, with other `words` in its text, and return an object of it. Needs a
     JVM that runs.
     """
-    from pyflink.java_gateway import get_gateway
-
     text = java_text(__package__, name)
     for word, other in words.items():
         text = text.replace(f"{word}.", f"{other}.")
-    jvm = get_gateway().jvm
-    loader = jvm.Thread.currentThread().getContextClassLoader()
+    jvm = running_jvm()
     return jvm.org.apache.flink.table.runtime.generated.CompileUtils.compile(
-        loader, name, text
+        jvm.Thread.currentThread().getContextClassLoader(), name, text
     ).newInstance()

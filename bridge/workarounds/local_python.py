@@ -80,7 +80,8 @@ def start_worker_request(worker_id: str, provision_endpoint: str, params: dict[s
 
 
 def _field(number: int, value: bytes) -> bytes:
-    head, length = bytearray([number << 3 | 2]), len(value)
+    head = bytearray([number << 3 | 2])
+    length = len(value)
     while length > 127:
         head.append(length & 127 | 128)
         length >>= 7

@@ -26,6 +26,7 @@ from bridge.workarounds.gateway import (
     keep_packages,
     token_from_the_start,
 )
+from bridge.workarounds.java_text import flink_classes, running_jvm
 
 if TYPE_CHECKING:
     from py4j.java_gateway import GatewayClient, JavaGateway
@@ -105,10 +106,9 @@ def give_savepoints_a_format() -> None:
     # JobClient calls Java without the format, which Flink 2.0 has removed.
     from pyflink.common.completable_future import CompletableFuture
     from pyflink.common.job_client import JobClient
-    from pyflink.java_gateway import get_gateway
 
     def canonical() -> object:
-        return get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
+        return flink_classes().core.execution.SavepointFormatType.CANONICAL
 
     def stop_with_savepoint(
         self: JobClient, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
@@ -184,16 +184,12 @@ def keys_in_turn(runtime_context: RuntimeContext, keys: Iterable[int]) -> Iterat
 def column_names(table: Table) -> list[str]:
     # `Table.get_resolved_schema` of pyflink/table/table.py converts the type of each column, see
     # `columns_of`.
-    from pyflink.java_gateway import get_gateway
-
     names = table._j_table.getResolvedSchema().getColumnNames()
     # This character does not occur in names.
     separator = "\0"
-    return (
-        list(get_gateway().jvm.String.join(separator, names).split(separator))
-        if names.size()
-        else []
-    )
+    if names.size():
+        return list(running_jvm().String.join(separator, names).split(separator))
+    return []
 
 
 def columns_of(table: Table) -> tuple[list[str], list[DataType]]:
@@ -203,7 +199,7 @@ def columns_of(table: Table) -> tuple[list[str], list[DataType]]:
     from pyflink.table.types import _from_java_data_type
 
     j_types = table._j_table.getResolvedSchema().getColumnDataTypes()
-    known: dict[str, DataType] = {}
+    known = {}
     types = []
     for place in range(j_types.size()):
         j_type = j_types.get(place)
@@ -319,10 +315,9 @@ def _prepare_planning() -> None:
     """Set the thread-local values of Flink's planner, which it sets itself in the thread that makes
     an environment.
     """
-    from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
 
-    jvm = get_gateway().jvm
+    jvm = running_jvm()
 
     def invoke(name: str, method: str, *argument: tuple[str, Any]) -> Any:
         types = to_jarray(jvm.Class, [_planner.loadClass(kind) for kind, _ in argument])

@@ -93,7 +93,7 @@ def cell_writer(kind: Kind, clock: JavaClock) -> Callable[[Any], bytes]:
         whole = cell.replace(microsecond=cell.microsecond // 1000 * 1000)
         return _TIMESTAMP.pack(clock.milliseconds(whole), cell.microsecond * 1000)
 
-    writers: dict[Kind, Callable[[Any], bytes]] = {
+    writers = {
         Kind.STRING: write_string,
         Kind.BYTES: lambda cell: _INT.pack(len(cell)) + bytes(cell),
         Kind.DECIMAL: _write_decimal,

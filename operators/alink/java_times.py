@@ -19,7 +19,8 @@ _CYCLE_S = 146_097 * _DAY_S
 # cannot convert the last instants of the year 9999 between zones.
 _FAR = 8000 * _CYCLE_S // 400
 # Every fourth year is a leap year in the Julian calendar, as 2004 is the fourth year from here on.
-_JULIAN_CYCLE, _JULIAN_CYCLE_DAYS = datetime.date(2001, 1, 1).toordinal(), 1461
+_JULIAN_CYCLE = datetime.date(2001, 1, 1).toordinal()
+_JULIAN_CYCLE_DAYS = 1461
 _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
 
 

@@ -95,7 +95,8 @@ def expression(distribution: Distribution | None, draws: list[str]) -> str:
 
 
 def _choice(draw: str, weighted: list[tuple[float, float]]) -> str:
-    total, below = sum(weight for _, weight in weighted), 0.0
+    total = sum(weight for _, weight in weighted)
+    below = 0.0
     cases = []
     for value, weight in weighted[:-1]:
         below += weight

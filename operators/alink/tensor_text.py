@@ -42,10 +42,12 @@ def read_numbers(
     """
     # Whole numbers do not go through doubles, which would lose digits beyond 53 bits.
     number = float if dtype.startswith("float") else _whole_number
-    body, own_size = _TENSOR.sub("", text.strip(), count=1), size
+    body = _TENSOR.sub("", text.strip(), count=1)
+    own_size = size
     sparse = _SIZE.match(body)
     if sparse is not None:
-        body, own_size = body[sparse.end() :], int(sparse[1] or size or -1)
+        body = body[sparse.end() :]
+        own_size = int(sparse[1] or size or -1)
     words = [word for word in _BETWEEN.split(body) if word]
     if sparse is not None or ":" in body:
         if own_size is None or own_size < 0:

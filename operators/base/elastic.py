@@ -125,7 +125,8 @@ class SlotWatch:
         # Number of slots for the next job, once this one was cancelled for it; 0 if it was
         # not.
         self._wanted = 0
-        self._change, self._since = "", 0.0
+        self._change = ""
+        self._since = 0.0
         self._saved: object = None
         self._has_saved = False
         self._over = threading.Event()
@@ -145,7 +146,8 @@ class SlotWatch:
         seconds only, and each new job repeats the steps since the last checkpoint.
         """
         overview = self._rest.get("/overview")
-        free, total = int(overview["slots-available"]), int(overview["slots-total"])
+        free = int(overview["slots-available"])
+        total = int(overview["slots-total"])
         waits = self._waits()
         change = ""
         # A job that has lost a TaskManager and was restarted by Flink waits for its slots.
@@ -233,7 +235,8 @@ class SlotWatch:
         if STOP in found or STOPPED in found or self._saved is None:
             self._saved = saved
             return False
-        had_saved, self._has_saved = self._has_saved, self._has_saved or saved != self._saved
+        had_saved = self._has_saved
+        self._has_saved = self._has_saved or saved != self._saved
         return had_saved
 
     def _has_lost_a_manager(self) -> bool:

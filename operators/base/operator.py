@@ -129,7 +129,8 @@ class Operator(JobTable, Rendered, Generic[_Family]):
         """
         from bridge.flink.elements import origin_of
 
-        table_env, origin = self._table_env, origin_of(self.getOutputTable())
+        table_env = self._table_env
+        origin = origin_of(self.getOutputTable())
         if origin is None or (is_streaming(table_env) and has_checkpoints(table_env)):
             return None
         return origin.files

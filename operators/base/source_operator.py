@@ -5,13 +5,16 @@ memory.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sized
+from collections.abc import Iterator, Mapping, Sized
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from akdl.storage.files import FileError, fetch
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError, refused_at
+from bridge.folders.program_folder import scratch_folder
 from bridge.schema import Schema, split_watermark
 from bridge.table_env import planning
 from bridge.workarounds.beam_workers import fix_workers
@@ -145,3 +148,19 @@ def _check_polars(where: str, schema: object) -> None:
                 f"{where}: column {name!r} has the type {type_} of polars, which Arrow does not"
                 " have: convert it, for example with cast(pl.Decimal(38, 0)) or map_elements(str)"
             )
+
+
+@contextmanager
+def fetched(operator: str, address: str) -> Iterator[str]:
+    """Provide a local path of the file or folder that `filePath` names while the block runs.
+
+    A remote one is fetched into a scratch folder, which is removed after the block, so the caller
+    must have read the file by then.
+
+    Raises:
+        ConfigurationError: There is no such file, or the address cannot be reached.
+    """
+    with scratch_folder() as folder:
+        with refused_at(f"{operator}: parameter 'filePath'", FileError):
+            path = fetch(address, folder)
+        yield path

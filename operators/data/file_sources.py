@@ -14,8 +14,9 @@ from akdl.storage.limits import TABLE, LimitError
 from akdl.wire.column_type import ColumnType, Kind
 from bridge.exceptions import refused_at
 from bridge.formats.csv_text import CsvForm
+from bridge.formats.file_columns import arrow_schema_of
 from bridge.schema import Schema, quoted, split_watermark
-from operators.base.source_operator import SourceOperator
+from operators.base.source_operator import SourceOperator, fetched
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import (
     CsvParams,
@@ -25,7 +26,6 @@ from operators.params.accessors import (
     TypedFilesStreamParams,
 )
 from operators.params.param import WithParams, fields_of
-from operators.prepare.fetched_file import fetched
 from operators.stream_operator import StreamOperator
 from operators.tables.memory_table import memory_table
 
@@ -51,10 +51,9 @@ class _Files(WithParams, SourceOperator):
             # A cell of a file may be empty whatever the schema says, so NOT NULL is not kept: Flink
             # turns null in such a column into -1 or an empty text.
             schema = Schema.parse(columns).all_nullable
-        addresses = [place_of(each) for each in values["filePath"]]
         files = describe(
             self._name,
-            addresses,
+            [place_of(each) for each in values["filePath"]],
             self._format or values["format"],
             values["selectedCols"],
             values["filter"],
@@ -115,9 +114,7 @@ def _all_rows(files: FileTable, path: str) -> pa.RecordBatchReader:
     parts = FileParts(files)
     # The batches are made as they are taken, so the file is never in memory as a whole.
     batches = (batch for part, _ in parts.parts_of(path) for batch in parts.batches_of(part))
-    return pa.RecordBatchReader.from_batches(
-        pa.schema([(column.name, column.arrow) for column in files.columns]), batches
-    )
+    return pa.RecordBatchReader.from_batches(arrow_schema_of(files.columns), batches)
 
 
 class CsvSourceBatchOp(CsvParams, _CsvFiles, BatchOperator):

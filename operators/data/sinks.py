@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import tzinfo
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -163,7 +164,8 @@ class _FilesSinkOp(_SinkOp):
             table, sink = write_files(
                 table_env, rows.getOutputTable(), sink, 1 if is_single else subtasks
             )
-        written, clean_up = op._followed_by(table), lambda: abandon(sink)
+        written = op._followed_by(table)
+        clean_up = partial(abandon, sink)
         if isinstance(op, BatchOperator):
             written._defer(Uncollected(clean_up))
         else:
@@ -321,11 +323,11 @@ class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
         op._defer(None, name)
 
 
+@dataclass
 class _FileOfProgram(Receiver):
     """Writes a file on this host, while the job runs on others."""
 
-    def __init__(self, sink: FileSink) -> None:
-        self._sink = sink
+    sink: FileSink
 
     def take(self, batch: pa.RecordBatch) -> None:
         self._files.write(batch)
@@ -333,7 +335,7 @@ class _FileOfProgram(Receiver):
     def finish(self) -> None:
         from bridge.files.publishing import publish
 
-        publish(self._sink, self._files.end() or {})
+        publish(self.sink, self._files.end() or {})
 
     def abandon(self) -> None:
         from bridge.files.publishing import abandon
@@ -341,25 +343,25 @@ class _FileOfProgram(Receiver):
         # The property makes the files when it is first read, so it is read only if rows came.
         if "_files" in vars(self):
             self._files.close()
-            abandon(self._sink)
+            abandon(self.sink)
 
     @cached_property
     def _files(self) -> PartFiles:
         from bridge.files.writing import PartFiles
 
-        files = PartFiles(self._sink, 0, 1)
+        files = PartFiles(self.sink, 0, 1)
         # -1 stands for no checkpoint to continue from.
         files.start(-1)
         return files
 
 
+@dataclass
 class _AkFile(Receiver):
     """Writes an .ak file on this host, which appears when it is complete."""
 
-    def __init__(self, path: str, schema: Schema, zone: tzinfo) -> None:
-        self._path = path
-        self._schema = schema
-        self._zone = zone
+    path: str
+    schema: Schema
+    zone: tzinfo
 
     def take(self, batch: pa.RecordBatch) -> None:
         for row in zip(*(column.to_pylist() for column in batch.columns)):
@@ -383,16 +385,16 @@ class _AkFile(Receiver):
 
     @cached_property
     def _begun(self) -> tuple[WholeFile, AkWriter]:
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        whole = WholeFile(self._path)
-        return whole, AkWriter(whole.file, self._schema, self._zone)
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        whole = WholeFile(self.path)
+        return whole, AkWriter(whole.file, self.schema, self.zone)
 
 
 def _with_local_times(op: Any, schema: Schema) -> Any:
     """Convert instants to local times, with a column each that is true where the zone repeats this
     time ambiguously.
     """
-    columns: list[str] = []
+    columns = []
     twice: list[str] = []
     for column in schema:
         name = quoted(column.name)

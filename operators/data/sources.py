@@ -14,10 +14,9 @@ from operators.alink.ak_cells import MOST_DIGITS, digits_of
 from operators.alink.ak_file import read_rows, read_schema
 from operators.alink.random_columns import expression, read_distributions
 from operators.base.job import session_zone
-from operators.base.source_operator import SourceOperator
+from operators.base.source_operator import SourceOperator, fetched
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import AkSourceParams, RandomStreamParams, RandomTableParams
-from operators.prepare.fetched_file import fetched
 from operators.stream_operator import StreamOperator
 from operators.tables.memory_table import memory_table
 
@@ -152,7 +151,8 @@ def _random_table(
     # Flink's generator makes a whole number of rows per second. For a slower or fractional rate it
     # makes more rows, of which every n-th one is kept.
     rate = (1 / seconds).limit_denominator(1000) if seconds else Fraction(1_000_000_000)
-    per_second, every = max(rate.numerator, 1), rate.denominator
+    per_second = max(rate.numerator, 1)
+    every = rate.denominator
     if values["idCol"] is not None:
         columns.insert(0, f"row_id / {every} + {first} AS {quoted(values['idCol'])}")
     generated = max(rows, 1) * every

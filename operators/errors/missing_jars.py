@@ -120,7 +120,8 @@ def missing_jar(text: str) -> ConfigurationError | None:
     match = _UNKNOWN.search(text)
     if match is None:
         return None
-    factory, name = match["factory"] or "", match["name"]
+    factory = match["factory"] or ""
+    name = match["name"]
     kinds = {"Format": FORMAT, "Catalog": CATALOG, "ModelProvider": PROVIDER}
     kind = (
         FORMAT
@@ -164,13 +165,13 @@ def lib_folder() -> str:
     """Folder with the jars of the Flink that PyFlink brings."""
     import pyflink
 
-    return os.path.join(os.path.dirname(pyflink.__file__), "lib")
+    return f"{os.path.dirname(pyflink.__file__)}/lib"
 
 
 def in_folder(folder: str) -> list[tuple[str, str]]:
     """Kinds and names of the connectors and formats in the jars of a folder."""
-    found: set[tuple[str, str]] = set()
-    for jar in glob.glob(os.path.join(glob.escape(folder), "*.jar")):
+    found = set()
+    for jar in glob.glob(f"{glob.escape(folder)}/*.jar"):
         # Most jars have no factories, and a damaged one must not hide the error that is being
         # explained.
         with suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(jar) as archive:
@@ -184,9 +185,11 @@ def in_folder(folder: str) -> list[tuple[str, str]]:
 
 def _message(kind: str, name: str, known: Sequence[str]) -> str:
     """Text of the error: what is missing, the command that gets it, and how it reaches the jobs."""
-    jar, available = _NAMES.get(name, name), f" Available: {', '.join(known)}." if known else ""
+    jar = _NAMES.get(name, name)
+    available = f" Available: {', '.join(known)}." if known else ""
     if jar in JARS:
-        hint, second = ": its jar is missing", f"Get it: akdl jars {jar}"
+        hint = ": its jar is missing"
+        second = f"Get it: akdl jars {jar}"
     else:
         hint = did_you_mean(name, [*known, *JARS])
         release = ".".join(map(str, _release(flink_version())))

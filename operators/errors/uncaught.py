@@ -78,7 +78,7 @@ def show_briefly() -> None:
         _hook_program(sys.excepthook)
         _hook_threads(threading.excepthook)
     ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
+    shell = ipython and ipython.get_ipython()
     if shell is not None:
         shell.set_custom_exc((Exception, KeyboardInterrupt), _show_in_ipython)
 

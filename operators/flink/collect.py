@@ -120,7 +120,8 @@ def type_in_zone(arrow: pa.DataType, type_: Any, zone: str) -> pa.DataType:
             arrow.value_field.with_type(type_in_zone(arrow.value_type, type_.element_type, zone))
         )
     if isinstance(type_, MapType):
-        key, item = arrow.key_field, arrow.item_field
+        key = arrow.key_field
+        item = arrow.item_field
         key = key.with_type(type_in_zone(key.type, type_.key_type, zone))
         return pa.map_(key, item.with_type(type_in_zone(item.type, type_.value_type, zone)))
     if isinstance(type_, RowType):

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 from akdl.masking import masked_value
 from bridge.exceptions import ConfigurationError
 from bridge.folders.shipped import ship_own_packages
+from bridge.settings import MAX_PARALLELISM
 from bridge.table_env import SAVEPOINT_PATHS, is_streaming, planning
 from bridge.workarounds.beam_workers import fix_workers
+from bridge.workarounds.java_text import flink_classes, running_jvm
 from bridge.workarounds.local_python import python_of_local_jobs
-from bridge.workarounds.local_servers import close_servers, listen_in_private
+from bridge.workarounds.local_servers import close_servers, listen_in_private, share_rpc_system
 from bridge.workarounds.pyflink_defects import give_savepoints_a_format, know_planner, know_zone
-from bridge.workarounds.rpc_system import share_rpc_system
 from operators.alink.settings import AlinkGlobalConfiguration, note_flink_home, port_of
 from operators.flink.jars import jar_urls, plugin_manager
 from operators.flink.java import start_java
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# This is the number of key groups of all jobs, see `_with_table_env`.
-MAX_PARALLELISM = 128
 _CONNECT_S = 10.0
 
 _BUNDLE_MS = "python.fn-execution.bundle.time"
@@ -190,11 +189,10 @@ def useRemoteEnv(
             f"useRemoteEnv: port: expected a number from 1 to 65535, got {port!r}"
         )
     flink_config, debug_mode = _checked("useRemoteEnv", parallelism, flinkHome, config)
-    where = f"Flink cluster at {host}:{port}, parallelism {parallelism}"
     return _use(
         lambda mode: _remote(host, port, parallelism, _merged(mode, flink_config)),
         debug_mode,
-        where,
+        f"Flink cluster at {host}:{port}, parallelism {parallelism}",
     )
 
 
@@ -216,7 +214,8 @@ def useCustomEnv(*environments: Any) -> MLEnv:
             f" stenv), got {len(environments)} values"
         )
     # Of two values, the slice of the first pair is empty, so both kinds share the one pair.
-    batch, stream = tuple(environments[-4:-2] or environments), tuple(environments[-2:])
+    batch = tuple(environments[-4:-2] or environments)
+    stream = tuple(environments[-2:])
     _current = MLEnv(lambda: batch, lambda: stream, where="environments of the caller")
     return _current
 
@@ -425,13 +424,11 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> E
     start_java()
     import pyflink
     from pyflink.datastream import StreamExecutionEnvironment
-    from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
 
     configuration = _configuration(
         {"python.client.executable": sys.executable, **_REMOTE, **config}
     )
-    jvm = get_gateway().jvm
     # The cluster needs Flink's Python library; sent along, it does not have to be in the cluster's
     # lib folder. There it is loaded once, though, and not for every job again, and never unloaded:
     # TaskManagers failed after a dozen jobs.
@@ -439,15 +436,14 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> E
     if not _has_python_library(
         {**config, "execution.target": "remote", "rest.address": host, "rest.port": str(port)}
     ):
-        jars = glob.glob(
-            os.path.join(os.path.dirname(pyflink.__file__), "opt", "flink-python*.jar")
-        )
+        jars = glob.glob(f"{os.path.dirname(pyflink.__file__)}/opt/flink-python*.jar")
     # `execution.target=remote` in the configuration of a plain environment would still start a
     # local cluster.
-    environments = jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
-    j_configuration, j_jars = configuration._j_configuration, to_jarray(jvm.String, jars)
+    environments = flink_classes().streaming.api.environment.StreamExecutionEnvironment
     env = StreamExecutionEnvironment(
-        environments.createRemoteEnvironment(host, port, j_configuration, j_jars)
+        environments.createRemoteEnvironment(
+            host, port, configuration._j_configuration, to_jarray(running_jvm().String, jars)
+        )
     )
     own_jars = [jar for jar in config.get("pipeline.jars", "").split(";") if jar]
     # Flink replaces the jars of the configuration by the jars of the environment, so they are added
@@ -473,11 +469,10 @@ def _with_table_env(
 ) -> Environments:
     """Add a table environment, and apply the workarounds that each environment needs."""
     from pyflink.datastream import RuntimeExecutionMode
-    from pyflink.java_gateway import get_gateway
     from pyflink.table import EnvironmentSettings, StreamTableEnvironment
 
     if config.get(_PLUGINS) and not _is_submitted():
-        file_systems = get_gateway().jvm.org.apache.flink.core.fs.FileSystem
+        file_systems = flink_classes().core.fs.FileSystem
         # The JVM of this program has one table of file systems, and Flink fills it from plugins
         # only in this call. A submitted program runs in a JVM that Flink has initialized already.
         file_systems.initialize(

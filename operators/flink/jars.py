@@ -29,7 +29,7 @@ from akdl.storage.locked_folder import locked
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.program_folder import scratch_folder
 from bridge.folders.user_folders import cache_folder, private_folder
-from bridge.workarounds.java_text import java_text
+from bridge.workarounds.java_text import java_text, running_jvm
 from operators.errors.missing_jars import JARS, OWN, coordinates, flink_version
 from operators.flink.java import start_java
 
@@ -97,11 +97,11 @@ def plugin_manager(urls: str) -> object:
     """Return Flink's manager of plugins for file systems, each with classes of its own, as clusters
     take them from a folder.
     """
-    from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
 
-    jvm = get_gateway().jvm
-    plugins, options = jvm.java.util.ArrayList(), jvm.org.apache.flink.configuration
+    jvm = running_jvm()
+    plugins = jvm.java.util.ArrayList()
+    options = jvm.org.apache.flink.configuration
     for url in urls.split(";"):
         jar = to_jarray(jvm.java.net.URL, [jvm.java.net.URL(url)])
         plugins.add(
@@ -169,7 +169,8 @@ def _place(coordinate: str) -> str:
 
 def _cached(coordinate: str, repository: str | None) -> str:
     """Path of a jar in the cache; a jar without its checksum is fetched again."""
-    path, folder = _place(coordinate), cache_folder("jars")
+    path = _place(coordinate)
+    folder = cache_folder("jars")
     with refused_at("jars", OSError):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         private_folder(folder, "jars")
@@ -240,10 +241,8 @@ def _with_login(base: str) -> str:
 
 def _compile(path: str) -> None:
     """Make the jar of the provider of models with Flink's own compiler of generated code."""
-    from pyflink.java_gateway import get_gateway
-
     start_java()
-    compiler = get_gateway().jvm.org.codehaus.janino.SimpleCompiler()
+    compiler = running_jvm().org.codehaus.janino.SimpleCompiler()
     compiler.cook(java_text("bridge.serving", _MODELS))
     with WholeFile(path) as file, zipfile.ZipFile(file, "w") as jar:
         for name, code in compiler.getBytecodes().items():
@@ -279,7 +278,5 @@ def _listed() -> Iterator[str]:
             path = _place(jar) if _COORDINATES.fullmatch(jar) else ""
             mine.add(path)
             yield f"{name:<15}  {'there' if _is_whole(path) else '-':<5}  {jar}"
-    others = sorted(
-        set(glob.glob(os.path.join(glob.escape(folder), "**", "*.jar"), recursive=True)) - mine
-    )
+    others = sorted(set(glob.glob(f"{glob.escape(folder)}/**/*.jar", recursive=True)) - mine)
     yield from (f"{'':<15}  there  {os.path.relpath(path, folder)}" for path in others)

@@ -19,6 +19,7 @@ from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import elsewhere, interrupts_later
 from bridge.settings import Gathering
 from bridge.table_env import planning
+from bridge.workarounds.java_text import flink_classes, running_jvm
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
@@ -109,8 +110,8 @@ def collect(
     from bridge.flink.arrow_operators import chunks_of
 
     table_env = table._t_env
-    batches: list[pa.RecordBatch] = []
-    kinds: list[bytes | None] = []
+    batches = []
+    kinds = []
     with (
         _shared_folder(table_env) as folder,
         _job(
@@ -152,7 +153,7 @@ def _batch(content: bytes, folder: str | None) -> pa.RecordBatch:
     """
     if folder is None:
         return read_batch(bytes(content))
-    path = os.path.join(folder, bytes(content).decode())
+    path = f"{folder}/{bytes(content).decode()}"
     with pa.OSFile(path) as file:
         batch = read_batch(file.read_buffer())
     os.remove(path)
@@ -164,8 +165,6 @@ def _job(start: Callable[[], _Started]) -> Iterator[Any]:
     """Run the job of `_started` around a block, which gets its elements; cancel it when the block
     fails.
     """
-    from pyflink.java_gateway import get_gateway
-
     client = None
     try:
         # An interrupt inside a call of py4j can be lost, so calls to Java run in another thread,
@@ -180,7 +179,7 @@ def _job(start: Callable[[], _Started]) -> Iterator[Any]:
             thread.wait_for(lambda: client.getJobExecutionResult().get())
     except BaseException:
         if client is not None:
-            seconds = get_gateway().jvm.java.util.concurrent.TimeUnit.SECONDS
+            seconds = running_jvm().java.util.concurrent.TimeUnit.SECONDS
             # The job may have ended already, for example because it failed.
             with suppress(Exception):
                 client.cancel().get(_CANCEL_S, seconds)
@@ -198,7 +197,6 @@ def _started(
     uncollected: Sequence[Table] = (),
 ) -> _Started:
     """Start a job of the transformations that `collected` adds, and of the other tables."""
-    from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import get_field_value
 
     j_tenv = table_env._j_tenv
@@ -215,12 +213,11 @@ def _started(
         # The collecting sink was added last, so it is the last transformation.
         sinks = [] if chunks is None else [known.get(known.size() - 1)]
         for table in uncollected:
-            discarding = (
-                get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
-            )
+            discarding = flink_classes().streaming.api.functions.sink.v2.DiscardingSink()
             sinks.append(j_tenv.toDataStream(table._j_table).sinkTo(discarding).getTransformation())
         if inserted:
-            statements, first = table_env.create_statement_set(), known.size()
+            statements = table_env.create_statement_set()
+            first = known.size()
             for table, path in inserted:
                 statements.add_insert(path, table)
             statements.attach_as_datastream()
@@ -228,7 +225,7 @@ def _started(
     finally:
         # Otherwise the next job that the user starts with this environment would run them again.
         del known[before:]
-    ends = get_gateway().jvm.java.util.ArrayList()
+    ends = running_jvm().java.util.ArrayList()
     for sink in sinks:
         ends.add(sink)
     executor = get_field_value(j_tenv, "execEnv")
@@ -241,7 +238,6 @@ def _numbered_chunks(
     table_env: StreamTableEnvironment, tables: Sequence[Table], folder: str | None
 ) -> Any:
     """Iterator over the chunks of all tables, each chunk with the number of its table."""
-    from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import to_jarray
 
     from bridge.flink.arrow_operators import rows_for_members
@@ -252,9 +248,7 @@ def _numbered_chunks(
         )._j_data_stream
         for number, table in enumerate(tables)
     ]
-    others = to_jarray(
-        get_gateway().jvm.org.apache.flink.streaming.api.datastream.DataStream, streams[1:]
-    )
+    others = to_jarray(flink_classes().streaming.api.datastream.DataStream, streams[1:])
     # One iterator for all: a job whose iterators are read one after the other would wait for the
     # reader of the next.
     return (streams[0].union(others) if len(others) else streams[0]).collectAsync()

@@ -44,12 +44,7 @@ class Rest:
     trusted certificates.
     """
 
-    def __init__(
-        self,
-        address: str,
-        verify: bool | str = True,
-        proxies: bool = False,
-    ) -> None:
+    def __init__(self, address: str, verify: bool | str = True, proxies: bool = False) -> None:
         self.address, self._url, self._login = _taken_apart(address)
         self._headers = headers_of(os.environ.get(HEADERS, ""))
         self._verify = verify
@@ -120,7 +115,13 @@ class Rest:
                 )
                 content = self._content_of(answer)
             except requests.exceptions.SSLError as error:
-                raise RestError(f"{self.address}: {_of_tls(error)}") from None
+                what = f"TLS failed ({_cause(error)}); does it speak https?"
+                if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                    what = (
+                        "its certificate is not trusted; set REQUESTS_CA_BUNDLE to a file with the"
+                        " certificate of its issuer"
+                    )
+                raise RestError(f"{self.address}: {what}") from None
             except requests.exceptions.ProxyError:
                 raise RestError(
                     f"{self.address}: the proxy in the environment rejects the request; set"
@@ -194,7 +195,8 @@ def _taken_apart(address: str) -> tuple[str, str, tuple[str, str] | None]:
         parts = urlsplit(with_scheme)
         port = parts.port
     except ValueError:
-        parts, port = urlsplit(""), None
+        parts = urlsplit("")
+        port = None
     # The error does not quote the address, which may hold a password.
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
@@ -211,19 +213,9 @@ def _taken_apart(address: str) -> tuple[str, str, tuple[str, str] | None]:
     )
 
 
-def _of_tls(error: Exception) -> str:
-    """Describe a failure of TLS with its remedy."""
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return (
-            "its certificate is not trusted; set REQUESTS_CA_BUNDLE to a file with the certificate"
-            " of its issuer"
-        )
-    return f"TLS failed ({_cause(error)}); does it speak https?"
-
-
 def _cause(error: BaseException) -> str:
     """Innermost cause, because the outer errors of requests contain the address with its login."""
-    inner: BaseException = error
+    inner = error
     while True:
         reason = getattr(inner, "reason", None) or next(
             (each for each in inner.args if isinstance(each, BaseException)), None

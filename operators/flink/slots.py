@@ -58,9 +58,7 @@ class Need(NamedTuple):
 
 
 def check_slots(
-    config: FlinkConfiguration,
-    needs: Sequence[Need],
-    only_total: bool = False,
+    config: FlinkConfiguration, needs: Sequence[Need], only_total: bool = False
 ) -> None:
     """Refuse a job for which the cluster has too few slots.
 
@@ -72,9 +70,14 @@ def check_slots(
     if not needs:
         return
     need = max(needs, key=lambda each: each.slots)
-    target = config.get("execution.target", "")
-    if target == "local":
-        _check_mini_cluster(config, need)
+    if config.get("execution.target", "") == "local":
+        slots = _slots_of_mini_cluster(config)
+        if slots is not None and slots < need.slots:
+            raise ConfigurationError(
+                f"{_needs(need)}, but the local environment has {slots}:"
+                f" taskmanager.numberOfTaskSlots is set to {config.get(_SLOTS, '')}. Leave it"
+                f" unset, raise it, or {need.remedy}."
+            )
         return
     rest = rest_of(config)
     if rest is not None:
@@ -136,15 +139,6 @@ def rest_of(config: FlinkConfiguration) -> Rest | None:
     )
 
 
-def _check_mini_cluster(config: FlinkConfiguration, need: Need) -> None:
-    slots = _slots_of_mini_cluster(config)
-    if slots is not None and slots < need.slots:
-        raise ConfigurationError(
-            f"{_needs(need)}, but the local environment has {slots}: taskmanager.numberOfTaskSlots"
-            f" is set to {config.get(_SLOTS, '')}. Leave it unset, raise it, or {need.remedy}."
-        )
-
-
 def _slots_of_mini_cluster(config: FlinkConfiguration) -> int | None:
     """Slots that were chosen; None where the mini cluster makes as many as the job needs, or Flink
     says what is wrong.
@@ -162,7 +156,8 @@ def _check_cluster(rest: Rest, need: Need, only_total: bool) -> None:
     is_fixed = False
     while True:
         overview = rest.get("/overview")
-        total, free = int(overview["slots-total"]), int(overview["slots-available"])
+        total = int(overview["slots-total"])
+        free = int(overview["slots-available"])
         if (total if only_total else free) >= need.slots:
             return
         if not is_fixed and grows(rest):

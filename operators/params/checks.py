@@ -51,7 +51,7 @@ def _text_that(fits: Callable[[str], object], expected: str) -> Callable[[str], 
     """Check for texts that satisfy a condition."""
 
     def convert(value: str) -> str:
-        if not fits(text(value)):
+        if not isinstance(value, str) or not fits(value):
             raise ValueError(expected)
         return str(value)
 
@@ -301,12 +301,7 @@ def network(value: str) -> str:
 
 
 def one_of(*known: str) -> Callable[[str], str]:
-    def convert(value: str) -> str:
-        if value not in known:
-            raise ValueError(f"one of {', '.join(map(repr, known))}")
-        return str(value)
-
-    return convert
+    return _text_that(known.__contains__, f"one of {', '.join(map(repr, known))}")
 
 
 def json_object(value: str | dict[str, Any]) -> str:

@@ -66,7 +66,8 @@ def script_of(function: object, takes_config: bool = True) -> FunctionScript:
         )
     # A decorator's wrapper may come from a library. The source of the function below it contains
     # the decorator's line, so the script decorates it again.
-    name, inner = function.__name__, inspect.unwrap(function)
+    name = function.__name__
+    inner = inspect.unwrap(function)
     if name == "<lambda>":
         raise ConfigurationError("a lambda cannot travel: write a function with def")
     if (
@@ -179,7 +180,8 @@ class _Parts:
             )
 
     def _is_importable(self, value: object) -> bool:
-        module, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
+        module = getattr(value, "__module__", None)
+        name = getattr(value, "__name__", None)
         if not isinstance(module, str) or module == "__main__" or not isinstance(name, str):
             return False
         # An instance may have a `__module__` and a `__name__` without being what the module has

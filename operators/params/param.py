@@ -168,7 +168,7 @@ def fields_of(kind: type, values: Mapping[str, _Value]) -> dict[str, _Value]:
 
 def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
     """Make a class with a setter and a getter for each parameter and each of its aliases."""
-    members: dict[str, Any] = {
+    members = {
         "params": tuple(params),
         "__doc__": doc,
         "__module__": "operators.params.accessors",

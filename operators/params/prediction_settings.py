@@ -51,8 +51,10 @@ def serving_of(params: WithParams, inputs: Schema) -> Serving:
     Raises:
         ConfigurationError: Parameters contradict the columns or each other.
     """
-    name, values = type(params).__name__, params._values_of_all()
-    outputs, key = Schema.parse(values["outputSchemaStr"]), values.get("modelKeyCol")
+    name = type(params).__name__
+    values = params._values_of_all()
+    outputs = Schema.parse(values["outputSchemaStr"])
+    key = values.get("modelKeyCol")
     fed = [column.name for column in inputs if column.name != key]
     check_key(name, "modelKeyCol", [column for column in inputs if column.name == key])
     params._check_known("defaults", list(json.loads(values["defaults"])), fed)
@@ -71,7 +73,8 @@ def serving_of(params: WithParams, inputs: Schema) -> Serving:
     serving = json_format.Parse(json.dumps(given), Serving())
     serving.input_columns.extend(table_columns(inputs))
     serving.output_columns.extend(table_columns(outputs))
-    folder, path = serving.model_stream_file_path, values.get("modelPath") or ""
+    folder = serving.model_stream_file_path
+    path = values.get("modelPath") or ""
     # A stream follows an alias. A table does not, since its rows belong together.
     if not folder and serving.model_stream_scan_interval and is_registered(path):
         serving.model_stream_file_path = path

@@ -56,7 +56,7 @@ def saved_params(where: str, given: Mapping[str, object], trusted: bool) -> dict
     """Checked parameters of a stage in a saved pipeline; names of code, hosts and files only if
     `trusted`.
     """
-    found: dict[str, Any] = {}
+    found = {}
     for name, value in given.items():
         if name not in KNOWN:
             near = did_you_mean(name, KNOWN)

@@ -21,20 +21,19 @@ def warn_of_names(operator: str, columns: Sequence[str]) -> None:
     """
     found = odd_names(columns)
     if found:
-        reasons = "; ".join(f"{name!r} {reason}" for name, reason in found.items())
         logger.warning(
             "%s: a SavedModel of Keras cannot have inputs with the names of these columns: %s. If"
             ' the model takes one of them, rename it before the training, as in .select("`%s` AS'
             ' other_name"): else saving fails after the training',
             operator,
-            reasons,
+            "; ".join(f"{name!r} {reason}" for name, reason in found.items()),
             next(iter(found)),
         )
 
 
 def odd_names(columns: Sequence[str]) -> dict[str, str]:
     """Map each name that Keras cannot use to the reason, a text that continues the name."""
-    found: dict[str, str] = {}
+    found = {}
     plain: dict[str, str] = {}
     for name in columns:
         # TensorFlow lowers a name and replaces other characters with underscores, so two columns

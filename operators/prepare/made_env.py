@@ -79,8 +79,7 @@ def main(arguments: Sequence[str]) -> int:
         action="store_true",
         help="print the path of an archive that can be sent to other hosts",
     )
-    remove = commands.add_parser("remove", help="remove environments that no program uses")
-    remove.add_argument(
+    commands.add_parser("remove", help="remove environments that no program uses").add_argument(
         "names", metavar="NAME", nargs="+", help="beginning of a name that `list` shows, or all"
     )
     options = parser.parse_args(arguments)
@@ -239,11 +238,10 @@ def _uv(wanted: Wanted, folder: Path, *arguments: str) -> None:
     # These variables describe the environment of this program and would lead uv to it instead of
     # the new one.
     hidden = ("PYTHON", "VIRTUAL_ENV", "CONDA_")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     done = subprocess.run(
         [_find_uv(), "--quiet", "--color=never", *arguments],
         cwd=folder,
-        env=environment,
+        env={name: value for name, value in os.environ.items() if not name.startswith(hidden)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

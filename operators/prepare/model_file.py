@@ -50,7 +50,7 @@ def packed_rows(rows: Iterable[tuple[int, str]], model_dir: str | None = None) -
                 path = named_by_content(get_model(name, model_dir, place), "placed")[0]
                 _placed[path] = PlacedModel(name, model_dir)
                 return path
-        return _pack(unpack(rows, os.path.join(place, "unpacked")), place)
+        return _pack(unpack(rows, f"{place}/unpacked"), place)
 
 
 def packed_model(where: str, address: str, is_any: bool = False) -> str:
@@ -119,7 +119,7 @@ def content_of(path: str) -> object:
     if this value is the same, so it must not change when an equal model is packed again.
     """
     if os.path.isdir(path):
-        return {name: sha256_of(os.path.join(path, name)) for name in sorted(file_states(path))}
+        return {name: sha256_of(f"{path}/{name}") for name in sorted(file_states(path))}
     # The checksum of a zip file changes with the times of its entries, even if their content is
     # equal.
     if is_zip(path):
@@ -130,7 +130,7 @@ def content_of(path: str) -> object:
 
 def _pack(model: str, place: str) -> str:
     """Pack a folder or file as a zip file in the program's folder and return its path."""
-    path = os.path.join(place, "packed.zip")
+    path = f"{place}/packed.zip"
     if os.path.isdir(model):
         shutil.make_archive(path[: -len(".zip")], "zip", model)
     else:

@@ -17,8 +17,7 @@ from akdl.storage.training_folders import refuse_pattern
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema, split_watermark
-from bridge.settings import PAD, GroupSettings
-from operators.flink.env import MAX_PARALLELISM
+from bridge.settings import MAX_PARALLELISM, PAD, GroupSettings
 from operators.params.checks import shared_path
 from operators.params.function_script import FunctionScript
 from operators.params.param import fields_of
@@ -52,7 +51,8 @@ def plan(
     Raises:
         ConfigurationError: A parameter is wrong, contradicts another one, or names a missing file.
     """
-    chosen, elastic = values["numWorkers"], isinstance(values["numWorkers"], tuple)
+    chosen = values["numWorkers"]
+    elastic = isinstance(values["numWorkers"], tuple)
     workers, servers = counts(
         operator, chosen[1] if elastic else chosen, values["numPSs"], parallelism
     )
@@ -114,7 +114,8 @@ def plan(
             # Without `pythonEnv` the script uses the Keras of this program, so its version can
             # be read here. An environment of its own is checked by the process.
             check_group(operator, source, values["envVars"])
-    others = {
+    settings = {
+        **fields_of(GroupSettings, values),
         "operator": operator,
         "kind": kind,
         "num_workers": workers,
@@ -149,13 +150,14 @@ def plan(
         "log_dir": _absolute(operator, "logDir", values),
         "model_dir": _absolute(operator, "modelDir", values) if kind == "train" else None,
     }
-    return GroupSettings(
-        **{
-            **fields_of(GroupSettings, values),
-            **others,
-            **(_stream_settings(operator, values) if kind == "stream" else {}),
-        }
-    )
+    if kind == "stream":
+        settings["watermark"] = split_watermark(values["outputSchemaStr"])[1]
+        # Rows that wait in this queue reach the script late. It is as small as it can be without
+        # leaving the process idle.
+        settings["queue_bytes"] = 2 << 20
+        if values["publishDir"]:
+            settings["publish_dir"] = shared_path(operator, "publishDir", values["publishDir"])
+    return GroupSettings(**settings)
 
 
 def _check_elastic(given: str, checkpoint_dir: str | None, size: int) -> None:
@@ -190,20 +192,6 @@ def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str |
         if parameter == "checkpointDir" or (parameter == "modelDir" and is_remote(address)):
             refuse_pattern(address)
         return place_of(address)
-
-
-def _stream_settings(operator: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "watermark": split_watermark(values["outputSchemaStr"])[1],
-        "publish_dir": (
-            shared_path(operator, "publishDir", values["publishDir"])
-            if values["publishDir"]
-            else None
-        ),
-        # Rows that wait in this queue reach the script late. It is as small as it can be without
-        # leaving the process idle.
-        "queue_bytes": 2 << 20,
-    }
 
 
 def _check_weight(operator: str, schema: Schema, weight_column: str | None) -> None:

@@ -83,7 +83,8 @@ def check_python(
         return
     if python is None:
         found = preflight.versions()
-        why, version = preflight.reason(found), found.get("tensorflow")
+        why = preflight.reason(found)
+        version = found.get("tensorflow")
     else:
         why, version = _look(python, os.stat(python).st_mtime_ns, limit_s)
     if of_estimator and version and parse_version(version)[:2] > LAST_WITH_ESTIMATOR:

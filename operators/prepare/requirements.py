@@ -113,7 +113,8 @@ def _toml(where: str, text: str) -> dict[str, Any]:
 
 
 def _of_table(where: str, table: dict[str, Any]) -> Wanted:
-    lines, python = table.get("dependencies", []), table.get("requires-python", "")
+    lines = table.get("dependencies", [])
+    python = table.get("requires-python", "")
     if (
         not isinstance(lines, list)
         or not all(isinstance(line, str) for line in lines)
@@ -127,7 +128,8 @@ def _of_table(where: str, table: dict[str, Any]) -> Wanted:
 
 def _of_lines(where: str, lines: Iterable[str]) -> Wanted:
     """Check the lines of a requirements file; `python>=3.10` among them chooses the Python."""
-    kept, python = [], []
+    kept = []
+    python = []
     for line in filter(None, map(str.strip, lines)):
         # Options such as --hash may follow a requirement in a file, but the parser of requirements
         # refuses them.

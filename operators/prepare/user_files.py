@@ -10,7 +10,6 @@ import ast
 import filecmp
 import logging
 import os
-import pathlib
 import pkgutil
 import shutil
 import sys
@@ -19,12 +18,13 @@ import tempfile
 import urllib.parse
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from akdl.masking import shown
 from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path, place_of
-from bridge.errors.source_paths import note_source_path
+from bridge.errors.summary import note_source_path
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.folders.program_folder import named_by_content, scratch_folder
 from bridge.settings import UserFile
@@ -52,7 +52,7 @@ class _Source(NamedTuple):
     """
 
     origin: str
-    file: pathlib.Path
+    file: Path
     path: str
     above: tuple[str, ...] | None = None
 
@@ -70,7 +70,7 @@ def read_files(
         loader = _Loader(folder)
         sources = [source for named in user_files for source in loader.load("userFiles", named)]
         if isinstance(main_script, FunctionScript):
-            file = pathlib.Path(folder, main_script.file_name)
+            file = Path(folder, main_script.file_name)
             file.write_text(main_script.text, encoding="utf-8")
             main = _Source(main_script.origin, file, main_script.file_name, ())
         else:
@@ -88,7 +88,7 @@ def read_files(
         return files, main.path
 
 
-def _read(path: str, file: pathlib.Path) -> UserFile:
+def _read(path: str, file: Path) -> UserFile:
     """Read a file, or ship it by its content if it is large.
 
     Sources always travel in the job, because the checks below and error messages read them.
@@ -96,7 +96,7 @@ def _read(path: str, file: pathlib.Path) -> UserFile:
     if path.endswith(".py") or file.stat().st_size <= LARGE_BYTES:
         return UserFile(path, file.read_bytes())
     with scratch_folder() as folder:
-        copy = os.path.join(folder, "file")
+        copy = f"{folder}/file"
         shutil.copyfile(file, copy)
         return UserFile(path, b"", named_by_content(copy, "file")[0])
 
@@ -114,7 +114,7 @@ class _Loader:
 
     def load(self, parameter: str, named: str) -> Iterator[_Source]:
         """Yield the files at a path or address: one, or all of a folder or an archive."""
-        file = pathlib.Path(self._fetch(parameter, named))
+        file = Path(self._fetch(parameter, named))
         if file.is_dir():
             for path in _below(file):
                 yield _Source(
@@ -129,7 +129,7 @@ class _Loader:
             with refused_at(f"{parameter}: the archive {shown(named)}", ArchiveError):
                 with file.open("rb") as stream:
                     unpack_archive(stream, unpacked)
-            for path in _below(pathlib.Path(unpacked)):
+            for path in _below(Path(unpacked)):
                 inside = str(path.relative_to(unpacked))
                 yield _Source(f"{inside} in {shown(named)}", path, inside)
         else:
@@ -153,14 +153,14 @@ class _Loader:
                 raise ConfigurationError(f"{parameter} {named!r} may be {several}: say which")
             if whole:
                 return whole[0]
-        file = pathlib.Path(self._fetch(parameter, named))
+        file = Path(self._fetch(parameter, named))
         if not file.is_file():
             raise ConfigurationError(f"{parameter} {shown(named)} is not a file")
         return next(
             (source for source in sources if source.file == file), self._single(named, file)
         )
 
-    def _single(self, named: str, file: pathlib.Path) -> _Source:
+    def _single(self, named: str, file: Path) -> _Source:
         if not is_remote(named):
             return _Source(str(file), file, file.name, file.parts[1:-1])
         parts = urllib.parse.urlsplit(shown(named))
@@ -183,7 +183,7 @@ class _Loader:
         return self._fetched[key]
 
 
-def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+def _below(folder: Path) -> Iterator[Path]:
     return (
         file
         for file in sorted(folder.rglob("*"))

@@ -140,7 +140,7 @@ class StatusPoller:
 
     def look(self, is_last: bool = False) -> None:
         """Read the statuses; a status that cannot be read now may be read later."""
-        found: list[MemberStatus] | None = None
+        found = None
         waits = ""
         try:
             self._warn_of_late_start()

@@ -162,7 +162,8 @@ def read_record(text: str) -> Record:
             break
     if not lines or not isinstance(lines[0], dict) or lines[0].get("kind") != "run":
         raise ValueError("not a record of a run: expected a first line with kind 'run'")
-    run, end = _parsed(1, lines[0], RecordLine()), RecordLine()
+    run = _parsed(1, lines[0], RecordLine())
+    end = RecordLine()
     samples: dict[str, list[tuple[float, MemberStatus]]] = {}
     for number, line in enumerate(lines[1:], 2):
         entries = _parsed(number, line, RecordLine())

@@ -188,7 +188,8 @@ class OperatorState:
         """
         if not self._seen:
             return 0.0
-        first, last = self._seen[0], self._seen[-1]
+        first = self._seen[0]
+        last = self._seen[-1]
         return (last[place] - first[place]) / (last[0] - first[0]) if last[0] > first[0] else 0.0
 
     def _phase_text(self) -> str:
@@ -246,8 +247,10 @@ class OperatorState:
         moved = sum(each.age_s for each in workers) - time_s[START]
         if moved < 1.0 or self._phase != FEEDING:
             return []
-        waited, worked = time_s[DATA] / moved, (time_s[WORK] + time_s[READ]) / moved
-        verdict, who = "", "model" if self._shown.predicts else "script"
+        waited = time_s[DATA] / moved
+        worked = (time_s[WORK] + time_s[READ]) / moved
+        verdict = ""
+        who = "model" if self._shown.predicts else "script"
         if waited >= _BUSY:
             verdict = " (Flink is the bottleneck)"
         elif worked >= _BUSY:

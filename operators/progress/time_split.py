@@ -101,7 +101,8 @@ class TimeSplit:
         repeated_from = [time_s for reached, time_s in self._marks if reached < first_step]
         if repeated_from:
             self._before = _filled(repeated_from[-1], LOST, _total(self._before))
-        self._kept, self._marks = self._before, []
+        self._kept = self._before
+        self._marks = []
 
 
 def added(times: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -75,7 +75,7 @@ def run_and_wait(start: Callable[[], TableResult]) -> None:
     Called while interrupts are deferred: an interrupt inside PyFlink could be lost in a callback of
     py4j, so `waited_for` raises it where that is safe.
     """
-    result: TableResult | None = None
+    result = None
     try:
         result = start()
         if result.get_job_client() is None:
@@ -133,7 +133,7 @@ def shown_if_seen(says: bool = False) -> Iterator[None]:
     # Each operator has its own object for the same cluster, so their addresses are compared.
     place = repr(rest)
     operators = {group: each for group, (each, where) in _linked.items() if repr(where) == place}
-    seen: set[str] = set()
+    seen = set()
     try:
         with shown(operators, rest, says, told=frozenset(_told)) as seen:
             yield

@@ -159,7 +159,8 @@ class SparseLog(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Test if no record of the same line of code was passed lately."""
-        kind, now = (record.pathname, record.lineno), time.monotonic()
+        kind = (record.pathname, record.lineno)
+        now = time.monotonic()
         is_due = now - self._last.get(kind, -_LOG_S) >= _LOG_S
         if is_due:
             self._last[kind] = now

@@ -71,10 +71,8 @@ def serve(given: BinaryIO, answers: BinaryIO) -> None:
     """Predict batches until the input ends."""
     line = given.readline()
     settings, result = settings_of(line)
-    decoder, schema = (
-        ColumnDecoder(settings.output_schema, "the model"),
-        arrow_schema(result.all_nullable),
-    )
+    decoder = ColumnDecoder(settings.output_schema, "the model")
+    schema = arrow_schema(result.all_nullable)
     process = model_process(settings)
     try:
         with pa.ipc.open_stream(given) as batches, pa.ipc.new_stream(answers, schema) as predicted:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from akdl.serving.kinds.functions import described
-from akdl.serving.loaded_model import BadRow, LoadedModel, Signature
+from akdl.serving.loaded_model import LoadedModel, Signature
 from akdl.serving.model import ServedModel
 from akdl.serving.model_store import ModelStore
 from akdl.serving.model_stream import ModelFolderWatch, PublishedModel
@@ -22,10 +22,10 @@ from akdl.storage.model_forms import kind_at
 from akdl.tf_version import import_tensorflow
 from akdl.wire import Serving, TableColumn
 from akdl.wire.columns import Values
-from operators.local_predictor import LocalPredictor
+from operators.local_predictor import LocalPredictor, MappedRows
 from operators.serve.rest_messages import Target, has_rows
 
-Predict = Callable[[Mapping[str, Values], int], tuple[dict[str, Values], list[BadRow]]]
+Predict = Callable[[Mapping[str, Values], int], MappedRows]
 
 # Seconds between looks into a folder of versions, as in TensorFlow Serving.
 _LOOK_S = 1.0
@@ -109,15 +109,14 @@ class StoredModel(NamedModel):
 
     def _opened(self, model: LoadedModel) -> None:
         """Take the columns from the first version, before the store compares it with them."""
-        serving, signature = self._serving, model.signature
+        serving = self._serving
+        signature = model.signature
         if not serving.input_columns:
             serving.input_columns.extend(TableColumn(name=each.key) for each in signature.inputs)
             serving.output_columns.extend(TableColumn(name=each.key) for each in signature.outputs)
             serving.cells_hold_batches = not has_rows(signature)
 
-    def _predict_values(
-        self, columns: Mapping[str, Values], rows: int
-    ) -> tuple[dict[str, Values], list[BadRow]]:
+    def _predict_values(self, columns: Mapping[str, Values], rows: int) -> MappedRows:
         whole = Serving(cells_hold_batches=True)
         whole.MergeFrom(self._serving)
         with self._store.current() as current:

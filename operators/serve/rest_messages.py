@@ -117,7 +117,8 @@ class Target:
             raise RefusedRequest(
                 both if "inputs" in request else "Missing 'inputs' or 'instances' key"
             )
-        names, rows = [tensor.key for tensor in self.signature.inputs], request.get("instances")
+        names = [tensor.key for tensor in self.signature.inputs]
+        rows = request.get("instances")
         found = dict(
             _of_instances(rows, names)
             if "instances" in request
@@ -319,11 +320,9 @@ def _plain(cells: Array, is_binary: bool) -> Array:
         plain = cells.tolist()
         return _plain(plain, is_binary) if cells.dtype.kind in "OSU" else plain
     if isinstance(cells, list):
-        return (
-            cells
-            if set(map(type, cells)) <= _PLAIN
-            else [_plain(cell, is_binary) for cell in cells]
-        )
+        if set(map(type, cells)) <= _PLAIN:
+            return cells
+        return [_plain(cell, is_binary) for cell in cells]
     if not isinstance(cells, bytes):
         return cells
     with suppress(UnicodeDecodeError):

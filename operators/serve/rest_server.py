@@ -251,18 +251,14 @@ class RestApplication:
             "akdl_serve_requests", "Answers.", ["model", "action", "status"], registry=registry
         )
         self._seconds = Histogram(
-            "akdl_serve_predict_seconds",
-            "Time of predict requests.",
-            ["model"],
-            registry=registry,
+            "akdl_serve_predict_seconds", "Time of predict requests.", ["model"], registry=registry
         )
-        buckets = [2**power for power in range(13)]
         rows = Histogram(
             "akdl_serve_batch_rows",
             "Rows in one call of the model.",
             ["model"],
             registry=registry,
-            buckets=buckets,
+            buckets=[2**power for power in range(13)],
         )
         waiting = Gauge(
             "akdl_serve_waiting_rows", "Rows of no batch yet.", ["model"], registry=registry
@@ -286,12 +282,10 @@ class RestApplication:
                 )
             waiting.labels(name).set_function(calls.rows_waiting)
             version.labels(name).set_function(lambda model=model: float(model.version))
-        self._models, self._token, self._timeout_s, self._most_bytes = (
-            models,
-            token,
-            timeout_s,
-            int(most_mb * (1 << 20)),
-        )
+        self._models = models
+        self._token = token
+        self._timeout_s = timeout_s
+        self._most_bytes = int(most_mb * (1 << 20))
         self._held_bytes = 0
         # A second thread would take turns with the event loop too, as JSON holds the interpreter's
         # lock.
@@ -299,7 +293,10 @@ class RestApplication:
 
     async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
         """Answer one request."""
-        began, name, action, status = time.monotonic(), "", "other", 200
+        began = time.monotonic()
+        name = ""
+        action = "other"
+        status = 200
         try:
             if scope["path"] in _METRICS:
                 action = "metrics"
@@ -309,19 +306,23 @@ class RestApplication:
                 self._answer(name, action, dict(scope["headers"]), receive), self._timeout_s
             )
         except asyncio.TimeoutError:
-            status, answer = 504, {"error": f"no answer within {self._timeout_s:g} s (--timeout)"}
+            status = 504
+            answer = {"error": f"no answer within {self._timeout_s:g} s (--timeout)"}
         except (RefusedRequest, ServingError) as error:
             # A ServingError has no status. In most cases the inputs do not fit the model, so it
             # counts as a mistake of the client.
-            status, answer = getattr(error, "status", 400), {"error": str(error)}
+            status = getattr(error, "status", 400)
+            answer = {"error": str(error)}
         except RecursionError:
-            status, answer = 400, {"error": "the values are nested too deeply"}
+            status = 400
+            answer = {"error": "the values are nested too deeply"}
         except ConnectionError:
             # The client has closed the connection, so an answer would reach no one.
             return
         except Exception as error:
             logger.exception("the model cannot predict")
-            status, answer = 500, {"error": f"{type(error).__name__}: {error}"}
+            status = 500
+            answer = {"error": f"{type(error).__name__}: {error}"}
         self._requests.labels(name, action, status).inc()
         if action == "predict":
             self._seconds.labels(name).observe(time.monotonic() - began)
@@ -383,12 +384,14 @@ class RestApplication:
             )
         # For zlib, 31 is the largest window, 15, plus 16 for the header of gzip.
         unpacker = zlib.decompressobj(31) if encoding == b"gzip" else None
-        left, more = self._most_bytes, True
+        left = self._most_bytes
+        more = True
         while more:
             message = await receive()
             if message["type"] != "http.request":
                 raise ConnectionError
-            piece, more = message["body"], message["more_body"]
+            piece = message["body"]
+            more = message["more_body"]
             if unpacker:
                 try:
                     # One byte more than allowed shows that the body is too large, so the rest of it
@@ -419,10 +422,8 @@ class RestApplication:
         """Predict, unless the client leaves before."""
         columns, rows = await self._aside(len(body), self._read, self._models[name], body)
         # Once the body is read, `receive` returns only when the client disconnects.
-        result, gone = (
-            asyncio.ensure_future(self._results(self._models[name], columns)),
-            asyncio.ensure_future(receive()),
-        )
+        result = asyncio.ensure_future(self._results(self._models[name], columns))
+        gone = asyncio.ensure_future(receive())
         try:
             await asyncio.wait([result, gone], return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
@@ -440,7 +441,8 @@ class RestApplication:
         self, model: NamedModel, columns: Mapping[str, list[object]]
     ) -> Mapping[str, Values]:
         """Predict all rows of a request, `_MOST_ROWS` in a call."""
-        calls, rows = self._calls[model.name], len(next(iter(columns.values())))
+        calls = self._calls[model.name]
+        rows = len(next(iter(columns.values())))
         ahead = calls.rows_waiting()
         if ahead and ahead + min(rows, _MOST_ROWS) > _MOST_WAITING:
             # On this status, clients try again.
@@ -500,7 +502,8 @@ class RestApplication:
         """
         # A value follows a comma or an opening bracket, so counting these signs bounds the number
         # of values without parsing. Signs inside of texts count too.
-        values, most = sum(map(body.count, (b",", b"[", b"{"))), self._most_bytes // _BYTES_OF_VALUE
+        values = sum(map(body.count, (b",", b"[", b"{")))
+        most = self._most_bytes // _BYTES_OF_VALUE
         if values > most:
             raise RefusedRequest(
                 f"the request has about {values} values, more than {most} (--max-mb)", 413

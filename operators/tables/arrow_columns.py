@@ -69,14 +69,15 @@ def tables_of(reader: pa.RecordBatchReader, names: list[str], rows: int) -> Iter
     """Yield the columns of a stream as tables, so that small batches are joined to so many rows; at
     least one table.
     """
-    parts: list[pa.RecordBatch] = []
+    parts = []
     waiting = 0
     for batch in reader:
         parts.append(batch)
         waiting += batch.num_rows
         if waiting >= rows or len(parts) == _MOST_PARTS:
             yield pa.Table.from_batches(parts).select(names)
-            parts, waiting = [], 0
+            parts = []
+            waiting = 0
     # The rest may be empty. The schema is given because no batches have no schema, and callers get
     # a table with the right columns even from an empty stream.
     yield pa.Table.from_batches(parts, reader.schema).select(names)

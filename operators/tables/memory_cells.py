@@ -168,7 +168,7 @@ def _parts_of_lists(cells: pa.Array) -> _Parts:
 def _parts_of_objects(cells: Sequence[object]) -> _Parts:
     valid = np.array([cell is not None for cell in cells], bool)
     lengths = np.zeros(len(cells), np.int64)
-    parts: list[Any] = []
+    parts = []
     for row, cell in enumerate(cells):
         if cell is None:
             continue
@@ -362,7 +362,8 @@ def _refuse(bad: pa.Array) -> None:
 
 
 def _expected(column_type: ColumnType) -> str:
-    kind, arguments = column_type.kind, column_type.arguments
+    kind = column_type.kind
+    arguments = column_type.arguments
     if kind is Kind.DECIMAL:
         return (
             f"a decimal.Decimal or int of at most {arguments[0]} digits, {arguments[1]} of them"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bridge.schema import quoted
 
@@ -45,7 +45,7 @@ def statistics_of(names: Sequence[str], aggregated: pd.DataFrame) -> pd.DataFram
 
     (row,) = aggregated.to_dict("records")
     keys = [*_OF_ALL, *_OF_NUMBERS]
-    cells: list[list[Any]] = [
+    cells = [
         [name, *(row.get(f"{key}_{place}") for key in keys)] for place, name in enumerate(names)
     ]
     return pd.DataFrame(cells, columns=["colName", *keys])

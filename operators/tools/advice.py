@@ -53,7 +53,8 @@ def advise(record: Record) -> list[Advice]:
 def _of_time(record: Record, workers: list[MemberStatus]) -> Iterator[Advice]:
     """Advice on the use of the workers' time."""
     time_s = added(status.time_s for status in workers)
-    total_s, active_s = sum(time_s.values()), _active(time_s)
+    total_s = sum(time_s.values())
+    active_s = _active(time_s)
     words = f"The time of the workers: {described(time_s)}."
     if time_s[LOST] >= max(_LOST * total_s, _WORTH_S):
         restarts = max(status.attempt for status in workers)

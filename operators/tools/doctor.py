@@ -165,11 +165,10 @@ def as_lines(findings: Sequence[Finding]) -> str:
 
 
 def python() -> Iterator[Finding]:
+    remedy = ""
+    if "{}.{}".format(*sys.version_info) not in FLINK_PYTHONS:
+        remedy = f"take Python {FLINK_PYTHONS[0]} to {FLINK_PYTHONS[-1]} for Flink's side"
     version = "{}.{}.{}".format(*sys.version_info)
-    fits = "{}.{}".format(*sys.version_info) in FLINK_PYTHONS
-    remedy = (
-        "" if fits else f"take Python {FLINK_PYTHONS[0]} to {FLINK_PYTHONS[-1]} for Flink's side"
-    )
     yield Finding("Python", f"{version}, {sys.executable}", remedy)
     found = {name: preflight.installed(name) for name in _PACKAGES}
     missing = [name for name, version in found.items() if version is None]
@@ -208,8 +207,11 @@ def java() -> Iterator[Finding]:
     home = os.environ.get("JAVA_HOME")
     path = os.path.join(home, "bin", "java") if home else str(shutil.which("java"))
     version = version_of(path)
-    remedy = "" if version else f"it does not run: install Java {OLDEST} or newer"
-    yield Finding("Java", f"{version or 'unknown'}, {path}", remedy)
+    yield Finding(
+        "Java",
+        f"{version or 'unknown'}, {path}",
+        "" if version else f"it does not run: install Java {OLDEST} or newer",
+    )
 
 
 def jars() -> Iterator[Finding]:
@@ -221,8 +223,9 @@ def jars() -> Iterator[Finding]:
     found = in_folder(folder)
     for title, kind in (("Connectors", CONNECTOR), ("Formats", FORMAT)):
         names = ", ".join(name for each, name in found if each == kind)
-        remedy = "" if names else "install apache-flink again"
-        yield Finding(title, names or f"none in {folder}", remedy)
+        yield Finding(
+            title, names or f"none in {folder}", "" if names else "install apache-flink again"
+        )
     if (CONNECTOR, "kafka") not in found:
         remedy = "to use Kafka: akdl jars kafka, and name it in config={'jars': ['kafka']}"
         yield Finding("Jars", f"without kafka in {folder}", remedy, is_note=True)
@@ -233,15 +236,18 @@ def environments() -> Iterator[Finding]:
     for variable, what in _ENVIRONMENTS.items():
         if variable not in unset:
             runs, found = _look_into(os.environ[variable])
-            has_old, wants_old = "tensorflow 1." in found, variable == "TF115_PYTHON_ENV_PATH"
+            has_old = "tensorflow 1." in found
+            wants_old = variable == "TF115_PYTHON_ENV_PATH"
             grpcio = _GRPCIO.search(found)
-            remedy, is_note = "", False
+            remedy = ""
+            is_note = False
             if not runs:
                 remedy = f"name an environment that can be used in {variable}, or unset it"
             elif has_old and not wants_old:
                 remedy = f"name an environment with TensorFlow 2 in {variable}"
             elif wants_old and not has_old:
-                remedy, is_note = "scripts of TensorFlow 1 find it in tf.compat.v1", True
+                remedy = "scripts of TensorFlow 1 find it in tf.compat.v1"
+                is_note = True
             elif grpcio is not None and preflight.deadlocks(grpcio[1]):
                 remedy = f"this grpcio can deadlock: install '{preflight.GRPCIO}' there"
                 is_note = True
@@ -277,8 +283,7 @@ def ports() -> Iterator[Finding]:
         with socket.create_server(
             (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET
         ) as server:
-            port = server.getsockname()[1]
-            socket.create_connection((host, port), timeout=_CONNECT_S).close()
+            socket.create_connection((host, server.getsockname()[1]), timeout=_CONNECT_S).close()
     except OSError as error:
         remedy = (
             "fix the address of this host's name (/etc/hosts) or the firewall, or choose a network"
@@ -314,10 +319,10 @@ def disk(wanted_gb: float) -> Iterator[Finding]:
     folder = tempfile.gettempdir()
     free_gb = shutil.disk_usage(folder).free / 1e9
     found = f"{free_gb:.1f} GB free in {folder}"
-    remedy = "make room there, or set TMPDIR to another place"
     if free_gb >= wanted_gb:
         yield Finding("Disk", found)
     else:
+        remedy = "make room there, or set TMPDIR to another place"
         yield Finding("Disk", f"{found}, {wanted_gb:g} wanted", remedy)
 
 
@@ -325,7 +330,8 @@ def files_in_sight() -> Iterator[Finding]:
     """Check whether other users of this host can read files of jobs in Flink's temporary
     folders.
     """
-    what, place = "Privacy", tempfile.gettempdir()
+    what = "Privacy"
+    place = tempfile.gettempdir()
     remedy = (
         "start Flink with umask 077, and with io.tmp.dirs and blob.storage.directory in a folder of"
         " mode 0700"

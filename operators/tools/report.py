@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import html
 import math
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from html import escape
 
 from akdl.masking import masked, shown
 from akdl.storage.files import FileError, fetch, is_remote, name_of
@@ -99,16 +99,15 @@ def page_of(record: Record) -> str:
         f" {sum(status.rows_out for status in rows):,} rows out."
     )
     advice = "".join(
-        f"<li>{html.escape(each.text)}<br><span"
-        f" class=evidence>{html.escape(each.evidence)}</span></li>"
+        f"<li>{escape(each.text)}<br><span class=evidence>{escape(each.evidence)}</span></li>"
         for each in advise(record)
     )
     parts = [
         (
             "<!doctype html><html lang=en><meta"
-            f" charset=utf-8><title>{html.escape(record.name)}</title><style>{_STYLE}</style>"
+            f" charset=utf-8><title>{escape(record.name)}</title><style>{_STYLE}</style>"
         ),
-        f"<h1>{html.escape(record.name)}</h1><p>{html.escape(facts)}</p><h2>Advice</h2><ul>{advice}</ul>",
+        f"<h1>{escape(record.name)}</h1><p>{escape(facts)}</p><h2>Advice</h2><ul>{advice}</ul>",
         (
             "<h2>Where the time"
             f" went</h2><p>{described(added(status.time_s for status in rows))}</p>{_times(record)}"
@@ -118,7 +117,7 @@ def page_of(record: Record) -> str:
         # A curve of one point or of zeros shows nothing, so a chart without any other curve is left
         # out.
         if any(len(points) > 1 and any(value for _, value in points) for _, points in curves):
-            parts.append(f"<h2>{html.escape(title)}</h2>{_chart(curves, record.total_s)}")
+            parts.append(f"<h2>{escape(title)}</h2>{_chart(curves, record.total_s)}")
     return "\n".join(parts) + "\n</html>\n"
 
 
@@ -175,12 +174,13 @@ def _speeds(
 def _times(record: Record) -> str:
     shown = list(record.samples.items())[:_MOST_MEMBERS]
     scale = _scale(0.0, record.total_s)
-    shapes, used = [], set()
+    shapes = []
+    used = set()
     for row, (label, samples) in enumerate(shown):
         top = row * _ROW
         place = 0.0
         time_s = samples[-1][1].time_s
-        shapes.append(f'<text x="0" y="{top + 15}">{html.escape(label)}</text>')
+        shapes.append(f'<text x="0" y="{top + 15}">{escape(label)}</text>')
         for use, percent in percentages(time_s).items():
             used.add(use)
             title = f"<title>{WORDS[use]}: {percent}%, {time_s[use]:.1f} s</title>"
@@ -205,13 +205,15 @@ def _times(record: Record) -> str:
 def _chart(curves: Sequence[_Curve], total_s: float) -> str:
     shown = [curve for curve in curves if curve[1]][: len(_LINES)]
     values = [value for _, points in shown for _, value in points]
-    low, high = min(*values, 0.0), max(*values, 0.0)
+    low = min(*values, 0.0)
+    high = max(*values, 0.0)
     # The scale divides by the difference, which is zero for a curve of zeros.
     high = high if high > low else low + 1.0
     # A metric may have its first value late, so the axis begins there and not at the start of the
     # run.
     begin_s = min(points[0][0] for _, points in shown)
-    scale_x, scale_y = _scale(begin_s, total_s), (_HEIGHT - 10) / (high - low)
+    scale_x = _scale(begin_s, total_s)
+    scale_y = (_HEIGHT - 10) / (high - low)
     shapes = [
         f'<line x1="{_LEFT}" y1="{_HEIGHT}" x2="{_WIDTH}" y2="{_HEIGHT}" stroke="#999"/>',
         f'<text x="0" y="15">{high:,.4g}</text><text x="0" y="{_HEIGHT}">{low:,.4g}</text>',
@@ -221,14 +223,14 @@ def _chart(curves: Sequence[_Curve], total_s: float) -> str:
             f"{_LEFT + (x - begin_s) * scale_x:.1f},{_HEIGHT - (y - low) * scale_y:.1f}"
             for x, y in points
         )
-        title = f"<title>{html.escape(label)}</title>"
+        title = f"<title>{escape(label)}</title>"
         shapes.append(
             f'<polyline points="{places}" fill="none" stroke="{color}"'
             f' stroke-width="1.5">{title}</polyline>'
         )
     shapes.append(_axis(begin_s, total_s, _HEIGHT))
     keys = "".join(
-        f'<span class=key style="background:{color}"></span>{html.escape(label)}'
+        f'<span class=key style="background:{color}"></span>{escape(label)}'
         for (label, _), color in zip(shown, _LINES)
     )
     return f"{_svg(_HEIGHT + 20, shapes)}<p>{keys}</p>"

@@ -57,14 +57,14 @@ class Program:
             if folder:
                 # Processes that a script starts inherit its variable. `children` yields a process
                 # before its own children, so the first one with a folder is the script's.
-                self._pids.setdefault(os.path.join(folder, PRIVATE_FOLDER), process.pid)
+                self._pids.setdefault(f"{folder}/{PRIVATE_FOLDER}", process.pid)
 
     def read(self) -> list[MemberStatus]:
         return [status for status, _, _ in self._found()]
 
     def stacks(self) -> list[tuple[MemberStatus, str]]:
         return [
-            (status, stacks_of(pid, os.path.join(folder, STACKS_FILE)))
+            (status, stacks_of(pid, f"{folder}/{STACKS_FILE}"))
             for status, folder, pid in self._found()
         ]
 
@@ -124,10 +124,7 @@ def stacks(arguments: Sequence[str]) -> int:
 
 
 def _run(
-    command: str,
-    what: str,
-    arguments: Sequence[str],
-    show: Callable[[Program | Cluster], bool],
+    command: str, what: str, arguments: Sequence[str], show: Callable[[Program | Cluster], bool]
 ) -> int:
     parser = argparse.ArgumentParser(prog=command, description=what)
     parser.add_argument("where", metavar="PROGRAM|CLUSTER", help=_WHERE)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridge.errors import source_paths
+from bridge.errors import summary
 from bridge.errors.summary import LINES
 from bridge.exceptions import ConfigurationError, JobError, TaskError
 from operators import (
@@ -38,7 +38,7 @@ def failing(way: str, schema: str = "x BIGINT", **params: Any) -> TensorFlow2Bat
 
 
 def test_error_of_main_shows_message_line_and_last_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_paths, "_sources", {})  # other tests have other scripts of this name
+    monkeypatch.setattr(summary, "_sources", {})  # other tests have other scripts of this name
     with pytest.raises(TaskError) as caught:
         run(failing("raise"))
     lines = str(caught.value).splitlines()

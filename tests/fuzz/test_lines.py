@@ -46,7 +46,7 @@ from bridge.errors.diagnosis import Situation, fault_of
 from bridge.exceptions import BridgeError
 from bridge.group.addresses import Address, release, reserve
 from bridge.group.chunk_log import ChunkLog
-from bridge.group.group_server import GroupServer
+from bridge.group.membership import GroupServer
 from bridge.group.states import KnownStates
 from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import ProtocolError, Session

@@ -20,8 +20,7 @@ from akdl.wire import ENDED, FAILED, MemberReport, Output, Rows
 from bridge.errors import diagnosis
 from bridge.flink.event_time import Watermarks
 from bridge.flink.exchange import Exchange
-from bridge.flink.pending import Pending
-from bridge.flink.stream_exchange import StreamExchange
+from bridge.flink.stream_exchange import Pending, StreamExchange
 from bridge.group import membership
 from bridge.group.membership import Membership
 from bridge.group.state_store import LOST_S, StateStore, essence

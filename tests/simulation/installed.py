@@ -13,7 +13,7 @@ from akdl.process import channel
 from akdl.rows import arriving_rows
 from akdl.runner import cuts, output_writer
 from bridge.flink import exchange, stream_exchange
-from bridge.group import group_server, membership
+from bridge.group import membership
 from bridge.member import bridge_server, extra_input_delivery, member, observer
 from tests.simulation import network, process
 from tests.simulation.threads import Queues, Threading, Time
@@ -65,9 +65,7 @@ _REPLACED: list[tuple[Any, str, Any]] = [
     (membership, "threading", Threading),
     (membership, "time", Time),
     (membership, "_open_channel", lambda address, certificate: network.Channel(address)),
-    (group_server, "threading", Threading),
-    (group_server, "time", Time),
-    (group_server, "guarded_server", _server),
+    (membership, "guarded_server", _server),
     (exchange, "time", Time),
     (exchange, "hold", _nothing),
     (exchange, "release", _nothing),

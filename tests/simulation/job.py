@@ -8,7 +8,7 @@ import dataclasses
 import re
 from typing import Any, Optional
 
-from bridge.group.roles import label
+from bridge.group.addresses import label
 from bridge.member.session import Stage
 from bridge.settings import GroupSettings
 from tests.simulation.attempt import Attempt

@@ -18,7 +18,7 @@ from akdl.wire import WORKING, Chunk, Hello, Outcome, Rows, Shares, Success, Tas
 from akdl.wire.service import PROTOCOL
 from bridge.errors.process_failures import paragraphs
 from bridge.exceptions import TaskError
-from bridge.group.roles import label
+from bridge.group.addresses import label
 from bridge.member import bridge_server
 from bridge.member.script_process import task_of
 from bridge.member.session import Session

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from akdl.wire.cells import read_cells
-from bridge.group.roles import label
+from bridge.group.addresses import label
 from tests.simulation.world import here
 
 EACH, PARTS, PLAIN = "each", "parts", "plain"

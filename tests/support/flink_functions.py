@@ -112,7 +112,8 @@ class Subtask:
         return self._index
 
     def get_number_of_parallel_subtasks(self) -> int:
-        return self.parallelism or len(self.function._keys)
+        keys = vars(self.function)
+        return self.parallelism or len(keys["keys"] if "keys" in keys else keys["_keys"])
 
     def get_attempt_number(self) -> int:
         return self._attempt

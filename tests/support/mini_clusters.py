@@ -10,7 +10,7 @@ import functools
 import pathlib
 from typing import Any
 
-from bridge.workarounds.rpc_system import rpc_system
+from bridge.workarounds.local_servers import rpc_system
 from operators.flink.java import start_java
 
 _TEXT = pathlib.Path(__file__).with_name("SharedMiniClusters.java")

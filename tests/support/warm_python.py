@@ -104,7 +104,7 @@ def _program(*modules: str) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return variables as `bridge.host.variables` makes them: some are read when TensorFlow is
+    """Return variables as `bridge.host.interpreter` makes them: some are read when TensorFlow is
     imported.
     """
     mine = {

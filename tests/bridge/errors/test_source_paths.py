@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.errors.source_paths import note_source_path, source_path
-from bridge.errors.summary import summary_of
+from bridge.errors.summary import note_source_path, source_path, summary_of
 
 TEXT = """Op, chief 0 (train_origins.py): the script failed: KeyError: 'x'
 Traceback (most recent call last):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import socket
 import tempfile
@@ -11,10 +12,10 @@ import pytest
 from pyflink.common import Row
 
 from bridge.exceptions import ConfigurationError
-from bridge.flink.announce import Announce, announced_address
 from bridge.flink.elements import Element
 from bridge.flink.keys import keys_of_subtasks
-from bridge.group.addresses import folder_id, release
+from bridge.flink.script_graph import Announce
+from bridge.group.addresses import Address, folder_id, release
 from tests.support.flink_functions import Subtask
 
 KEYS = [11, 22, 33]
@@ -39,14 +40,14 @@ def test_every_member_receives_the_same_address(announce: Announce) -> None:
     assert [(key, kind, index) for key, (kind, index, _, _) in told] == [
         (key, Element.ADDRESS, 1) for key in KEYS
     ]
-    (address,) = {announced_address(content) for _, (_, _, _, content) in told}
+    (address,) = {Address(*json.loads(content)) for _, (_, _, _, content) in told}
     assert address.host.startswith("127.") and address.port != address.group_port
     assert address.folder == folder_id(tempfile.gettempdir())
 
 
 def test_members_share_files_in_the_first_of_flinks_folders(tmp_path: pathlib.Path) -> None:
     (address,) = {
-        announced_address(content)
+        Address(*json.loads(content))
         for _, (_, _, _, content) in start(
             Announce("announced", KEYS, "127.0.0.0/8", f"{tmp_path},/tmp"), attempt=1
         )
@@ -56,7 +57,7 @@ def test_members_share_files_in_the_first_of_flinks_folders(tmp_path: pathlib.Pa
 
 
 def test_the_ports_are_reserved_on_this_host(announce: Announce) -> None:
-    address = announced_address(start(announce)[0][1][3])
+    address = Address(*json.loads(start(announce)[0][1][3]))
     for port in (address.port, address.group_port):
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("", port))

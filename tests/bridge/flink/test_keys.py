@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pyflink.java_gateway import get_gateway
 
-from bridge.flink.arrow_operators import MAX_PARALLELISM, least_keys
+from bridge.flink.arrow_operators import least_keys
 from bridge.flink.keys import LEAST_KEYS, keys_of_subtasks
+from bridge.settings import MAX_PARALLELISM
 from operators import useLocalEnv
 
 pytestmark = pytest.mark.flink

@@ -9,7 +9,8 @@ import pytest
 from pyflink.fn_execution.metrics.process.metric_impl import GenericMetricGroup
 
 from akdl.wire import Report
-from bridge.flink.metrics import PredictionMetrics, ReportGauges, millionths
+from bridge.flink.exchange import ReportGauges, millionths
+from bridge.serving.prediction import PredictionMetrics
 
 
 def test_a_gauge_per_metric_shows_its_latest_value() -> None:

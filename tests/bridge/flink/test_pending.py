@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from bridge.codec.ipc import write_batch
-from bridge.flink.pending import Pending
+from bridge.flink.stream_exchange import Pending
 from tests.support.flink_functions import MapState, ValueState
 
 

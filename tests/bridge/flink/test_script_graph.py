@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from bridge.flink.arrow_operators import MAX_PARALLELISM
 from bridge.flink.script_graph import MOST_MEMBERS, run_script
 from bridge.flink.time_attributes import time_attributes
 from bridge.schema import Schema
-from bridge.settings import GroupSettings, UserFile
+from bridge.settings import MAX_PARALLELISM, GroupSettings, UserFile
 from operators import useLocalEnv
 from tests.e2e.jobs import SCRIPTS
 

@@ -15,7 +15,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.folders.process_folder import ProcessFolder, release
-from bridge.folders.sweep import sweep
+from bridge.folders.program_folder import sweep
 from bridge.serving.model_process import ModelProcess, ModelSettings
 from tests.support.leftovers import wait_until
 

@@ -14,7 +14,7 @@ import pytest
 
 from akdl.storage.locked_folder import LOCK
 from bridge.folders.process_folder import ProcessFolder
-from bridge.folders.sweep import sweep
+from bridge.folders.program_folder import sweep
 from bridge.folders.user_folders import model_place
 from tests.support.leftovers import is_running, wait_until
 

@@ -16,8 +16,7 @@ import pytest
 from akdl.wire import ENDED, RUNNING, Chunk, GroupState, MemberReport, MemberState
 from bridge.group.addresses import Address, release, reserve
 from bridge.group.chunk_log import ChunkLog
-from bridge.group.group_server import GroupServer
-from bridge.group.membership import Membership
+from bridge.group.membership import GroupServer, Membership
 from bridge.schema import Schema
 from bridge.settings import Certificate, GroupSettings
 from operators.prepare.certificate import new_certificate

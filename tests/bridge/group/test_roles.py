@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bridge.group.roles import role, tf_config
+from bridge.group.addresses import role, tf_config
 
 
 @pytest.mark.parametrize(

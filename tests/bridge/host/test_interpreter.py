@@ -20,7 +20,7 @@ import pytest
 from akdl.storage.files import sha256_of
 from akdl.storage.locked_folder import hold, locked
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.folders.sweep import sweep
+from bridge.folders.program_folder import sweep
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter
 from bridge.settings import PythonArchive
 from tests.bridge.member.test_member import BATCH, decoded, start  # noqa: F401  a fixture

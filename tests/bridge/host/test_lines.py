@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.host.lines import EVERY_S, LINE_CHARACTERS, Lines
+from bridge.host.process import EVERY_S, LINE_CHARACTERS, Lines
 
 
 def _lines(*printed: bytes, seconds: float = 0.0) -> list[str]:

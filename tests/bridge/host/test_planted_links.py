@@ -21,8 +21,7 @@ from akdl.process.channel import ChannelError
 from akdl.rows.extra_files import ExtraFiles
 from akdl.storage import locked_folder
 from bridge.exceptions import ConfigurationError
-from bridge.folders.program_folder import program_folder
-from bridge.folders.sweep import sweep
+from bridge.folders.program_folder import program_folder, sweep
 from bridge.folders.user_folders import environment_place, model_place
 from bridge.folders.work_folder import WorkFolder
 from bridge.host import gpus

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from bridge.folders.work_folder import WorkFolder
-from bridge.host.variables import variables
+from bridge.host.interpreter import variables
 
 
 @pytest.fixture

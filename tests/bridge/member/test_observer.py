@@ -30,7 +30,7 @@ from akdl.wire import (
 )
 from akdl.wire.service import PROTOCOL
 from akdl.wire.status_pb2 import MemberStatus
-from bridge.group.roles import label
+from bridge.group.addresses import label
 from bridge.member import registry
 from bridge.member.observer import (
     BUSY,

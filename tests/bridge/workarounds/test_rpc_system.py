@@ -11,7 +11,7 @@ import pytest
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
 
-from bridge.workarounds.rpc_system import share_rpc_system
+from bridge.workarounds.local_servers import share_rpc_system
 from operators import getMLEnv, useLocalEnv
 from tests.support.mini_clusters import share_mini_clusters
 

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators.prepare.fetched_file import fetched
+from operators.base.source_operator import fetched
 from tests.support.http import served
 
 

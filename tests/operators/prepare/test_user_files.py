@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bridge.errors import source_paths
-from bridge.errors.source_paths import source_path
+from bridge.errors import summary
+from bridge.errors.summary import source_path
 from bridge.exceptions import ConfigurationError
 from bridge.folders.work_folder import WorkFolder
 from operators.params.function_script import script_of
@@ -35,7 +35,7 @@ def test_files_and_folders_keep_their_paths(folder: pathlib.Path) -> None:
 
 
 def test_errors_know_where_files_lie(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_paths, "_sources", {})
+    monkeypatch.setattr(summary, "_sources", {})
     read_files("Op", ["lib"], "main.py")
     assert source_path("lib/deep/helper.py") == str(folder / "lib" / "deep" / "helper.py")
 
