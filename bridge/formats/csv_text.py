@@ -83,7 +83,9 @@ class CsvReader(UngroupedReader):
             and not known.keys() >= set(self._names)
             and len(set(self._names)) == len(self._names)
         ):
-            fields = zip(self._parsed(block, {}).schema, self._texts(0, block, rows, self._names))
+            # Our reader has the words for a row of a wrong number of cells, so it comes first.
+            texts = self._texts(0, block, rows, self._names)
+            fields = zip(self._parsed(block, {}).schema, texts)
             types = {
                 field.name: self._exact(field, cells)
                 for field, cells in fields
