@@ -45,7 +45,7 @@ class UserFile:
     # The script of a function contains values of the program, so its text is not shown.
     content: bytes = field(repr=False)
     # A large file is not in `content`. This is its path on the driver's host, see
-    # `bridge.folders.shipped`.
+    # `bridge.host.shipped`.
     shipped: str = ""
 
 
@@ -53,7 +53,7 @@ class UserFile:
 class PythonArchive:
     """A Python environment in an archive, which each host unpacks while processes use it."""
 
-    # The path is that on the driver's host. Other hosts use its name, see `bridge.folders.shipped`.
+    # The path is that on the driver's host. Other hosts use its name, see `bridge.host.shipped`.
     path: str
     sha256: str
     origin: str

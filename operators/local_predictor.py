@@ -47,7 +47,7 @@ _CONVERTED = {Kind.DECIMAL, *POINTS_IN_TIME}
 # This entry of a saved pipeline lists its stages.
 DESCRIPTION = "pipeline.json"
 
-# The columns of a result, and the rows that have none.
+# The columns of a result, and the bad rows, which have no cells there.
 MappedRows = tuple[dict[str, Values], list[BadRow]]
 
 

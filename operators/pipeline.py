@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, Union, cast
 from akdl.storage.local_files import WholeFile
 from akdl.wire import Serving
 from bridge.exceptions import ConfigurationError
-from bridge.folders.program_folder import named_by_content, program_folder
+from bridge.host.program_folder import named_by_content, program_folder
 from operators.batch_operator import BatchOperator
 from operators.data.sinks import AkSinkBatchOp
 from operators.local_predictor import DESCRIPTION, LocalPredictor, read_pipeline

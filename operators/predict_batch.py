@@ -22,9 +22,8 @@ from akdl.storage.files import FileError, is_registered, place_of
 from akdl.storage.model_forms import ModelError, kind_at
 from akdl.wire import Serving
 from akdl.wire.column_type import Kind
-from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError, refused_at
-from bridge.folders.shipped import runs_elsewhere
+from bridge.host.shipped import runs_elsewhere
 from bridge.interrupts import elsewhere
 from bridge.schema import Schema, quoted
 from bridge.serving.model_process import ModelSettings
@@ -33,6 +32,7 @@ from bridge.table_env import is_streaming, parallelism_of, planning
 from operators.base.job import schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
+from operators.errors.flink_errors import readable
 from operators.flink.slots import check_scheduler
 from operators.params.accessors import AnyPredictParams, PredictParams, SavedModelPredictParams
 from operators.params.function_script import FunctionScript

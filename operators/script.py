@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from akdl.storage.files import FileError
 from akdl.storage.training_folders import ask_to_stop
-from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.folders.shipped import runs_elsewhere
-from bridge.folders.temporary_places import IO_TMP_DIRS
+from bridge.host.places import IO_TMP_DIRS
+from bridge.host.shipped import runs_elsewhere
 from bridge.member import spare
 from bridge.table_env import parallelism_of
 from bridge.workarounds.beam_workers import limit_starts
@@ -29,6 +28,7 @@ from operators.base.job import Elastic, schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.errors.exit_warnings import note_linked
+from operators.errors.flink_errors import readable
 from operators.flink.env import prepare_for_batch, prepare_for_stream, shows_process_output
 from operators.flink.slots import Need, check_scheduler, check_slots, free_slots
 from operators.params.accessors import ScriptParams, StreamParams, TrainParams

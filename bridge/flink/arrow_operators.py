@@ -27,8 +27,8 @@ from pyflink.util.java_utils import get_field_value, to_jarray
 
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.elements import BYTES, ELEMENT, KEY_AND_ELEMENT
-from bridge.folders.program_folder import program_folder
-from bridge.folders.shipped import runs_elsewhere
+from bridge.host.program_folder import program_folder
+from bridge.host.shipped import runs_elsewhere
 from bridge.schema import Schema
 from bridge.settings import Gathering
 from bridge.workarounds.java_text import flink_classes, java_text, running_jvm
@@ -250,7 +250,7 @@ def table_of_own(
         folder = _folder_of_own()
         count = 0
         for count, chunk in enumerate(chunks, 1):
-            with open(f"{folder}/{count!s}", "wb") as file:
+            with open(f"{folder}/{count}", "wb") as file:
                 file.write(chunk)
         source = environment.fromSequence(1, count)
     table = table_of(table_env, DataStream(source.setParallelism(1)), columns, folder=folder)

@@ -50,9 +50,9 @@ from bridge.flink.elements import (
 )
 from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.time_attributes import event_time
-from bridge.folders.shipped import ship_own_packages
 from bridge.formats.formats import FORMATS
 from bridge.host.allocator import give_large_blocks_back
+from bridge.host.shipped import ship_own_packages
 from bridge.settings import MAX_PARALLELISM
 from bridge.table_env import is_streaming, parallelism_of, planning, starts_from_savepoint, uids
 from bridge.workarounds.java_text import flink_classes

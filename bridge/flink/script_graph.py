@@ -48,9 +48,9 @@ from bridge.flink.file_rows import parts_for_members
 from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
-from bridge.folders.shipped import ship, ship_own_packages
-from bridge.folders.temporary_places import shared_place
 from bridge.group.addresses import folder_id, own_host, reserve
+from bridge.host.places import shared_place
+from bridge.host.shipped import ship, ship_own_packages
 from bridge.settings import MAX_PARALLELISM, RESTART, UNCOMMITTED, Gathering, GroupSettings
 from bridge.table_env import (
     described,

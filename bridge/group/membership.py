@@ -334,7 +334,7 @@ class Membership:
                     report, metadata=self._metadata, timeout=_SAMPLE_S if has_sample else timeout_s
                 )
             # A lost report is not repeated, since the next one has the latest state anyway. What
-            # follows from a lasting loss is up to `bridge.errors.diagnosis`.
+            # follows from a lasting loss is up to `bridge.group.diagnosis`.
             except grpc.RpcError as error:
                 self.last_error = f"{error.code().name}: {error.details()}"
                 return

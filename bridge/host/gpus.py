@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from akdl.storage.locked_folder import try_lock
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.folders.user_folders import private_folder, user_place
+from bridge.host.places import private_folder, user_place
 
 logger = logging.getLogger(__name__)
 

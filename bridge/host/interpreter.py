@@ -24,10 +24,10 @@ import akdl.storage.files
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.locked_folder import hold, locked, remove, remove_unused
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.folders.shipped import path_on_host
-from bridge.folders.user_folders import environment_place
-from bridge.folders.work_folder import WorkFolder, remove_when_unlocked
+from bridge.host.places import environment_place
 from bridge.host.process import ChildProcess
+from bridge.host.shipped import path_on_host
+from bridge.host.work_folder import WorkFolder, remove_when_unlocked
 from bridge.settings import PythonArchive
 
 logger = logging.getLogger(__name__)
@@ -147,13 +147,12 @@ def _unpack(archive: PythonArchive, folder: str) -> None:
     # A process that was killed while it unpacked has left a part.
     shutil.rmtree(target, ignore_errors=True)
     path = path_on_host(archive.path)
-    found = _fill(target, path, archive.sha256)
     logger.info(
         "pythonEnv %s: unpacked %s in %.1f s: %s",
         archive.origin,
         path,
         time.monotonic() - started,
-        found,
+        _fill(target, path, archive.sha256),
     )
 
 

@@ -17,7 +17,7 @@ from apache_beam.utils import thread_pool_executor
 from akdl.wire import Cluster, Empty, Hello, Outcome, Output, Progress, Shares, Task, Wishes
 from akdl.wire.service import SERVICE
 from akdl.wire.token import guarded_server
-from bridge.folders.temporary_places import socket_address
+from bridge.host.places import socket_address
 from bridge.member.session import ProtocolError, Session
 
 # A waiting call notices within this time that its process has ended, which wakes no thread here.

@@ -20,15 +20,15 @@ from akdl.storage.locked_folder import hold, remove_unused
 from akdl.wire import Chunk, Cluster
 from akdl.wire.serialized import Tally
 from bridge.exceptions import TaskError
-from bridge.folders.temporary_places import shared_place
 from bridge.group.addresses import Address, label, members_on_host
 from bridge.group.chunk_log import ChunkLog
 from bridge.group.states import KnownStates
+from bridge.host.places import shared_place
 from bridge.member.script_process import ScriptProcess
 from bridge.member.session import Session
 
 _TRY_AGAIN_S = 0.5
-# The connection is cut, or member 0 has ended. If that lasts, `bridge.errors.diagnosis` reports it.
+# The connection is cut, or member 0 has ended. If that lasts, `bridge.group.diagnosis` reports it.
 _LOST = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 
 Take = Callable[[int], Any]

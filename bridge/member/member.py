@@ -17,22 +17,23 @@ import pyarrow as pa
 from akdl.process.parent import REFUSED_ROWS
 from akdl.wire import RUNNING, MemberState, Report, Shares, Wishes
 from bridge.codec.to_columns import to_columns
-from bridge.errors.diagnosis import ECHO_S, Situation, fault_of
-from bridge.errors.process_failures import (
-    comes_from_a_peer,
-    describe_death,
-    describe_desertion,
-    describe_failure,
-    paragraphs,
-)
 from bridge.exceptions import TaskError
 from bridge.group.addresses import Address, tf_config
+from bridge.group.diagnosis import ECHO_S, Situation, fault_of
 from bridge.group.equal_steps import Tail
 from bridge.group.membership import Membership
 from bridge.member import registry, spare
 from bridge.member.extra_input_delivery import ExtraInputs
 from bridge.member.observer import Observer, ProgressWatch
-from bridge.member.script_process import ScriptProcess, report_end
+from bridge.member.script_process import (
+    ScriptProcess,
+    comes_from_a_peer,
+    describe_death,
+    describe_desertion,
+    describe_failure,
+    paragraphs,
+    report_end,
+)
 from bridge.member.session import Session, Stage
 from bridge.member.written_rows import WrittenQueue, WrittenRows
 from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings

@@ -28,11 +28,11 @@ import psutil
 
 from akdl.process.preflight import SPARE_FD
 from bridge.exceptions import ConfigurationError
-from bridge.folders.temporary_places import shared_place
-from bridge.folders.work_folder import WorkFolder
 from bridge.host.gpus import inventory
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter, variables
+from bridge.host.places import shared_place
 from bridge.host.process import ChildProcess, OnExit, OnLine
+from bridge.host.work_folder import WorkFolder
 from bridge.settings import GroupSettings, PythonArchive
 from bridge.workarounds.beam_workers import is_worker_process
 

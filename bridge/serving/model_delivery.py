@@ -32,8 +32,8 @@ from bridge.flink.elements import BYTES, KEY_AND_ELEMENT, KEYED_ELEMENT, Element
 from bridge.flink.exchange import check_parallelism
 from bridge.flink.keys import keys_of_subtasks
 from bridge.flink.script_graph import placed, starts_of
-from bridge.folders.user_folders import model_place
 from bridge.group.addresses import folder_id, own_host
+from bridge.host.places import model_place
 from bridge.schema import quoted
 from bridge.serving.model_rows import DamagedModel, Model, ModelRow, ModelRows
 from bridge.serving.outputs import PredictionSettings, model_process

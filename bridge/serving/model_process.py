@@ -32,19 +32,19 @@ from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Predi
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
 from bridge.exceptions import TaskError
-from bridge.folders.process_folder import (
+from bridge.host.console import warn
+from bridge.host.gpus import lease_for
+from bridge.host.interpreter import first_lines, open_interpreter, variables
+from bridge.host.process import STACKS_S, describe_exit, place_in
+from bridge.host.process_folder import (
     ProcessFolder,
     kill,
     kill_stopped,
     note_process,
     process_of,
 )
-from bridge.folders.program_folder import sweep
-from bridge.folders.work_folder import WorkFolder
-from bridge.host.console import warn
-from bridge.host.gpus import lease_for
-from bridge.host.interpreter import first_lines, open_interpreter, variables
-from bridge.host.process import STACKS_S, describe_exit, place_in
+from bridge.host.program_folder import sweep
+from bridge.host.work_folder import WorkFolder
 from bridge.member.observer import ProgressWatch
 from bridge.settings import PythonArchive, UserFile
 

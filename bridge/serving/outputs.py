@@ -16,7 +16,7 @@ from akdl.storage.model_place import PlacedModel
 from akdl.wire import Prediction
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import BridgeError, RowError
-from bridge.folders.shipped import path_on_host
+from bridge.host.shipped import path_on_host
 from bridge.schema import Schema
 from bridge.serving.model_process import ModelProcess, ModelSettings
 from bridge.settings import Gathering

@@ -49,8 +49,8 @@ from bridge.flink.time_attributes import (
     time_attributes,
     with_plain_times,
 )
-from bridge.folders.shipped import ship, ship_own_packages
 from bridge.host.allocator import give_large_blocks_back
+from bridge.host.shipped import ship, ship_own_packages
 from bridge.member.observer import TaskObserver
 from bridge.schema import quoted
 from bridge.serving.model_process import ModelProcess, Request, StalledModel

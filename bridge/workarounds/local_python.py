@@ -45,7 +45,7 @@ def _program() -> str:
     from akdl.process.preflight import RUN_MODULE
 
     # A copy of this file runs as a program without our packages, so they are imported only here.
-    from bridge.folders.program_folder import program_folder
+    from bridge.host.program_folder import program_folder
 
     folder = pathlib.Path(tempfile.mkdtemp(dir=program_folder()))
     calls_back = folder / "calls_back.py"

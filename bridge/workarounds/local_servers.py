@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 from akdl.storage.locked_folder import OwnedFolder
 from akdl.wire.token import TOKEN
-from bridge.folders.program_folder import program_folder
-from bridge.folders.temporary_places import socket_address
+from bridge.host.places import socket_address
+from bridge.host.program_folder import program_folder
 from bridge.workarounds.java_text import new_object, running_jvm
 
 if TYPE_CHECKING:

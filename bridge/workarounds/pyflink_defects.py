@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from bridge.folders.program_folder import program_folder
+from bridge.host.program_folder import program_folder
 from bridge.workarounds.gateway import (
     ask_for_token,
     close_pipes_of_java,

@@ -11,10 +11,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
-from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.folders.process_folder import release
-from bridge.folders.shipped import runs_elsewhere
+from bridge.host.process_folder import release
+from bridge.host.shipped import runs_elsewhere
 from bridge.interrupts import waited_for
 from bridge.member.registry import begin_groups, forget_groups, stop_groups
 from bridge.schema import Schema
@@ -26,6 +25,7 @@ from bridge.workarounds.pyflink_defects import (
     log_handlers_kept,
 )
 from operators.alink.java_times import zone_of
+from operators.errors.flink_errors import readable
 from operators.flink.env import shows_process_output
 from operators.flink.slots import Need, check_slots, rest_of
 from operators.progress.display import shown

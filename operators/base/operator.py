@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError
-from bridge.folders.shipped import runs_elsewhere
+from bridge.host.shipped import runs_elsewhere
 from bridge.schema import quoted
 from bridge.table_env import has_checkpoints, is_streaming, planning
 from bridge.workarounds.pyflink_defects import column_names
 from operators.base.elastic import run
 from operators.base.job import JobTable, job_named
+from operators.errors.flink_errors import readable
 from operators.flink.slots import rest_of
 from operators.params.rendering import Description, Rendered
 from operators.progress.state import Shown

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from akdl.storage.files import FileError, fetch
-from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError, refused_at
-from bridge.folders.program_folder import scratch_folder
+from bridge.host.program_folder import scratch_folder
 from bridge.schema import Schema, split_watermark
 from bridge.table_env import planning
 from bridge.workarounds.beam_workers import fix_workers
 from bridge.workarounds.local_servers import close_servers
 from bridge.workarounds.pyflink_defects import know_planner
 from operators.base.operator import Operator
+from operators.errors.flink_errors import readable
 from operators.params.rendering import Description
 from operators.tables.arrow_columns import schema_of_types
 from operators.tables.frame_columns import schema_of_frame, warn_of_losses

@@ -21,8 +21,8 @@ from akdl.storage.files import FileError, is_remote, local_path, place_of
 from akdl.storage.local_files import WholeFile
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.folders.shipped import runs_elsewhere
 from bridge.formats.csv_text import CsvForm
+from bridge.host.shipped import runs_elsewhere
 from bridge.schema import Schema, quoted
 from bridge.table_env import has_checkpoints, is_streaming, parallelism_of, planning
 from bridge.workarounds.pyflink_defects import columns_of

@@ -1,8 +1,8 @@
 """Short display of uncaught akdl errors and interrupts: the message and the user's own lines.
 
 Python shows all other errors. This is the last step of the path of an error: the text comes from
-`bridge/errors/`, and the traceback through PyFlink and akdl is left out, because it has some
-hundred lines in which the user's own line is lost.
+`flink_errors` and `summary`, and the traceback through PyFlink and akdl is left out, because it has
+some hundred lines in which the user's own line is lost.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-from bridge.errors.flink_errors import script_failure, wants_details
-from bridge.errors.summary import Frame, shortened, summary_of
 from bridge.exceptions import BridgeError
 from bridge.host.console import print_line
 from operators.alink.missing_names import operator_instead
+from operators.errors.flink_errors import script_failure, wants_details
+from operators.errors.summary import Frame, shortened, summary_of
 
 # The last line of the progress display stands above an error, so 15 lines are visible at once.
 LINES = 14

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from akdl.masking import masked_value
 from bridge.exceptions import ConfigurationError
-from bridge.folders.shipped import ship_own_packages
+from bridge.host.shipped import ship_own_packages
 from bridge.settings import MAX_PARALLELISM
 from bridge.table_env import SAVEPOINT_PATHS, is_streaming, planning
 from bridge.workarounds.beam_workers import fix_workers

@@ -27,8 +27,8 @@ from akdl.storage.files import FileError, fetch, sha256_of
 from akdl.storage.local_files import WholeFile
 from akdl.storage.locked_folder import locked
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.folders.program_folder import scratch_folder
-from bridge.folders.user_folders import cache_folder, private_folder
+from bridge.host.places import cache_folder, private_folder
+from bridge.host.program_folder import scratch_folder
 from bridge.workarounds.java_text import java_text, running_jvm
 from operators.errors.missing_jars import JARS, OWN, coordinates, flink_version
 from operators.flink.java import start_java

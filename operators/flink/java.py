@@ -9,10 +9,10 @@ import shutil
 import subprocess
 from contextlib import suppress
 
-from bridge.errors.flink_errors import script_failure
 from bridge.exceptions import ConfigurationError
 from bridge.table_env import planning
 from bridge.workarounds.pyflink_defects import open_gateway, translate_java_errors
+from operators.errors.flink_errors import script_failure
 from operators.errors.missing_jars import missing_jar
 
 # Flink 2 needs at least this release of Java.

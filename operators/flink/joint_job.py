@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bridge.codec.ipc import read_batch
-from bridge.folders.program_folder import scratch_folder
-from bridge.folders.shipped import runs_elsewhere
+from bridge.host.program_folder import scratch_folder
+from bridge.host.shipped import runs_elsewhere
 from bridge.interrupts import elsewhere, interrupts_later
 from bridge.settings import Gathering
 from bridge.table_env import planning

@@ -37,8 +37,8 @@ from akdl.process import preflight
 from akdl.storage.local_files import WholeFile
 from akdl.storage.locked_folder import hold, locked, remove_unused
 from bridge.exceptions import ConfigurationError
-from bridge.folders.user_folders import cache_folder
 from bridge.host.interpreter import look_into
+from bridge.host.places import cache_folder
 from operators.prepare.requirements import Wanted, wanted_by
 
 logger = logging.getLogger(__name__)

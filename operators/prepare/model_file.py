@@ -27,7 +27,7 @@ from akdl.storage.model_archive import unpack
 from akdl.storage.model_forms import ModelError, find_model, is_model_file, with_weights
 from akdl.storage.model_place import ModelFolder, PlacedModel, check_model, get_model, named_model
 from bridge.exceptions import refused_at
-from bridge.folders.program_folder import named_by_content, scratch_folder
+from bridge.host.program_folder import named_by_content, scratch_folder
 
 # A packed file cannot carry where its model came from, because its name is the checksum of its
 # content. The address is remembered here for jobs on clusters whose hosts reach it.

@@ -19,8 +19,8 @@ from akdl.storage.archive import SUFFIXES, ArchiveError, damage_is_named, is_arc
 from akdl.storage.files import FileError, fetch, is_remote, local_path
 from akdl.tf_version import LAST_WITH_ESTIMATOR, NO_ESTIMATOR, parse_version
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.folders.program_folder import named_by_content, scratch_folder
 from bridge.host.interpreter import NoAnswerError, interpreter_in, look_into
+from bridge.host.program_folder import named_by_content, scratch_folder
 from bridge.settings import PythonArchive
 from operators.prepare.made_env import made_python, packed_env
 from operators.prepare.requirements import Wanted, wanted_by

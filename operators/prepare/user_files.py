@@ -24,10 +24,10 @@ from typing import NamedTuple
 from akdl.masking import shown
 from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path, place_of
-from bridge.errors.summary import note_source_path
 from bridge.exceptions import ConfigurationError, refused_at
-from bridge.folders.program_folder import named_by_content, scratch_folder
+from bridge.host.program_folder import named_by_content, scratch_folder
 from bridge.settings import UserFile
+from operators.errors.summary import note_source_path
 from operators.params.function_script import FunctionScript
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Union
 
-from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError
 from bridge.flink.event_time import late_rows
 from bridge.host.console import warn
@@ -18,6 +17,7 @@ from bridge.interrupts import interrupts_later, waited_for
 from bridge.member.registry import forget_groups
 from bridge.table_env import planning
 from bridge.workarounds.pyflink_defects import log_handlers_kept
+from operators.errors.flink_errors import readable
 from operators.flink.env import shows_process_output
 from operators.flink.rest import Rest
 from operators.progress.display import shown

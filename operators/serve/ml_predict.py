@@ -21,10 +21,10 @@ from akdl.near_names import short
 from bridge.codec.ipc import arrow_schema, selected
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
-from bridge.errors.summary import summary_of
 from bridge.exceptions import BridgeError, ConfigurationError, RowError, refused_at
 from bridge.schema import Schema, schema_text
 from bridge.serving.outputs import PredictionSettings, model_process, with_outputs
+from operators.errors.summary import summary_of
 from operators.predict_function import function_settings
 
 _NAME = "ML_PREDICT"

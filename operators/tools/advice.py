@@ -139,10 +139,9 @@ def _of_work(record: Record, workers: list[MemberStatus], words: str) -> Advice:
         f" {busiest.label} worked for {busiest.place_s[place]:.0f} s in {place}." if place else ""
     )
     pace = f" A step worked for {worked_s / steps:.1f} s." if steps > 0 else ""
-    used = f" {busiest.label} used {busiest.cpu_s:.0f} s of processors."
     return Advice(
         "The script is the bottleneck: raise numWorkers, or make its work cheaper.",
-        words + places + pace + used,
+        words + places + pace + f" {busiest.label} used {busiest.cpu_s:.0f} s of processors.",
     )
 
 

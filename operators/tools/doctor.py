@@ -23,10 +23,10 @@ from akdl.process import preflight
 from akdl.tf_version import parse_version
 from akdl.versions import FLINK_PYTHONS, FLINKS
 from bridge.exceptions import BridgeError
-from bridge.folders.shadowing import shadowed_packages
 from bridge.group.addresses import own_host
 from bridge.host.gpus import holders, inventory
 from bridge.host.interpreter import open_interpreter, versions_of
+from bridge.host.shipped import shadowed_packages
 from operators.errors.missing_jars import CONNECTOR, FORMAT, in_folder, lib_folder
 from operators.flink.java import OLDEST, ensure_java, version_of
 from operators.flink.rest import Rest

@@ -19,9 +19,9 @@ from rich.table import Table
 from akdl.masking import masked
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.exceptions import BridgeError, ConfigurationError
-from bridge.folders.work_folder import PRIVATE_FOLDER, STACKS_FILE
 from bridge.group.states import awaited
 from bridge.host.process import stacks_of
+from bridge.host.work_folder import PRIVATE_FOLDER, STACKS_FILE
 from bridge.member.status import ENDED, STARTING, SUFFIX
 from bridge.table_env import groups_in
 from operators.flink.rest import Rest

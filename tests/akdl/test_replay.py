@@ -20,12 +20,12 @@ import pytest
 
 from akdl import replay
 from akdl.rows.arriving_rows import LAST_BYTES
-from bridge.errors.summary import summary_of
 from bridge.exceptions import TaskError
 from bridge.group.addresses import Address
 from bridge.member.member import Member
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
+from operators.errors.summary import summary_of
 from tests.support.leftovers import DEADLINE_S
 from tests.support.warm_python import warm_python
 

@@ -19,9 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from bridge.codec.to_arrow import ColumnDecoder
-from bridge.errors import diagnosis
 from bridge.exceptions import TaskError
-from bridge.group import state_store
+from bridge.group import diagnosis, state_store
 from bridge.group.addresses import Address
 from bridge.member.member import Member
 from bridge.schema import Schema

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from bridge.folders.program_folder import program_folder
+from bridge.host.program_folder import program_folder
 from operators import BatchOperator, MLEnv, StreamOperator, resetEnv, useLocalEnv
 from tests.operators.tables.test_arrow_columns import random_table
 

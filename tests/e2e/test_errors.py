@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from bridge.errors import summary
-from bridge.errors.summary import LINES
 from bridge.exceptions import ConfigurationError, JobError, TaskError
 from operators import (
     AlinkGlobalConfiguration,
@@ -18,6 +16,8 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
+from operators.errors import summary
+from operators.errors.summary import LINES
 from tests.e2e.jobs import SCRIPTS, script_op, sequence
 from tests.support.leftovers import DEADLINE_S, task_processes, wait_until
 

@@ -9,10 +9,10 @@ import pathlib
 
 import pytest
 
-from bridge.errors.summary import LINES, summary_of
 from bridge.host import gpus
 from bridge.member.status import PEERS, WORK
 from bridge.settings import UserFile
+from operators.errors.summary import LINES, summary_of
 from operators.progress.record import read_record
 from operators.tools import report
 from operators.tools.advice import advise

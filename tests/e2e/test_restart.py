@@ -11,9 +11,9 @@ from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
 
-from bridge.errors.flink_errors import readable
 from bridge.exceptions import BridgeError
 from operators import BatchOperator, resetEnv, useCustomEnv, useLocalEnv
+from operators.errors.flink_errors import readable
 from tests.e2e.jobs import script_op, sequence
 
 pytestmark = pytest.mark.flink

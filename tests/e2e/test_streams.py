@@ -17,7 +17,6 @@ import psutil
 import pytest
 from pyflink.table import StreamTableEnvironment
 
-from bridge.errors.flink_errors import readable
 from bridge.exceptions import BridgeError
 from operators import (
     MLEnv,
@@ -27,6 +26,7 @@ from operators import (
     resetEnv,
     useLocalEnv,
 )
+from operators.errors.flink_errors import readable
 from tests.e2e.jobs import SCRIPTS
 from tests.e2e.streams import Sink, counting, socket_stream, stream_op
 from tests.support.environment import ENVIRONMENT

@@ -42,10 +42,10 @@ from akdl.wire.columns import encode_columns
 from akdl.wire.service import GROUP_SERVICE, PROTOCOL, SERVICE
 from akdl.wire.token import TOKEN
 from bridge.codec.to_arrow import ColumnDecoder
-from bridge.errors.diagnosis import Situation, fault_of
 from bridge.exceptions import BridgeError
 from bridge.group.addresses import Address, release, reserve
 from bridge.group.chunk_log import ChunkLog
+from bridge.group.diagnosis import Situation, fault_of
 from bridge.group.membership import GroupServer
 from bridge.group.states import KnownStates
 from bridge.member.bridge_server import BridgeServer

@@ -17,11 +17,10 @@ from akdl.rows.stream_rows import StreamRows
 from akdl.runner import cuts
 from akdl.runner.cuts import Cuts, _Saves
 from akdl.wire import ENDED, FAILED, MemberReport, Output, Rows
-from bridge.errors import diagnosis
 from bridge.flink.event_time import Watermarks
 from bridge.flink.exchange import Exchange
 from bridge.flink.stream_exchange import Pending, StreamExchange
-from bridge.group import membership
+from bridge.group import diagnosis, membership
 from bridge.group.membership import Membership
 from bridge.group.state_store import LOST_S, StateStore, essence
 from bridge.group.states import KnownStates

@@ -16,11 +16,10 @@ from akdl.runner.cuts import Cuts
 from akdl.runner.output_writer import OutputWriter
 from akdl.wire import WORKING, Chunk, Hello, Outcome, Rows, Shares, Success, Task, Wishes
 from akdl.wire.service import PROTOCOL
-from bridge.errors.process_failures import paragraphs
 from bridge.exceptions import TaskError
 from bridge.group.addresses import label
 from bridge.member import bridge_server
-from bridge.member.script_process import task_of
+from bridge.member.script_process import paragraphs, task_of
 from bridge.member.session import Session
 from bridge.settings import GroupSettings
 from tests.simulation.scripts import ids_of

@@ -33,7 +33,7 @@ from bridge.flink.arrow_operators import (
 )
 from bridge.flink.elements import ELEMENT, Element
 from bridge.flink.event_time import LAST_TIME, time_of
-from bridge.folders.program_folder import program_folder
+from bridge.host.program_folder import program_folder
 from bridge.settings import Gathering
 from operators import MLEnv, useLocalEnv
 from tests.support.chunk_clock import left

@@ -20,8 +20,8 @@ import pytest
 from akdl.storage.files import sha256_of
 from akdl.storage.locked_folder import hold, locked
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.folders.program_folder import sweep
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter
+from bridge.host.program_folder import sweep
 from bridge.settings import PythonArchive
 from tests.bridge.member.test_member import BATCH, decoded, start  # noqa: F401  a fixture
 from tests.support.environments import make_environment, pack

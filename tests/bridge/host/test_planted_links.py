@@ -21,10 +21,10 @@ from akdl.process.channel import ChannelError
 from akdl.rows.extra_files import ExtraFiles
 from akdl.storage import locked_folder
 from bridge.exceptions import ConfigurationError
-from bridge.folders.program_folder import program_folder, sweep
-from bridge.folders.user_folders import environment_place, model_place
-from bridge.folders.work_folder import WorkFolder
 from bridge.host import gpus
+from bridge.host.places import environment_place, model_place
+from bridge.host.program_folder import program_folder, sweep
+from bridge.host.work_folder import WorkFolder
 from bridge.member.status import StatusFile
 from bridge.schema import Schema, table_columns
 from operators import PipelineModel, TFSavedModelPredictor

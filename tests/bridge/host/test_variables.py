@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from bridge.folders.work_folder import WorkFolder
 from bridge.host.interpreter import variables
+from bridge.host.work_folder import WorkFolder
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import Outcome, Success, Wishes
 from bridge.exceptions import ConfigurationError
-from bridge.folders.work_folder import WorkFolder
+from bridge.host.work_folder import WorkFolder
 from bridge.member.script_process import (
     ScriptProcess,
     launch,

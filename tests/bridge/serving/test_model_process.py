@@ -26,8 +26,8 @@ from akdl.storage.model_place import PlacedModel, get_model, named_model, put_mo
 from akdl.wire import Serving, TableColumn
 from akdl.wire.columns import encode_columns
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.folders.process_folder import kill_stopped, note_process
 from bridge.host.gpus import lease_for
+from bridge.host.process_folder import kill_stopped, note_process
 from bridge.member.observer import BUSY
 from bridge.serving.model_process import ModelProcess, ModelSettings, result_of
 from bridge.settings import UserFile

@@ -118,6 +118,6 @@ def test_a_folder_with_a_blank_or_without_programs_gives_the_interpreter(
 
 
 def test_python_of_local_jobs_is_in_the_folder_of_the_program() -> None:
-    from bridge.folders.program_folder import program_folder
+    from bridge.host.program_folder import program_folder
 
     assert python_of_local_jobs().startswith(program_folder())

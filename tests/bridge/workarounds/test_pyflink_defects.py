@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bridge.folders.program_folder import sweep
+from bridge.host.program_folder import sweep
 from bridge.workarounds.pyflink_defects import (
     _jvm_argument,
     column_names,

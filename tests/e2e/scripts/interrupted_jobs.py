@@ -161,7 +161,7 @@ def left() -> list[str]:
 def _threads_and_folders() -> list[str]:
     from pyflink.java_gateway import get_gateway
 
-    from bridge.folders.program_folder import program_folder
+    from bridge.host.program_folder import program_folder
 
     threads = [
         str(thread.getName()) for thread in get_gateway().jvm.Thread.getAllStackTraces().keySet()

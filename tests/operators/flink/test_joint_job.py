@@ -11,7 +11,7 @@ import pytest
 from pyflink.java_gateway import get_gateway
 
 from bridge import settings
-from bridge.folders.program_folder import program_folder
+from bridge.host.program_folder import program_folder
 from operators import MLEnv
 from operators.flink.joint_job import run_jointly
 from tests.support.leftovers import wait_until

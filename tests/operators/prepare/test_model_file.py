@@ -16,7 +16,7 @@ from akdl.storage.model_archive import pack
 from akdl.storage.model_forms import kind_at
 from akdl.storage.model_place import ModelFolder, PlacedModel, named_model, put_model
 from bridge.exceptions import ConfigurationError
-from bridge.folders.program_folder import program_folder
+from bridge.host.program_folder import program_folder
 from bridge.schema import Schema
 from operators import BatchOperator, MemSourceBatchOp
 from operators.alink.ak_file import AkWriter

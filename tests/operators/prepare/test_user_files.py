@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bridge.errors import summary
-from bridge.errors.summary import source_path
 from bridge.exceptions import ConfigurationError
-from bridge.folders.work_folder import WorkFolder
+from bridge.host.work_folder import WorkFolder
+from operators.errors import summary
+from operators.errors.summary import source_path
 from operators.params.function_script import script_of
 from operators.prepare.user_files import LARGE_BYTES, read_files
 from tests.support.http import served

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pytest
 
 from akdl.process.preflight import RUN_MODULE
-from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError, TaskError
 from operators import MLEnv, resetEnv, useLocalEnv
+from operators.errors.flink_errors import readable
 from operators.serve.ml_predict import settings_of
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S, is_running, task_processes, wait_until

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from bridge.folders.program_folder import program_folder
+from bridge.host.program_folder import program_folder
 from operators import (
     BatchOperator,
     CsvSourceBatchOp,

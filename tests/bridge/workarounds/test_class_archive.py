@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pexpect
 import pytest
 
-from bridge.host.class_archive import _is_whole, archive_options
+from bridge.workarounds.gateway import _is_whole, archive_options
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S, wait_until
 

@@ -14,7 +14,7 @@ import zipfile
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from bridge.folders.shipped import path_on_host, ship, ship_own_packages
+from bridge.host.shipped import path_on_host, ship, ship_own_packages
 from tests.support.installs import wheel
 from tests.support.leftovers import DEADLINE_S
 
@@ -22,7 +22,7 @@ from tests.support.leftovers import DEADLINE_S
 DRIVER = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
-import bridge, bridge.folders.shipped
+import bridge, bridge.host.shipped
 
 class TableEnv:
     def get_config(self):
@@ -32,7 +32,7 @@ class TableEnv:
         files = [os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder) for name in names]
         print(json.dumps([bridge.__file__, files]))
 
-bridge.folders.shipped.ship_own_packages(TableEnv())
+bridge.host.shipped.ship_own_packages(TableEnv())
 """
 
 

@@ -15,8 +15,8 @@ import re
 
 from akdl.masking import masked
 from bridge import exceptions
-from bridge.errors.summary import summary_of
 from bridge.exceptions import BridgeError, JobError
+from operators.errors.summary import summary_of
 
 logger = logging.getLogger(__name__)
 

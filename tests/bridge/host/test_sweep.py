@@ -13,18 +13,18 @@ import psutil
 import pytest
 
 from akdl.storage.locked_folder import LOCK
-from bridge.folders.process_folder import ProcessFolder
-from bridge.folders.program_folder import sweep
-from bridge.folders.user_folders import model_place
+from bridge.host.places import model_place
+from bridge.host.process_folder import ProcessFolder
+from bridge.host.program_folder import sweep
 from tests.support.leftovers import is_running, wait_until
 
 pytestmark = pytest.mark.process
 
 OWNER = """
 import subprocess, sys
-from bridge.folders.work_folder import WorkFolder
+from bridge.host.work_folder import WorkFolder
 from operators.local_predictor import LocalPredictor
-from bridge.folders.program_folder import program_folder
+from bridge.host.program_folder import program_folder
 from akdl.storage.locked_folder import OwnedFolder
 folders = [WorkFolder(()).path, program_folder(), OwnedFolder("akdl_local_").path]
 print(*folders, flush=True)

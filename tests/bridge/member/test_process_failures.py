@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from akdl.wire import Failure
-from bridge.errors.process_failures import (
+from bridge.member.script_process import (
     comes_from_a_peer,
     describe_death,
     describe_desertion,

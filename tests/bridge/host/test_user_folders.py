@@ -11,8 +11,8 @@ import socket
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from bridge.folders.user_folders import environment_place, model_place, private_folder
 from bridge.host.gpus import _lock_folder
+from bridge.host.places import environment_place, model_place, private_folder
 
 
 def test_a_folder_is_made_once_and_for_this_user_alone(tmp_path: pathlib.Path) -> None:

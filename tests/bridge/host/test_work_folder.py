@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from bridge.folders.work_folder import WorkFolder
+from bridge.host.work_folder import WorkFolder
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.support.leftovers import wait_until
@@ -39,7 +39,7 @@ def test_work_folder_holds_user_files_and_akdl_and_is_removed_as_a_whole() -> No
 
 OWNER = """
 import subprocess, sys
-from bridge.folders.work_folder import WorkFolder
+from bridge.host.work_folder import WorkFolder
 folder = WorkFolder(())
 print(folder.path, flush=True)
 if sys.argv[1:]:

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from akdl.storage.locked_folder import hold
-from bridge.folders.work_folder import remove_when_unlocked
+from bridge.host.work_folder import remove_when_unlocked
 from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.process

@@ -9,9 +9,9 @@ import pathlib
 import pytest
 
 from bridge import exceptions
-from bridge.errors.flink_errors import readable, script_failure
-from bridge.errors.summary import LINES
 from bridge.exceptions import BridgeError, JobError, RowError, TaskError
+from operators.errors.flink_errors import readable, script_failure
+from operators.errors.summary import LINES
 
 # of a real cluster
 BEHIND_PROXY = pathlib.Path(__file__).with_name("python_worker_behind_proxy.txt").read_text()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from akdl.wire import ENDED, RUNNING, STARTING, MemberState
-from bridge.errors.diagnosis import ECHO_S, LOST_S, Fault, Situation, fault_of
+from bridge.group.diagnosis import ECHO_S, LOST_S, Fault, Situation, fault_of
 from bridge.group.states import LEFT_ALONE_S, KnownStates
 from bridge.schema import Schema
 from bridge.settings import GroupSettings

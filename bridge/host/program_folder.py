@@ -21,13 +21,13 @@ from akdl.storage import locked_folder
 from akdl.storage.files import sha256_of
 from akdl.storage.locked_folder import OwnedFolder
 from bridge.exceptions import ConfigurationError
-from bridge.folders.process_folder import ProcessFolder
-from bridge.folders.user_folders import (
+from bridge.host.places import (
     environment_place,
     environments_path,
     model_place,
     models_path,
 )
+from bridge.host.process_folder import ProcessFolder
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bridge.folders.program_folder import named_by_content, program_folder, scratch_folder
+from bridge.host.program_folder import named_by_content, program_folder, scratch_folder
 from tests.support.leftovers import DEADLINE_S
 
 
@@ -43,7 +43,7 @@ def test_scratch_folder_is_removed_at_the_end_of_its_block() -> None:
 
 
 def test_program_folder_is_removed_with_the_program() -> None:
-    code = "import os; from bridge.folders.program_folder import program_folder as f; print(f(), os.path.isdir(f()))"
+    code = "import os; from bridge.host.program_folder import program_folder as f; print(f(), os.path.isdir(f()))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         check=True,

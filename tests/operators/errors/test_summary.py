@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from bridge.errors.summary import LINES, Frame, shortened, summary_of
+from operators.errors.summary import LINES, Frame, shortened, summary_of
 
 FAILURES = pathlib.Path(__file__).with_name("failures")
 WORK = "/tmp/akdl-0123456789ab"

@@ -3,6 +3,9 @@
 Flink's option `python.files` brings files to the hosts of any cluster, and puts each on the path of
 Python. Python ignores an entry that is neither a folder nor a zip file, so this carries packed user
 files, environments and models too, and each host finds them on the path by their names.
+
+A user's own akdl.py, or a package `operators`, that is shipped with a job would hide our package
+from Flink's Python workers, and is refused.
 """
 
 from __future__ import annotations
@@ -13,12 +16,14 @@ import os
 import shutil
 import sys
 import tempfile
+import zipfile
 import zipimport
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from akdl.storage.archive import unpack_archive
 from akdl.storage.locked_folder import OwnedFolder
-from bridge.folders.shadowing import refuse_shadowing
+from bridge.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment
@@ -80,3 +85,46 @@ def _own_packages() -> str:
             spec.submodule_search_locations[0], target, ignore=shutil.ignore_patterns("__pycache__")
         )
     return folder
+
+
+# A module of each package that other packages do not have by chance.
+_OURS = {
+    "akdl": "akdl/wire/__init__.py",
+    "bridge": "bridge/settings.py",
+    "operators": "operators/errors/shadowed_packages.py",
+}
+
+
+def shadowed_packages(entry: str) -> dict[str, str]:
+    """Files at an entry of Python's path that shadow our packages, by package. A single file stands
+    for its folder.
+    """
+    if zipfile.is_zipfile(entry):
+        with zipfile.ZipFile(entry) as archive:
+            names = frozenset(archive.namelist())
+        return _found(entry, names.__contains__)
+    if os.path.isfile(entry):
+        return _found(os.path.dirname(entry), os.path.basename(entry).__eq__)
+    return _found(entry, lambda path: os.path.isfile(os.path.join(entry, path)))
+
+
+def refuse_shadowing(option: str, entries: str) -> None:
+    """Refuse a list of files, separated by commas, one of which hides a package of ours."""
+    for entry in filter(None, entries.split(",")):
+        for package, path in shadowed_packages(entry).items():
+            raise ConfigurationError(
+                f"{option}: {path} would be shipped with the job and hide the package {package!r}"
+                " from Flink's Python workers. Rename it, or leave it out"
+            )
+
+
+def _found(place: str, has: Callable[[str], bool]) -> dict[str, str]:
+    result = {}
+    for package, own in _OURS.items():
+        found = next(
+            (path for path in (f"{package}/__init__.py", f"{package}.py") if has(path)), None
+        )
+        # A folder with our own package has this module of it too, and hides nothing.
+        if found is not None and not has(own):
+            result[package] = os.path.join(place, found)
+    return result

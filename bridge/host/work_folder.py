@@ -24,7 +24,7 @@ import akdl.wire
 from akdl.storage.local_files import private
 from akdl.storage.locked_folder import LOCK, OwnedFolder, remove
 from bridge.exceptions import ConfigurationError
-from bridge.folders.shipped import path_on_host
+from bridge.host.shipped import path_on_host
 from bridge.settings import UserFile
 
 # This folder is inside the work folder. The rest of the work folder belongs to the script.

@@ -18,8 +18,7 @@ import psutil
 
 from akdl.storage import locked_folder
 from akdl.wire.service import ADDRESS_FILE
-from bridge.folders.temporary_places import socket_address
-from bridge.folders.user_folders import model_place
+from bridge.host.places import model_place, socket_address
 
 PIPE = "alive"
 _LAST_BYTES = 8000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.errors.summary import note_source_path, source_path, summary_of
+from operators.errors.summary import note_source_path, source_path, summary_of
 
 TEXT = """Op, chief 0 (train_origins.py): the script failed: KeyError: 'x'
 Traceback (most recent call last):

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from bridge.folders.shadowing import refuse_shadowing, shadowed_packages
+from bridge.host.shipped import refuse_shadowing, shadowed_packages
 from tests.support.installs import ROOT, wheel
 
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from bridge.folders.process_folder import ProcessFolder, release
-from bridge.folders.program_folder import sweep
+from bridge.host.process_folder import ProcessFolder, release
+from bridge.host.program_folder import sweep
 from bridge.serving.model_process import ModelProcess, ModelSettings
 from tests.support.leftovers import wait_until
 

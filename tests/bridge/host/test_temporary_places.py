@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from bridge.folders.temporary_places import places, socket_address
+from bridge.host.places import places, socket_address
 
 
 @pytest.fixture

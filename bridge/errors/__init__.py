@@ -1,1 +1,0 @@
-"""Error messages of jobs: the cause of a failure, and its summary."""

@@ -1,1 +1,0 @@
-"""Folders on a host, and the removal of leftovers."""
