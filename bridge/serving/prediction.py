@@ -4,6 +4,10 @@ model's outputs to batches.
 Columns that stay and row kinds pass through unchanged, also of types that a model cannot read. The
 model runs in a process of its own (`model_process`), one for all tasks of a host. This function
 sends it the columns of a few requests at a time, and returns their rows in the order of arrival.
+
+A chunk may have 64,000 rows. As one request it would take 18 hours with a model that needs a second
+for a row, and a failure would lose all of its predictions. So each request has a size with which it
+is answered within about a second.
 """
 
 from __future__ import annotations
@@ -55,7 +59,6 @@ from bridge.member.observer import TaskObserver
 from bridge.schema import quoted
 from bridge.serving.model_process import ModelProcess, Request, StalledModel
 from bridge.serving.outputs import PredictionSettings, model_process, with_outputs
-from bridge.serving.request_size import RequestSize
 from bridge.serving.resumption import PredictionParts
 from bridge.settings import PythonArchive
 from bridge.table_env import described, planning, uids
@@ -380,3 +383,49 @@ class PredictionMetrics:
             self._rows.update(rows)
             self._millis.update(int(seconds * 1000))
             self._version += newer_models
+
+
+"""Sizes of requests to a model process, by which each one is answered within about a second. Pure.
+
+A chunk may have 64,000 rows. As one request it would take 18 hours with a model that needs a second
+for a row, and a failure would lose all of its predictions.
+"""
+
+_TARGET_S = 1.0
+# A request may take as long as so many of the fastest ones. With fewer rows than that, most of its
+# time would be the cost that a model has for each call.
+_LATENCIES = 3
+_GROWTH = 4
+# An answer counts less with each further one. The weight is high, because a model that computes
+# requests side by side answers in bursts.
+_OLDER = 0.75
+
+
+class RequestSize:
+    """Learns from the answers of one model: a request has `least` rows at first, and more while
+    that is fast enough.
+
+    A model may need ten seconds for a call of any size, for example on a busy accelerator. The
+    limit of time then follows the fastest requests, because smaller ones would not be answered
+    sooner.
+    """
+
+    def __init__(self, least: int) -> None:
+        self.rows = self._least = least
+        self._seen_rows = self._seen_s = self._answers = 0.0
+        self._fastest_s = float("inf")
+
+    def note(self, rows: int, seconds: float) -> None:
+        """Adjust `rows` to a request of so many rows, and the time from the previous answer to its
+        own.
+        """
+        self._seen_rows = _OLDER * self._seen_rows + rows
+        self._seen_s = _OLDER * self._seen_s + seconds
+        self._answers = _OLDER * self._answers + 1
+        self._fastest_s = min(self._fastest_s, self._seen_s / self._answers)
+        limit_s = max(_TARGET_S, _LATENCIES * self._fastest_s)
+        fits = limit_s * self._seen_rows // max(self._seen_s, 1e-9)
+        # A short request, such as the end of a chunk, shows too little about long ones to grow by
+        # it.
+        batches = int(min(fits, max(self.rows, _GROWTH * rows))) // self._least
+        self.rows = max(1, batches) * self._least

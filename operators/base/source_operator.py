@@ -22,8 +22,7 @@ from bridge.workarounds.pyflink_defects import know_planner
 from operators.base.operator import Operator
 from operators.errors.flink_errors import readable
 from operators.params.rendering import Description
-from operators.tables.arrow_columns import schema_of_types
-from operators.tables.frame_columns import schema_of_frame, warn_of_losses
+from operators.tables.arrow_columns import schema_of_frame, schema_of_types, warn_of_losses
 from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from bridge.codec.ipc import write_batch
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from bridge.settings import CHUNK_BYTES
-from operators.tables.arrow_columns import tables_of
-from operators.tables.frame_columns import check_names, columns_of_frame
+from operators.tables.arrow_columns import check_names, columns_of_frame, tables_of
 from operators.tables.memory_cells import ROWS_AT_ONCE, record_batches
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes
 from bridge.schema import Schema
 from bridge.serving.model_process import ModelSettings
 from bridge.serving.outputs import PredictionSettings
-from bridge.serving.prediction import _Predict, kinds_by_key, predict_table
-from bridge.serving.request_size import RequestSize
+from bridge.serving.prediction import RequestSize, _Predict, kinds_by_key, predict_table
 from operators import useLocalEnv
 from tests.akdl.serving import models
 from tests.support.deadline import DEADLINE_S

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bridge.serving.request_size import RequestSize
+from bridge.serving.prediction import RequestSize
 
 
 def sizes(

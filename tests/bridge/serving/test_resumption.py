@@ -17,7 +17,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError, RowError, TaskError
 from bridge.serving import prediction, resumption
-from bridge.serving.request_size import RequestSize
+from bridge.serving.prediction import RequestSize
 from operators import (
     BatchOperator,
     MemSourceBatchOp,

@@ -11,13 +11,12 @@ import sys
 
 import pytest
 
-from operators.progress.display import LOOK_S
-from operators.progress.renderers import FIRST_S, SWITCH, LogRenderer, renderer
+from operators.progress.display import FIRST_S, LOOK_S, SWITCH, LogRenderer, renderer
 from operators.progress.state import Line
 
 LINES = [Line("a.py", "training, step 3", 0.5), Line("b.py", "[red]feeding[/red]")]
 ON_A_TERMINAL = """
-from operators.progress.renderers import TerminalRenderer, renderer
+from operators.progress.display import TerminalRenderer, renderer
 from operators.progress.state import Line
 renders = renderer()
 assert isinstance(renders, TerminalRenderer)

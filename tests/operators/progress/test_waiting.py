@@ -14,7 +14,7 @@ from bridge.member.status import ENDED, FEEDING, WORK
 from operators import BatchOperator, TableSourceBatchOp, TensorFlow2BatchOp, waitForJob
 from operators.flink.rest import Rest
 from operators.progress import waiting
-from operators.progress.renderers import SWITCH
+from operators.progress.display import SWITCH
 from operators.progress.state import Shown
 from operators.progress.waiting import note_linked, note_told, shown_if_seen
 from tests.support.statuses import status_of

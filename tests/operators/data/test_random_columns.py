@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators.alink.random_columns import expression, poisson, read_distributions
+from operators.data.sources import expression, poisson, read_distributions
 
 NAMES = ["a", "b"]
 
