@@ -18,7 +18,7 @@ from operators.errors.exit_warnings import warn_at_exit
 from operators.flink.collect import arrow_of, frame_of, still_there
 from operators.flink.env import getMLEnv
 from operators.flink.joint_job import Receiver, collect, run_jointly
-from operators.tables.table_statistics import aggregates, statistics_of
+from operators.flink.table_statistics import aggregates, statistics_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,9 +21,9 @@ from bridge.workarounds.local_servers import close_servers
 from bridge.workarounds.pyflink_defects import know_planner
 from operators.base.operator import Operator
 from operators.errors.flink_errors import readable
+from operators.flink.arrow_columns import schema_of_frame, schema_of_types, warn_of_losses
+from operators.flink.memory_table import memory_table
 from operators.params.rendering import Description
-from operators.tables.arrow_columns import schema_of_frame, schema_of_types, warn_of_losses
-from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table

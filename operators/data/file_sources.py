@@ -18,6 +18,7 @@ from bridge.formats.file_columns import arrow_schema_of
 from bridge.schema import Schema, quoted, split_watermark
 from operators.base.source_operator import SourceOperator, fetched
 from operators.batch_operator import BatchOperator
+from operators.flink.memory_table import memory_table
 from operators.params.accessors import (
     CsvParams,
     FilesParams,
@@ -27,7 +28,6 @@ from operators.params.accessors import (
 )
 from operators.params.param import WithParams, fields_of
 from operators.stream_operator import StreamOperator
-from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table

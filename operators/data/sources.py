@@ -17,9 +17,9 @@ from operators.alink.ak_file import read_rows, read_schema
 from operators.base.job import session_zone
 from operators.base.source_operator import SourceOperator, fetched
 from operators.batch_operator import BatchOperator
+from operators.flink.memory_table import memory_table
 from operators.params.accessors import AkSourceParams, RandomStreamParams, RandomTableParams
 from operators.stream_operator import StreamOperator
-from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table

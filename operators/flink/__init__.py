@@ -1,1 +1,1 @@
-"""Flink from the driver: environments, Java, slots and collected rows."""
+"""Flink from the driver: environments, Java, slots, and rows of the program as tables."""

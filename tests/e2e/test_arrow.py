@@ -12,7 +12,7 @@ import pytest
 
 from bridge.host.program_folder import program_folder
 from operators import BatchOperator, MLEnv, StreamOperator, resetEnv, useLocalEnv
-from tests.operators.tables.test_arrow_columns import random_table
+from tests.operators.flink.test_arrow_columns import random_table
 
 pytestmark = pytest.mark.flink
 

@@ -15,8 +15,8 @@ import pytest
 from bridge.codec.ipc import arrow_schema
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
-from operators.tables import memory_cells
-from operators.tables.memory_cells import record_batches
+from operators.flink import memory_cells
+from operators.flink.memory_cells import record_batches
 
 D = decimal.Decimal
 NAN = math.nan

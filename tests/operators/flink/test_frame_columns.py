@@ -13,7 +13,7 @@ import pytest
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from operators import MemSourceBatchOp
-from operators.tables.arrow_columns import columns_of_frame, schema_of_frame
+from operators.flink.arrow_columns import columns_of_frame, schema_of_frame
 
 
 @pytest.mark.parametrize(

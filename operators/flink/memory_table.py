@@ -11,8 +11,8 @@ from bridge.codec.ipc import write_batch
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from bridge.settings import CHUNK_BYTES
-from operators.tables.arrow_columns import check_names, columns_of_frame, tables_of
-from operators.tables.memory_cells import ROWS_AT_ONCE, record_batches
+from operators.flink.arrow_columns import check_names, columns_of_frame, tables_of
+from operators.flink.memory_cells import ROWS_AT_ONCE, record_batches
 
 if TYPE_CHECKING:
     import pandas as pd

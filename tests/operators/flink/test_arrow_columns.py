@@ -15,8 +15,8 @@ from bridge.codec.ipc import arrow_schema
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from operators import BatchOperator, MemSourceBatchOp
-from operators.tables.arrow_columns import schema_of_types, tables_of
-from operators.tables.memory_table import _batches
+from operators.flink.arrow_columns import schema_of_types, tables_of
+from operators.flink.memory_table import _batches
 
 D = decimal.Decimal
 DAY, CLOCK = datetime.date(1960, 2, 29), datetime.time(23, 59, 59, 999_000)

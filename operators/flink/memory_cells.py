@@ -31,7 +31,7 @@ from bridge.codec.values import UnfitError, Values
 from bridge.exceptions import ConfigurationError
 from bridge.formats.file_columns import cast_cells, declared_column
 from bridge.schema import Column, Schema
-from operators.tables.arrow_columns import accepted
+from operators.flink.arrow_columns import accepted
 
 Cells = Any
 """A list of objects, None for null; a numpy array, NaT for null; or Arrow's cells."""
