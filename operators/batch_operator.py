@@ -15,10 +15,9 @@ from operators.base.elastic import run
 from operators.base.shaping import ShapingOperator, refuse_replacement
 from operators.base.source_operator import MemorySource, TableSource
 from operators.errors.exit_warnings import warn_at_exit
-from operators.flink.collect import arrow_of, frame_of, still_there
+from operators.flink.collect import aggregates, arrow_of, frame_of, statistics_of, still_there
 from operators.flink.env import getMLEnv
 from operators.flink.joint_job import Receiver, collect, run_jointly
-from operators.flink.table_statistics import aggregates, statistics_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from operators.flink.table_statistics import aggregates, statistics_of
+from operators.flink.collect import aggregates, statistics_of
 
 
 def test_numbers_have_more_statistics_than_other_columns() -> None:
