@@ -16,7 +16,7 @@ from typing import Callable, Mapping
 
 from akdl.process.preflight import say
 
-# Exit statuses that the parent explains, see bridge/errors/process_failures.py.
+# Exit statuses that the parent explains, see bridge/member/script_process.py.
 REFUSED_ROWS = 88  # another thread of the script tried to write rows after main had returned
 CHANNEL_CLOSED = 89  # the script has closed this end of the pipe, and perhaps the channel
 # Seconds until a stopped parent is killed. The group reports a silent member after 30 seconds, so

@@ -5,7 +5,7 @@ There is one lifetime for all of them: work folders, unpacked environments, fold
 processes, and caches. The lock is a file in the folder, which a process holds alone or shares with
 others. The kernel releases it when the process ends, also by SIGKILL. So a folder whose lock is
 free can be removed: by its last user, by a small process that waits for the lock
-(`bridge.folders.remover`), or by `sweep` when the next process starts. A folder is renamed before
+(`bridge.host.work_folder`), or by `sweep` when the next process starts. A folder is renamed before
 it is removed, because another process may create it again at any moment.
 
 A lock counts only on the host whose name is in it, because file systems that hosts share may not

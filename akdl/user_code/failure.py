@@ -1,7 +1,7 @@
 """Exceptions as data for the channel between processes: any exception, with a limited text.
 
 The first step of an error's path. The message `Failure` crosses the channel, and the bridge raises
-it in the job (`bridge/errors/process_failures.py`). Pickled exceptions would need the classes of
+it in the job (`bridge/member/script_process.py`). Pickled exceptions would need the classes of
 the user's environment on the Flink side, and nothing that crosses a channel is unpickled.
 """
 
