@@ -215,14 +215,14 @@ def test_quotes_that_would_swallow_rows_are_an_error(
 
 def test_long_cells_and_rows_across_blocks_are_read(folder: pathlib.Path) -> None:
     assert rows(folder, f"{'x' * 200_000}\n", "a STRING") == [("x" * 200_000,)]
-    cells = [f"{number}{'x' * 99_000}" for number in range(100)]
+    cells = [f"{number}{'x' * 99_000}" for number in range(60)]
     for quote in ("", '"'):
         text = "".join(f"{number},{quote}{cell}{quote}\n" for number, cell in enumerate(cells))
         assert rows(folder, text, "a INT, b STRING") == list(enumerate(cells))
     with pytest.raises(BridgeError, match="a row has more than 4 MB, or a quote is not closed"):
         rows(folder, f"1,{'x' * (9 << 20)}\n2,\n", "a INT, b STRING")
-    lines = "".join(f'{number},"a{number}\n{"b" * 1000}"\n' for number in range(9_000))
-    with pytest.raises(RowError, match="csv: line 18001, column 'a': expected INT, got 'x'"):
+    lines = "".join(f'{number},"a{number}\n{"b" * 1000}"\n' for number in range(5_000))
+    with pytest.raises(RowError, match="csv: line 10001, column 'a': expected INT, got 'x'"):
         rows(folder, f"{lines}x,\n", "a INT, b STRING")
 
 

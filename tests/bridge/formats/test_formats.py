@@ -13,6 +13,7 @@ import pytest
 
 from bridge.exceptions import BridgeError
 from bridge.files.description import describe
+from bridge.formats import csv_text
 from bridge.formats.formats import format_of
 from bridge.schema import Schema
 from tests.bridge.files.test_reading import read
@@ -38,7 +39,7 @@ def read_csv(
     return read(str(path), schema=None if sql is None else Schema.parse(sql), **wanted)
 
 
-LATER = "x,a\n" + "1.5,1\n" * 900_000  # more than a block
+LATER = "x,a,t\n" + f"1.5,1,{'t' * 999}\n" * 4_500  # more than a block
 
 
 @pytest.mark.parametrize(
@@ -50,10 +51,10 @@ LATER = "x,a\n" + "1.5,1\n" * 900_000  # more than a block
         ("a\n" + "9" * 5000 + "\n", None, "line 2, column 'a': .*9999 needs more digits"),
         ("a\n1e400\n", None, "line 2, column 'a': .*it is beyond DOUBLE"),
         ("a\n1\n1e39\n", "a FLOAT", "line 3, column 'a': .*it is beyond FLOAT"),
-        (LATER + "1.5,9223372036854775808\n", None, "line 900002, column 'a': .*'9223372036854775808' as a scalar of type int64"),
-        (LATER + "9223372036854775808,1\n", None, "line 900002, column 'x': .*9223372036854775808 needs more digits"),
-        (LATER + "1.5,007\n", None, "line 900002, column 'a': .*its first digit is 0"),
-        (LATER + "x,1\n", None, "line 900002, column 'x': .*'x' as a scalar of type double"),
+        (LATER + "1.5,9223372036854775808,t\n", None, "line 4502, column 'a': .*'9223372036854775808' as a scalar of type int64"),
+        (LATER + "9223372036854775808,1,t\n", None, "line 4502, column 'x': .*9223372036854775808 needs more digits"),
+        (LATER + "1.5,007,t\n", None, "line 4502, column 'a': .*its first digit is 0"),
+        (LATER + "x,1,t\n", None, "line 4502, column 'x': .*'x' as a scalar of type double"),
     ],
 )  # fmt: skip
 def test_numbers_of_csv_are_exact_or_refused(
@@ -161,15 +162,18 @@ def test_two_csv_columns_of_one_name_are_refused(tmp_path: pathlib.Path) -> None
 
 
 @pytest.mark.fault("security", "A row of CSV without an end is an error")
-def test_a_row_of_csv_without_an_end_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_row_of_csv_without_an_end_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_text, "_BLOCK_BYTES", 1 << 20)
     path = tmp_path / "a.csv.gz"
     for line in (b"A" * (1 << 20), b"A\n" * (1 << 19)):
         with gzip.open(path, "wb", 1) as file:
             file.write(b'a\n"')
-            for _ in range(32):
+            for _ in range(9):
                 file.write(line)
         with pytest.raises(
             BridgeError,
-            match=f"^Source: {path}: a row has more than 4 MB, or a quote is not closed",
+            match=f"^Source: {path}: a row has more than 1 MB, or a quote is not closed",
         ):
             read(str(path))
