@@ -203,7 +203,7 @@ def after_1970(column_type: Any, cell: Any) -> Any:
 
 
 def test_random_cells_of_every_type_go_through_flink(jvm: Any) -> None:
-    rng, size = random.Random(7), 2_000
+    rng, size = random.Random(7), 300
     columns = [
         [after_1970(column.type, cell) for cell in random_cells(rng, column.type, size)]
         for column in SCHEMA
