@@ -95,9 +95,19 @@ def defaults() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("kind", [FileRows, StreamRows])
-@pytest.mark.parametrize("null_share", [0, 0.3])
-@pytest.mark.parametrize("exact_doubles", [False, True])
+@pytest.mark.parametrize(
+    ("exact_doubles", "null_share", "kind"),
+    [
+        (False, 0.3, FileRows),
+        (True, 0, StreamRows),
+        pytest.param(False, 0, FileRows, marks=pytest.mark.long),
+        pytest.param(False, 0, StreamRows, marks=pytest.mark.long),
+        pytest.param(False, 0.3, StreamRows, marks=pytest.mark.long),
+        pytest.param(True, 0, FileRows, marks=pytest.mark.long),
+        (True, 0.3, FileRows),
+        (True, 0.3, StreamRows),
+    ],
+)
 def test_all_types_are_as_parsed(
     tmp_path: pathlib.Path, exact_doubles: bool, null_share: float, kind: type[Any]
 ) -> None:
