@@ -77,9 +77,18 @@ OPTIONS: list[tuple[dict[str, Any], bool | None]] = [
     ({"seed": 3}, None),
     ({"checkpoint_dir": True}, None),
     ({"checkpoint_dir": True, "seed": 3}, None),
-    ({"checkpoint_dir": True, "save_checkpoints_steps": 3}, True),
+    ({"checkpoint_dir": True, "save_checkpoints_steps": 3}, None),
+    (
+        {
+            "checkpoint_dir": True,
+            "save_checkpoints_steps": 3,
+            "valid_raw_dataset_fn": of_rows,
+            "post_process_dataset": lambda rows: rows.map(lambda *parts: parts),
+        },
+        True,
+    ),
     ({"raw_dataset_fn": of_rows}, False),
-    ({"valid_raw_dataset_fn": of_rows}, True),
+    ({"valid_raw_dataset_fn": of_rows}, None),
     ({"post_process_dataset": lambda rows: rows.map(lambda *parts: parts)}, None),
     ({"steps_per_execution": 3}, True),
 ]
@@ -131,7 +140,7 @@ def test_trained_weights_equal_those_of_keras(
     assert epochs == [f"Epoch {number}/4" for number in (1, 2, 3, 4)]
 
 
-@pytest.mark.parametrize("passes", [1, 4])
+@pytest.mark.parametrize("passes", [pytest.param(1, marks=pytest.mark.long), 4])
 def test_batches_tell_their_length_to_keras(tmp_path: Path, plain: list[Any], passes: int) -> None:
     task_config = testing.train_task_config({"x": X, "y": 2 * X}, TYPES, str(tmp_path))
     batches = task_config.tf_context.batches(7, num_epochs=passes)

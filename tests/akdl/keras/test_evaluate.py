@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
+import functools
 import json
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +23,23 @@ pytestmark = [
 ]
 
 
+@functools.cache
+def place() -> Path:
+    """A folder for models that tests only read."""
+    folder = tempfile.mkdtemp(prefix="models-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+@functools.cache
+def saved_models() -> list[dict[str, str]]:
+    return save_models(place(), "good", "worse")
+
+
 def evaluate_config(folder: Path, **more: Any) -> dict[str, Any]:
     write_csv(folder / "test.csv", 101, header=False)
-    models = save_models(folder, "good", "worse")
     return {
-        "models": models,
+        "models": saved_models(),
         "test_data_args": ARGS,
         "batch_size": 16,
         "metrics": ["AUC", "BinaryAccuracy"],
@@ -42,7 +58,7 @@ def expected_evaluation(folder: Path) -> list[dict[str, float]]:
     import tensorflow as tf
 
     table = np.loadtxt(folder / "test.csv")
-    model = load(folder / "good")
+    model = load(place() / "good")
     found = []
     for threshold in (0, 2):
         auc, accuracy = tf.keras.metrics.AUC(), tf.keras.metrics.BinaryAccuracy()
@@ -77,7 +93,8 @@ def test_evaluate_numbers_the_datasets_of_a_tuple_and_writes_the_results(tmp_pat
 
 
 def test_evaluate_names_the_datasets_of_a_dict_and_not_a_single_one(tmp_path: Path) -> None:
-    config, module = evaluate_config(tmp_path), script("mlp")
+    config, module = evaluate_config(tmp_path, metrics=["AUC"]), script("mlp")
+    config["models"] = config["models"][:1]
     first, second = run_evaluate(config, module, tmp_path)[0]["auc(0)"], None
     make = module.awf_create_test_dataset_fn
     module.awf_create_test_dataset_fn = lambda file, skip_head, dim: dict(
@@ -87,7 +104,7 @@ def test_evaluate_names_the_datasets_of_a_dict_and_not_a_single_one(tmp_path: Pa
     assert list(second)[1:3] == ["auc(all)", "auc(best)"]
     module.awf_create_test_dataset_fn = lambda file, skip_head, dim: make(file, skip_head, dim)[0]
     third = run_evaluate(config, module, tmp_path)[0]
-    assert list(third) == ["model", "auc", "binary_accuracy"]
+    assert list(third) == ["model", "auc"]
     assert first == second["auc(all)"] == third["auc"]
 
 

@@ -37,14 +37,23 @@ TRAIN = {
 }
 
 
-def trained(folder: Path) -> str:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The task of a training that nobody interrupts."""
+    folder = tmp_path_factory.mktemp("whole")
     task_config = testing.train_task_config(TABLE, TYPES, str(folder), {"config": TRAIN})
     operator.main(task_config, script("rows"))
-    return task_config.saved_model_dir
+    return task_config
 
 
-def test_a_train_operator_gets_the_saved_model(tmp_path: Path) -> None:
-    model = load(trained(tmp_path))
+@pytest.fixture(scope="module")
+def trained(whole: Any) -> str:
+    """A saved model, which tests only read."""
+    return str(whole.saved_model_dir)
+
+
+def test_a_train_operator_gets_the_saved_model(trained: str) -> None:
+    model = load(trained)
     assert np.mean((model(X.astype(np.float32)).numpy()[:, 0] > 0.5) == TABLE["label"]) > 0.9
 
 
@@ -64,14 +73,14 @@ def test_a_batch_operator_gets_the_model_as_rows(tmp_path: Path) -> None:
     assert load(path)(X[:3].astype(np.float32)).shape == (3, 1)
 
 
-def test_evaluation_gives_a_row_per_metric(tmp_path: Path) -> None:
+def test_evaluation_gives_a_row_per_metric(tmp_path: Path, trained: str) -> None:
     config = {
         "models": [{"name": "m", "path": "${MODEL_PATH}$"}],
         "test_data_args": FILE,
         "batch_size": 7,
         "metrics": ["AUC", "BinaryAccuracy"],
     }
-    params = {"task": "evaluate", "config": json.dumps(config), "MODEL_PATH": trained(tmp_path)}
+    params = {"task": "evaluate", "config": json.dumps(config), "MODEL_PATH": trained}
     output = {"model": "STRING", "metric": "STRING", "value": "DOUBLE"}
     task_config = testing.batch_task_config(TABLE, TYPES, str(tmp_path), params, output)
     operator.main(task_config, script("rows"))
@@ -83,9 +92,9 @@ def test_evaluation_gives_a_row_per_metric(tmp_path: Path) -> None:
     assert rows[0]["value"] > 0.95
 
 
-def test_prediction_gives_a_row_per_row(tmp_path: Path) -> None:
+def test_prediction_gives_a_row_per_row(tmp_path: Path, trained: str) -> None:
     config = {
-        "model": {"name": "m", "path": trained(tmp_path)},
+        "model": {"name": "m", "path": trained},
         "predict_data_args": FILE,
         "batch_size": 7,
         "keep": ["x0"],
@@ -145,7 +154,7 @@ def test_a_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
     np.testing.assert_allclose(group(x), load(alone.saved_model_dir)(x), atol=1e-5)
 
 
-def test_operator_stops_and_resumes_from_its_checkpoint_dir(tmp_path: Path) -> None:
+def test_operator_stops_and_resumes_from_its_checkpoint_dir(tmp_path: Path, whole: Any) -> None:
     """Without a word in the config; a stop keeps the last step, and the next job goes on to the
     same weights.
     """
@@ -172,7 +181,6 @@ def test_operator_stops_and_resumes_from_its_checkpoint_dir(tmp_path: Path) -> N
     finished = run("second", checkpoint_dir=address)
     latest = finished.reports.latest()
     assert latest.step == 30 and 0 < latest.metrics["loss"] < 0.7
-    whole = run("whole")
     assert whole.reports.latest().step == 30
     np.testing.assert_allclose(
         load(finished.saved_model_dir)(x), load(whole.saved_model_dir)(x), atol=1e-6
