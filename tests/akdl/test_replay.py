@@ -120,14 +120,16 @@ def failed(
     return str(caught.value)
 
 
-def replayed(text: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
+def replayed(
+    text: str, typed: str | None = None, python: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the command that an error names, without the debugger unless something is typed
     into it.
     """
     (command,) = re.findall("^Replay it with: akdl replay --pdb (.*)$", text, re.MULTILINE)
     debugger = [] if typed is None else ["--pdb"]
     return subprocess.run(
-        [sys.executable, "-m", "akdl", "replay", *debugger, *shlex.split(command)], input=typed, capture_output=True, text=True, timeout=4 * DEADLINE_S
+        [python or warm_python(), "-m", "akdl", "replay", *debugger, *shlex.split(command)], input=typed, capture_output=True, text=True, timeout=4 * DEADLINE_S
     )  # fmt: skip
 
 
@@ -175,6 +177,7 @@ def test_a_debugger_opens_at_the_row(tmp_path: pathlib.Path) -> None:
     done = replayed(
         failed(tmp_path, "unknown_category", {"word": "quince"}),
         "p int(row['id']), row['word']\nq\n",
+        sys.executable,
     )
     assert f"({BAD}, 'quince')" in done.stdout and done.returncode == 1
 

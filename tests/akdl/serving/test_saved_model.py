@@ -226,6 +226,11 @@ def test_a_checked_model_is_sent_with_the_sums_of_its_files(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TF_CONFIG", "broken")
+    # A script may have changed to a folder such as /tmp, from which the process imports nothing.
+    (tmp_path / "current").mkdir()
+    for name in ("traceback.py", "json.py", "runpy.py"):
+        (tmp_path / "current" / name).write_text("raise SystemExit('planted')")
+    monkeypatch.chdir(tmp_path / "current")
     shutil.copytree(models.module(), tmp_path / "export" / "1700000000")
     written = Written()
     write_checked_model(str(tmp_path / "export"), written)
@@ -234,18 +239,6 @@ def test_a_checked_model_is_sent_with_the_sums_of_its_files(
         "saved_model.pb" in json.loads(zipfile.ZipFile(io.BytesIO(packed)).read(MANIFEST))["files"]
     )
     load_every_graph(unpack(written.rows, str(tmp_path / "unpacked")))
-
-
-@pytest.mark.tf
-@pytest.mark.process
-def test_clean_process_imports_nothing_from_the_current_folder(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A script may have changed to a folder such as /tmp."""
-    for name in ("traceback.py", "json.py", "runpy.py"):
-        (tmp_path / name).write_text("raise SystemExit('planted')")
-    monkeypatch.chdir(tmp_path)
-    load_in_clean_process(models.module())
 
 
 @pytest.mark.tf
@@ -260,11 +253,10 @@ def test_model_that_cannot_be_loaded_is_not_sent(tmp_path: pathlib.Path) -> None
 
 
 @pytest.mark.tf
-@pytest.mark.process
-def test_file_without_a_graph_is_refused_in_a_clean_process(tmp_path: pathlib.Path) -> None:
+def test_file_without_a_graph_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "saved_model.pb").write_text("no model")
     with pytest.raises(ModelError, match=f"the SavedModel in {tmp_path} "):
-        write_checked_model(str(tmp_path), Written())
+        load_every_graph(str(tmp_path))
 
 
 @pytest.mark.tf
