@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 import re
 import runpy
@@ -55,15 +56,21 @@ def imports(*folders: str) -> Iterator[tuple[str, pathlib.Path]]:
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     own = {*PACKAGES, "tests", "scripts", *(path.stem for path in paths)}
     for path in paths:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            modules: list[str] = []
-            if isinstance(node, ast.Import):
-                modules = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                modules = [node.module or ""]
-            for name in (module.partition(".")[0] for module in modules):
-                if name not in own and name not in sys.stdlib_module_names:
-                    yield DISTRIBUTIONS.get(name, name), path.relative_to(ROOT)
+        for name in imported_by(path):
+            if name not in own and name not in sys.stdlib_module_names:
+                yield DISTRIBUTIONS.get(name, name), path.relative_to(ROOT)
+
+
+@functools.cache
+def imported_by(path: pathlib.Path) -> set[str]:
+    """The packages that a module imports, wherever it does."""
+    modules: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            modules.append(node.module or "")
+    return {module.partition(".")[0] for module in modules}
 
 
 def test_declared_version_is_that_of_the_package(declared: dict[str, Any]) -> None:
