@@ -96,7 +96,9 @@ def test_train_estimator_trains_on_the_rows_of_raw_dataset_fn(tf: Any, task_conf
     assert estimator.get_variable_value("global_step") == 1  # two rows, one batch
 
 
-def test_train_estimator_ends_at_max_steps(tf: Any, task_config: Any) -> None:
+def test_train_estimator_ends_at_max_steps_and_names_an_unknown_key(
+    tf: Any, task_config: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     from akdl.engine.train import train_estimator
 
     estimator = classifier(tf, task_config)
@@ -106,13 +108,15 @@ def test_train_estimator_ends_at_max_steps(tf: Any, task_config: Any) -> None:
         def end(self, session: Any) -> None:
             ends.append(1)
 
+    caplog.set_level(logging.WARNING, "akdl")
     train_estimator(
         estimator,
         INPUT,
-        dict(TRAIN, num_epochs=None, max_steps=7, hooks=[Hook()]),
+        dict(TRAIN, num_epochs=None, max_steps=7, hooks=[Hook()], batchsize=1),
         EXPORT,
         task_config,
     )
+    assert "train_config: unknown keys are ignored: batchsize" in caplog.text
     assert estimator.get_variable_value("global_step") == 7
     assert ends == [1]
 
@@ -121,7 +125,9 @@ def test_train_estimator_of_a_worker_does_not_export(tf: Any, task_config: Any) 
     from akdl.engine.train import train_estimator
 
     task_config.num_workers, task_config.task_type = 2, "worker"
-    train_estimator(classifier(tf, task_config), INPUT, TRAIN, EXPORT, task_config)
+    train_estimator(
+        classifier(tf, task_config), INPUT, dict(TRAIN, num_epochs=1), EXPORT, task_config
+    )
     assert not Path(task_config.saved_model_dir).exists()
 
 
@@ -141,22 +147,6 @@ def test_train_estimator_refuses_a_wrong_config_before_training(
     with pytest.raises(ValueError, match=match):
         train_estimator(estimator, INPUT, train, export, task_config)
     assert not Path(estimator.model_dir, "checkpoint").exists()
-
-
-def test_train_estimator_unknown_key_is_named(
-    tf: Any, task_config: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    from akdl.engine.train import train_estimator
-
-    with caplog.at_level(logging.WARNING, "akdl"):
-        train_estimator(
-            classifier(tf, task_config),
-            INPUT,
-            dict(TRAIN, batchsize=1, num_epochs=1),
-            EXPORT,
-            task_config,
-        )
-    assert "train_config: unknown keys are ignored: batchsize" in caplog.text
 
 
 def test_train_estimator_refuses_a_tensorflow_without_estimators(
@@ -190,8 +180,8 @@ def train_one_worker(
 
 
 def test_one_worker_trains_and_exports_the_latest_model(tf: Any, task_config: Any) -> None:
-    metrics, _estimator = train_one_worker(tf, task_config, {}, lambda x: x > 0)
-    assert metrics["global_step"] == 100
+    metrics, _estimator = train_one_worker(tf, task_config, {}, lambda x: x > 0, num_epochs=4)
+    assert metrics["global_step"] == 40
     assert metrics["accuracy"] > 0.9
     low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
     assert low < -0.3 < 0.3 < high
@@ -229,7 +219,9 @@ def test_one_worker_exports_without_validation_rows(tf: Any, task_config: Any) -
     from akdl.engine.train import train_estimator_one_worker
 
     assert (
-        train_estimator_one_worker(classifier(tf, task_config), INPUT, TRAIN, EXPORT, task_config)
+        train_estimator_one_worker(
+            classifier(tf, task_config), INPUT, dict(TRAIN, num_epochs=1), EXPORT, task_config
+        )
         is None
     )
     assert len(logits(tf, task_config.saved_model_dir, [0.5])) == 1
@@ -310,7 +302,7 @@ def test_train_keras_model_of_a_worker_leaves_no_files(tf: Any, task_config: Any
     from akdl.engine.train import train_keras_model
 
     task_config.num_workers, task_config.task_type = 2, "worker"
-    train_keras_model(keras_model(tf), INPUT, TRAIN, task_config)
+    train_keras_model(keras_model(tf), INPUT, dict(TRAIN, num_epochs=1), task_config)
     assert [path.name for path in Path(task_config.work_dir).iterdir()] == ["dataset.columns"]
 
 
@@ -350,7 +342,11 @@ def test_train_keras_model_exports_to_a_given_folder_or_asks_for_one(
     ):
         train_keras_model(keras_model(tf), INPUT, TRAIN, task_config)
     train_keras_model(
-        keras_model(tf), INPUT, TRAIN, task_config, {"saved_model_dir": str(tmp_path / "export")}
+        keras_model(tf),
+        INPUT,
+        dict(TRAIN, num_epochs=1),
+        task_config,
+        {"saved_model_dir": str(tmp_path / "export")},
     )
     assert len(logits(tf, str(tmp_path / "export"), [0.5])) == 1
 

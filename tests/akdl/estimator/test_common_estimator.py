@@ -23,7 +23,7 @@ def test_estimator_trains_with_a_head_of_tensorflow(tmp_path: Path) -> None:
     import tensorflow as tf
 
     made = estimator(tmp_path, tf.estimator.BinaryClassHead())
-    made.train(input_fn(CLASSES), max_steps=300)
+    made.train(input_fn(CLASSES), max_steps=100)
     assert made.evaluate(input_fn(CLASSES, 1))["auc"] > 0.98
 
 

@@ -169,7 +169,7 @@ MISTAKES: list[tuple[dict[str, Any], int, str]] = [
     ({"fault": "regresses too"}, 0, ""),
     ({"fault": "classifies tensors, and predicts"}, 0, ""),
     (
-        {"rate": 1e30, "train_max_steps": 100},
+        {"rate": 1e30, "train_max_steps": 10},
         1,
         r"train: the loss became NaN, so nothing was exported\. The last checkpoint is \S+ckpt",
     ),

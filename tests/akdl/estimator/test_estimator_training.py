@@ -122,7 +122,7 @@ def test_evaluations_follow_delay_and_throttle(
     assert checkpoints(tmp_path) == [8, 10]
 
 
-@pytest.mark.parametrize("keep", [0, None])
+@pytest.mark.parametrize("keep", [pytest.param(0, marks=pytest.mark.long), None])
 def test_all_checkpoints_are_kept(tmp_path: Path, keep: int | None) -> None:
     train(
         linear_module(),

@@ -34,7 +34,7 @@ def test_classification_head_has_the_metrics_of_numpy(tmp_path: Path) -> None:
     import tensorflow as tf
 
     made = estimator(tmp_path, params={})
-    made.train(input_fn(CLASSES), max_steps=300)
+    made.train(input_fn(CLASSES), max_steps=100)
     metrics = made.evaluate(input_fn(CLASSES, 1))
     predicted = {
         key: np.stack([row[key] for row in rows])
@@ -48,7 +48,7 @@ def test_classification_head_has_the_metrics_of_numpy(tmp_path: Path) -> None:
         predicted["probabilities"], np.stack([1 - p, p], 1), rtol=1e-4, atol=1e-6
     )
     np.testing.assert_array_equal(predicted["class_ids"][:, 0], z > 0)
-    assert metrics["global_step"] == 300
+    assert metrics["global_step"] == 100
     loss = np.mean(np.logaddexp(0, np.where(CLASSES == 1, -z, z)))  # 1 - p may be 0 in float64
     assert (
         metrics["average_loss"]
@@ -81,7 +81,7 @@ def test_regression_head_has_the_metrics_of_numpy(tmp_path: Path) -> None:
     import tensorflow as tf
 
     made = estimator(tmp_path, "regression", make_model())
-    made.train(input_fn(NUMBERS), max_steps=600)
+    made.train(input_fn(NUMBERS), max_steps=200)
     metrics = made.evaluate(input_fn(NUMBERS, 1))
     predicted = np.concatenate([row["predictions"] for row in made.predict(input_fn(NUMBERS, 1))])
     assert metrics["average_loss"] == pytest.approx(np.mean((predicted - NUMBERS) ** 2), rel=1e-3)

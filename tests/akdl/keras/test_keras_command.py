@@ -12,7 +12,7 @@ import pytest
 
 from akdl.runner_commands import keras as main
 from akdl.user_code.module import load_module
-from tests.akdl.keras.support import SCRIPTS, load, mlp_config
+from tests.akdl.keras.support import SCRIPTS, load, mlp_config, without_val
 from tests.support.deadline import DEADLINE_S
 from tests.support.tf_group import ROOT
 
@@ -185,9 +185,13 @@ def test_a_model_that_cannot_be_saved_in_the_end_fails_and_is_kept(
 ) -> None:
     """The folder was free before the training, and is not any more when it ends."""
     module, path = tmp_path / "spoils.py", tmp_path / "model"
-    module.write_text((SCRIPTS / "mlp.py").read_text() + SPOILS)
+    script = (
+        (SCRIPTS / "mlp.py").read_text().replace("def awf_create_val_dataset_fn", "def _unused")
+    )
+    module.write_text(script + SPOILS)
     monkeypatch.setenv("SPOILED", str(path))
-    config = write(tmp_path / "c.json", mlp_config(tmp_path, save_path=str(path)))
+    small = without_val(mlp_config(tmp_path, save_path=str(path), epochs=1, metrics=[]))
+    config = write(tmp_path / "c.json", small)
     assert main(["train", config, "--module", str(module), "--data-path", str(tmp_path)]) == 1
     assert f"the model is trained, but could not be saved to {path}: " in capsys.readouterr().err
     assert (tmp_path / "model.kept").is_dir()

@@ -410,7 +410,7 @@ def _trained(script: Script, how: str, checkpoint: bool = True) -> Any:
     ]
 
 
-@pytest.mark.parametrize("how", ["fit", "loop"])
+@pytest.mark.parametrize("how", ["fit", pytest.param("loop", marks=pytest.mark.long)])
 def test_keras_model_goes_on_from_its_state_bit_for_bit(folder: pathlib.Path, how: str) -> None:
     script = Script(folder)
     expected = _trained(script, how)

@@ -20,7 +20,12 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     ("label_type", "exact_doubles", "params"),
-    [("DOUBLE", False, TEXT_PARAMS), ("BIGINT", True, PARAMS), ("DECIMAL(2, 1)", False, PARAMS)],
+    [
+        ("DOUBLE", False, TEXT_PARAMS),
+        pytest.param("BIGINT", True, PARAMS, marks=pytest.mark.long),
+        pytest.param("DECIMAL(2, 1)", False, PARAMS, marks=pytest.mark.long),
+        ("DECIMAL(2, 1)", True, PARAMS),
+    ],
 )
 def test_dnn_train_learns_and_exports(
     tmp_path: Path, label_type: str, exact_doubles: bool, params: dict[str, Any]
@@ -54,7 +59,9 @@ def test_dnn_train_does_not_wait_for_the_last_row(
 ) -> None:
     from akdl.models.tf.dnn import dnn_train
 
-    task_config = testing.train_task_config(*made_rows(), str(tmp_path), PARAMS)
+    task_config = testing.train_task_config(
+        *made_rows(40), str(tmp_path), {**PARAMS, "num_epochs": 1}
+    )
 
     def wait(rows: FileRows) -> int:
         raise AssertionError("the last row is waited for")
