@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.leftovers import DEADLINE_S
+from tests.support.warm_python import warm_python
 
 pytestmark = pytest.mark.estimator
 
@@ -64,9 +66,24 @@ OURS = tuple(ALLOWED)
 
 
 def in_fresh_interpreter(code: str) -> str:
-    command = [sys.executable, "-c", code]
+    return printed([sys.executable, "-c", code])
+
+
+def beside_tensorflow(code: str, folder: Path) -> str:
+    """What a program prints that finds TensorFlow imported, and none of our modules."""
+    (folder / "program.py").write_text(code)
+    return printed([warm_python(), str(folder / "program.py")], PYTHONPATH=str(ROOT))
+
+
+def printed(command: list[str], **variables: str) -> str:
     return subprocess.run(
-        command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=4 * DEADLINE_S
+        command,
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE_S,
+        env={**os.environ, **variables},
     ).stdout.strip()
 
 
@@ -112,12 +129,12 @@ def test_akdl_loads_the_standard_library_only() -> None:
 
 
 @pytest.mark.tf
-def test_importing_training_modules_leaves_eager_execution_on() -> None:
+def test_importing_training_modules_leaves_eager_execution_on(tmp_path: Path) -> None:
     modules = "akdl.engine.train, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train, akdl.keras.keras_training"
     if importlib.util.find_spec("tensorflow_estimator"):
         modules += ", akdl.engine.early_stopping, akdl.estimator.estimator_training, akdl.estimator.common_estimator, akdl.estimator.exporters"
     code = f"import {modules}\nimport tensorflow as tf\nprint(tf.executing_eagerly(), tf.compat.v1.resource_variables_enabled())"
-    assert in_fresh_interpreter(code) == "True True"
+    assert beside_tensorflow(code, tmp_path) == "True True"
 
 
 def modules_of(package: str) -> Iterator[tuple[str, Path]]:

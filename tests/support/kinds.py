@@ -12,11 +12,13 @@ import pathlib
 import struct
 import subprocess
 import sys
+import tempfile
 from typing import Any
 
 import pytest
 
 from tests.support.environment import ENVIRONMENT
+from tests.support.warm_python import warm_python
 
 _TORCH = """
 import sys, torch
@@ -117,6 +119,7 @@ def load(path, power=1):
     return predict
 """,
 }
+_BY_TENSORFLOW = ("SavedModel", ".keras")
 KINDS = tuple(dict.fromkeys([*_PACKAGES, *_FUNCTIONS]))
 
 
@@ -152,8 +155,12 @@ class Kind:
                 path.write_bytes(struct.pack("<f", factor).join(_ONNX))
         if self.name in _MAKERS:
             given = [str(each) for pair in zip(paths, factors.values()) for each in pair]
-            command = [self.python, "-W", "ignore", "-c", _MAKERS[self.name], *given]
-            subprocess.run(command, env=dict(ENVIRONMENT), check=True, capture_output=True)
+            python = warm_python() if self.is_here and self.name in _BY_TENSORFLOW else self.python
+            variables = {**ENVIRONMENT, "PYTHONWARNINGS": "ignore"}
+            with tempfile.TemporaryDirectory() as place:
+                (maker := pathlib.Path(place, "maker.py")).write_text(_MAKERS[self.name])
+                command = [python, str(maker), *given]
+                subprocess.run(command, env=variables, check=True, capture_output=True)
         return list(map(str, paths))
 
 

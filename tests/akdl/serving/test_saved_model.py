@@ -26,7 +26,7 @@ from akdl.storage.model_archive import MANIFEST, unpack
 from akdl.storage.model_forms import ModelError
 from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
-from tests.akdl.test_imports import in_fresh_interpreter
+from tests.akdl.test_imports import beside_tensorflow
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 ROOT = Path(__file__).parents[3]
@@ -191,13 +191,13 @@ def test_model_without_its_variables_is_refused(tmp_path: Any) -> None:
 
 @pytest.mark.estimator
 @pytest.mark.tf
-def test_intra_op_parallelism_is_applied() -> None:
+def test_intra_op_parallelism_is_applied(tmp_path: pathlib.Path) -> None:
     code = (
         "import tensorflow as tf; from tests.akdl.serving import models\n"
         f"models.served({models.module()!r}, intra_op_parallelism=3)\n"
         "print(tf.config.threading.get_intra_op_parallelism_threads())"
     )
-    assert in_fresh_interpreter(code) == "3"
+    assert beside_tensorflow(code, tmp_path) == "3"
 
 
 @pytest.mark.estimator
