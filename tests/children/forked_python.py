@@ -1,9 +1,9 @@
 """Stands for a Python that has imported TensorFlow or PyFlink: lets the process of `python_forks`
 fork, and ends as the fork does.
 
-It is the program behind `tests.support.warm_python`, which writes it beside the socket. `-m MODULE`
-or a script, and its arguments, run in a fork; whatever else a Python can be asked for is left to a
-real one.
+It is the program behind `tests.support.warm_python`, which writes it beside the socket. `-m MODULE`,
+a script or `akdl.process.preflight.RUN_MODULE`, and their arguments, run in a fork; whatever else a
+Python can be asked for is left to a real one.
 """
 
 import json
@@ -19,7 +19,9 @@ FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signa
 
 def main() -> None:
     """Run once."""
-    if not (sys.argv[1:2] == ["-m"] or (sys.argv[1:] and sys.argv[1].endswith(".py"))):
+    first, second = [*sys.argv[1:3], "", ""][:2]
+    runs_module = first == "-m" or (first == "-c" and "runpy.run_module(sys.argv[0]" in second)
+    if not (runs_module or first.endswith(".py")):
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
     program = os.path.abspath(sys.argv[0])
     inherited = [int(name) for name in os.listdir("/proc/self/fd") if _is_inherited(int(name))]

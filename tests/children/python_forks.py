@@ -153,17 +153,20 @@ def be(
     np.random.seed()
     gc.set_threshold(700, 10, 10)
     sys.executable = executable
-    is_module = arguments[0] == "-m"
-    sys.argv[:] = arguments[is_module:]
+    kind = arguments[0] if arguments[0] in ("-m", "-c") else ""
+    sys.argv[:] = {"-m": arguments[1:], "-c": ["-c", *arguments[2:]]}.get(kind, arguments)
+    own = {"-m": folder, "-c": ""}.get(kind, os.path.dirname(os.path.abspath(arguments[0])))
     sys.path[:0] = [
-        folder if is_module else os.path.dirname(os.path.abspath(arguments[0])),
+        own,
         *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)),
     ]
     importlib.invalidate_caches()
     status = 0
     try:
-        if is_module:
+        if kind == "-m":
             runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        elif kind == "-c":
+            exec(arguments[1], {"__name__": "__main__"})
         else:
             runpy.run_path(arguments[0], run_name="__main__")
     except SystemExit as leaving:

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from akdl.process.preflight import RUN_MODULE
 from tests.support.leftovers import is_running, wait_until
 from tests.support.warm_python import warm_python
 
@@ -67,6 +68,17 @@ def test_a_module_runs_as_in_a_python_of_its_own(tmp_path: pathlib.Path) -> None
     assert errors == b"error\n"
     assert (os.read(reading, 100), os.read(reading, 100)) == (b"written", b"")
     os.close(reading)
+
+
+def test_a_module_runs_without_the_current_folder_too(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "json.py").write_text("raise SystemExit('planted')")
+    code = "import json, sys; print('tensorflow' in sys.modules, sys.argv[1:], __name__)"
+    (tmp_path / "own" / "told.py").write_text(code)
+    command = [warm_python(), "-c", RUN_MODULE, "told", "argument"]
+    environment = {"PYTHONPATH": str(tmp_path / "own")}
+    told = subprocess.check_output(command, cwd=tmp_path, env=environment, text=True)
+    assert told == "True ['argument'] __main__\n"
 
 
 @pytest.mark.parametrize(

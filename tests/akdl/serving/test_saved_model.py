@@ -27,6 +27,7 @@ from akdl.storage.model_forms import ModelError
 from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
 from tests.akdl.test_imports import beside_tensorflow
+from tests.support.warm_python import warm_python
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 ROOT = Path(__file__).parents[3]
@@ -243,7 +244,10 @@ def test_a_checked_model_is_sent_with_the_sums_of_its_files(
 
 @pytest.mark.tf
 @pytest.mark.process
-def test_model_that_cannot_be_loaded_is_not_sent(tmp_path: pathlib.Path) -> None:
+def test_model_that_cannot_be_loaded_is_not_sent(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", warm_python())
     shutil.copytree(models.module(), tmp_path / "m")
     next((tmp_path / "m" / "variables").glob("variables.data*")).write_bytes(b"short")
     written = Written()
