@@ -32,7 +32,7 @@ _EDGES = [
 _NUMBERS = [0, 1, 2, 7, 255, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1, -1, -(2**31), -(2**63)]
 
 
-def cases(few: int = 300, kinds: int = 1) -> Iterator[random.Random]:
+def cases(few: int = 150, kinds: int = 1) -> Iterator[random.Random]:
     """Yield a source of random numbers for each case; a case that hangs is named.
 
     Args:

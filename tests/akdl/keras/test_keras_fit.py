@@ -89,9 +89,18 @@ def weights(model: Any) -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def task_of_whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("whole")
+    return config(folder / "work", folder / "a {b} $HOME ~ %20 %s #1 &;=+ 中")
+
+
+@pytest.fixture(scope="module")
+def whole(task_of_whole: Any) -> Any:
     """A training that nobody interrupts."""
-    return train(config(tmp_path_factory.mktemp("whole") / "work"))
+    with pytest.MonkeyPatch.context() as patch:
+        # or there are more reports on a slower machine
+        patch.setattr("akdl.training.training_watch.REPORT_S", 3600.0)
+        return train(task_of_whole)
 
 
 @pytest.mark.parametrize(
@@ -145,14 +154,10 @@ def test_checkpoints_at_an_address_resume_to_the_same_weights(
     fsspec.filesystem("memory").store.clear()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("checkpoints", marks=pytest.mark.long), "a {b} $HOME ~ %20 %s #1 &;=+ 中"]
-)
 def test_finished_training_is_exported_again_without_training(
-    tmp_path: Path, whole: Any, name: str
+    tmp_path: Path, whole: Any, task_of_whole: Any
 ) -> None:
-    checkpoints = tmp_path / name
-    train(config(tmp_path / "work", checkpoints))
+    checkpoints = task_of_whole.checkpoint_dir
     task_config = config(tmp_path / "work", checkpoints)
     model, history = train(task_config)
     assert weights(model) == weights(whole[0]) and len(history["loss"]) == 4
@@ -216,14 +221,9 @@ def test_checkpoint_folder_that_tensorflow_reads_as_a_pattern_is_refused(
         train(config(tmp_path / "work", tmp_path / name))
 
 
-def test_training_reports_its_first_step_and_each_epoch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # or there are more on a slower machine
-    monkeypatch.setattr("akdl.training.training_watch.REPORT_S", 3600.0)
-    task_config = config(tmp_path / "work")
-    _, history = train(task_config)
-    latest = task_config.reports.latest()
+def test_training_reports_its_first_step_and_each_epoch(whole: Any, task_of_whole: Any) -> None:
+    _, history = whole
+    latest = task_of_whole.reports.latest()
     assert latest.step == 4 * STEPS
     assert dict(latest.metrics) == {"loss": pytest.approx(history["loss"][-1])}
     assert latest.number == 1 + 4, "of the first step, and of each epoch"

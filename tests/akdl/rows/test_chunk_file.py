@@ -104,5 +104,5 @@ def _size_of_chunks(folder: str, count: int) -> int:
 
 
 def test_memory_does_not_grow_with_the_number_of_chunks(tmp_path: pathlib.Path) -> None:
-    size = in_own_process(_size_of_chunks, str(tmp_path), 50_000)
-    assert size / 50_000 < 20, "bytes per chunk"
+    size = in_own_process(_size_of_chunks, str(tmp_path), 20_000)
+    assert size / 20_000 < 20, "bytes per chunk"

@@ -27,8 +27,12 @@ pytestmark = [
         ("DECIMAL(2, 1)", True, PARAMS),
     ],
 )
-def test_dnn_train_learns_and_exports(
-    tmp_path: Path, label_type: str, exact_doubles: bool, params: dict[str, Any]
+def test_dnn_train_learns_and_exports_without_waiting_for_the_last_row(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    label_type: str,
+    exact_doubles: bool,
+    params: dict[str, Any],
 ) -> None:
     import tensorflow as tf
 
@@ -43,6 +47,12 @@ def test_dnn_train_learns_and_exports(
     task_config = testing.train_task_config(
         cells, types, str(tmp_path), params, exact_doubles=exact_doubles
     )
+
+    def wait(rows: FileRows) -> int:
+        raise AssertionError("the last row is waited for")
+
+    monkeypatch.setattr(FileRows, "length", wait)
+    monkeypatch.setattr(FileRows, "file", wait)
     dnn_train.main(task_config)
     model = find_saved_model(task_config.saved_model_dir)
     for key in ("predict", "serving_default"):
@@ -52,21 +62,3 @@ def test_dnn_train_learns_and_exports(
         "dataset.columns",
         "savedmodel",
     }
-
-
-def test_dnn_train_does_not_wait_for_the_last_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from akdl.models.tf.dnn import dnn_train
-
-    task_config = testing.train_task_config(
-        *made_rows(40), str(tmp_path), {**PARAMS, "num_epochs": 1}
-    )
-
-    def wait(rows: FileRows) -> int:
-        raise AssertionError("the last row is waited for")
-
-    monkeypatch.setattr(FileRows, "length", wait)
-    monkeypatch.setattr(FileRows, "file", wait)
-    dnn_train.main(task_config)
-    assert task_config.saved_model_dir and any(Path(task_config.saved_model_dir).iterdir())
