@@ -62,18 +62,9 @@ def logits(tf: Any, folder: str, values: list[float], key: str = "serving_defaul
     return result["logits" if "logits" in result else "output_0"].numpy()[:, 0].tolist()
 
 
-def test_train_estimator_trains_and_exports(tf: Any, task_config: Any) -> None:
-    from akdl.engine.train import train_estimator
-
-    found = train_estimator(classifier(tf, task_config), INPUT, TRAIN, EXPORT, task_config)
-    assert found is None
-    assert tf.executing_eagerly()
-    for key in ("serving_default", "predict"):
-        low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5], key)
-        assert low < -0.3 < 0.3 < high
-
-
-def test_train_estimator_evaluates_on_validation_rows(tf: Any, task_config: Any) -> None:
+def test_train_estimator_trains_evaluates_on_validation_rows_and_exports(
+    tf: Any, task_config: Any
+) -> None:
     from akdl.engine.train import train_estimator
 
     records = testing.encode_rows({"x": [-0.5, 0.5, 0.6, 0.7], "label": [0, 1, 1, 0]}, TYPES)
@@ -82,6 +73,10 @@ def test_train_estimator_evaluates_on_validation_rows(tf: Any, task_config: Any)
     assert found is not None
     assert found["accuracy"] == 0.75
     assert found["global_step"] == 100
+    assert tf.executing_eagerly()
+    for key in ("serving_default", "predict"):
+        low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5], key)
+        assert low < -0.3 < 0.3 < high
 
 
 def test_train_estimator_trains_on_the_rows_of_raw_dataset_fn(tf: Any, task_config: Any) -> None:
@@ -92,8 +87,9 @@ def test_train_estimator_trains_on_the_rows_of_raw_dataset_fn(tf: Any, task_conf
     train = dict(
         TRAIN, raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), num_epochs=2
     )
-    train_estimator(estimator, INPUT, train, EXPORT, task_config)
+    found = train_estimator(estimator, INPUT, train, EXPORT, task_config)
     assert estimator.get_variable_value("global_step") == 1  # two rows, one batch
+    assert found is None, "there are no rows to evaluate on"
 
 
 def test_train_estimator_ends_at_max_steps_and_names_an_unknown_key(
@@ -261,16 +257,6 @@ def keras_model(tf: Any) -> Any:
     return model
 
 
-def test_train_keras_model_trains_and_exports(tf: Any, task_config: Any) -> None:
-    from akdl.engine.train import train_keras_model
-
-    history = train_keras_model(keras_model(tf), INPUT, TRAIN, task_config)
-    assert len(history.history["loss"]) == 10
-    assert "val_loss" not in history.history
-    low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
-    assert low < -0.3 < 0.3 < high
-
-
 def test_train_keras_model_columns_train_as_parsed_rows_do(
     tf: Any, task_config: Any, tmp_path: Path
 ) -> None:
@@ -289,13 +275,18 @@ def test_train_keras_model_columns_train_as_parsed_rows_do(
     assert one.tolist() == pytest.approx(other.tolist(), rel=1e-5)
 
 
-def test_train_keras_model_evaluates_on_validation_rows(tf: Any, task_config: Any) -> None:
+def test_train_keras_model_trains_evaluates_on_validation_rows_and_exports(
+    tf: Any, task_config: Any
+) -> None:
     from akdl.engine.train import train_keras_model
 
     records = testing.encode_rows({"x": [-0.5, 0.5, 0.6, 0.7], "label": [0, 1, 1, 0]}, TYPES)
     train = dict(TRAIN, valid_raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records))
     history = train_keras_model(keras_model(tf), INPUT, train, task_config)
     assert history.history["val_binary_accuracy"][-1] == 0.75
+    assert len(history.history["loss"]) == 10
+    low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
+    assert low < -0.3 < 0.3 < high
 
 
 def test_train_keras_model_of_a_worker_leaves_no_files(tf: Any, task_config: Any) -> None:
@@ -318,7 +309,9 @@ def test_train_keras_model_rows_of_weight_0_do_not_count(tf: Any, tmp_path: Path
     task_config = testing.train_task_config(rows, {**TYPES, "weight": "FLOAT"}, str(tmp_path))
     weight = {"name": "weight", "dtype": "float", "shape": [1]}
     inputs = {**INPUT, "example_config": [*INPUT["example_config"], weight], "weight_col": "weight"}  # type: ignore[misc]
-    train_keras_model(keras_model(tf), inputs, dict(TRAIN, shuffle_factor=20), task_config)
+    config = dict(TRAIN, shuffle_factor=20)
+    history = train_keras_model(keras_model(tf), inputs, config, task_config)
+    assert "val_loss" not in history.history
     low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
     assert low < -0.3 < 0.3 < high
 
