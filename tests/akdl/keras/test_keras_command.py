@@ -153,7 +153,9 @@ def test_failure_during_training_exits_with_1_and_its_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = mlp_config(
-        tmp_path, callbacks=[{"name": "early_stopping", "args": {"monitor": "val_f1"}}]
+        tmp_path,
+        rows=12,
+        callbacks=[{"name": "early_stopping", "args": {"monitor": "val_f1"}}],
     )
     assert (
         main(["train", write(tmp_path / "c.json", config), *MODULE, "--data-path", str(tmp_path)])
