@@ -453,17 +453,48 @@ def test_least_recently_used_models_are_dropped_first(
 
 
 @pytest.mark.tf
-def test_a_model_stays_while_rows_are_in_it(keyed: Make) -> None:
+def test_a_model_stays_while_rows_are_in_it(keyed: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, found = keyed(model_cache_bytes=1), []
+    served.predict(keyed_columns(["de"]), 1)
+    model, inside, go_on = served._versions["de"].model, threading.Event(), threading.Event()
+    predict = model.predict_collecting
+
+    def slowly(*batch: Any) -> Any:
+        inside.set()
+        assert go_on.wait(2 * DEADLINE_S)
+        return predict(*batch)
+
+    monkeypatch.setattr(model, "predict_collecting", slowly)
+    rows = keyed_columns(["de", "de"])
+    thread = threading.Thread(target=lambda: found.append(served.predict(rows, 2)))
+    thread.start()
+    try:
+        assert inside.wait(2 * DEADLINE_S)
+        for key, factor in (("7", 3), ("fr", 5)):
+            assert served.predict(keyed_columns([key]), 1)[0]["p"].tolist() == [factor]
+        assert list(served._versions) == ["de", "fr"], "7 has no rows"
+    finally:
+        go_on.set()
+        thread.join()
+    ((results, bad, _),) = found
+    assert not bad and results["p"].tolist() == [2, 4]
+    served.predict(keyed_columns(["7"]), 1)
+    assert list(served._versions) == ["7"], "the others have no rows any more"
+
+
+@pytest.mark.long
+@pytest.mark.tf
+def test_many_calls_of_a_small_store_find_their_models(keyed: Make) -> None:
     served = keyed(model_cache_bytes=1)
     keys, wrong = ["de", "7", "fr"] * 2, []
 
     def predict() -> None:
-        for _ in range(2):
+        for _ in range(3):
             results, bad, _ = served.predict(keyed_columns(keys), len(keys))
             expected = [[2, 3, 5][row % 3] * (row + 1) for row in range(len(keys))]
             wrong.extend(bad or ([] if results["p"].tolist() == expected else [results["p"]]))
 
-    threads = [threading.Thread(target=predict) for _ in range(2)]
+    threads = [threading.Thread(target=predict) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
