@@ -153,6 +153,7 @@ def test_a_notebook_goes_on_after_interrupts(notebook: _Notebook, tmp_path: path
         assert notebook.end(notebook.begin("print(interrupted_jobs.left())")) == ("", "[]\n"), phase
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
 @pytest.mark.fault("jobs", "Ctrl-C in a terminal cancels the job and ends the program")
 def test_ctrl_c_in_a_terminal_ends_the_program(tmp_path: pathlib.Path) -> None:

@@ -46,7 +46,8 @@ IN_CI = ".onnx"
 
 @pytest.fixture(
     params=[
-        pytest.param(each, marks=() if each == IN_CI else pytest.mark.long) for each in kinds.KINDS
+        pytest.param(each, marks=pytest.mark.slow if each == IN_CI else pytest.mark.long)
+        for each in kinds.KINDS
     ]
 )
 def kind(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> kinds.Kind:

@@ -170,6 +170,7 @@ def test_workers_that_lose_their_connection_release_the_model_process(
     wait_until(lambda: task_processes() == processes, "the process of the model has ended")
 
 
+@pytest.mark.slow
 def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(
     tmp_path: pathlib.Path, log: list[tuple[int, str]]
 ) -> None:

@@ -96,6 +96,7 @@ def test_without_checkpoints_a_restart_begins_again(
     assert "ValueError: once" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     "jobs", "A batch job that restarts from a checkpoint is an error, as rows would be missing"
 )

@@ -23,7 +23,7 @@ def test_estimator_trains_with_a_head_of_tensorflow(tmp_path: Path) -> None:
     import tensorflow as tf
 
     made = estimator(tmp_path, tf.estimator.BinaryClassHead())
-    made.train(input_fn(CLASSES), max_steps=100)
+    made.train(input_fn(CLASSES), max_steps=300)
     assert made.evaluate(input_fn(CLASSES, 1))["auc"] > 0.98
 
 
@@ -43,7 +43,7 @@ def test_batch_normalization_and_losses_of_layers_take_part_in_training(tmp_path
         )
 
     made = estimator(tmp_path, model=model)
-    made.train(input_fn(CLASSES), max_steps=100)
+    made.train(input_fn(CLASSES), max_steps=300)
     (mean,) = [name for name in made.get_variable_names() if name.endswith("norm/moving_mean")]
     np.testing.assert_allclose(made.get_variable_value(mean), X.mean(axis=0), atol=0.2)
     metrics = made.evaluate(input_fn(CLASSES, 1))

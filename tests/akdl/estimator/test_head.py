@@ -81,7 +81,7 @@ def test_regression_head_has_the_metrics_of_numpy(tmp_path: Path) -> None:
     import tensorflow as tf
 
     made = estimator(tmp_path, "regression", make_model())
-    made.train(input_fn(NUMBERS), max_steps=200)
+    made.train(input_fn(NUMBERS), max_steps=500)
     metrics = made.evaluate(input_fn(NUMBERS, 1))
     predicted = np.concatenate([row["predictions"] for row in made.predict(input_fn(NUMBERS, 1))])
     assert metrics["average_loss"] == pytest.approx(np.mean((predicted - NUMBERS) ** 2), rel=1e-3)

@@ -331,7 +331,7 @@ def main(task_config):
 
 @pytest.mark.parametrize(
     "own",
-    [pytest.param(False, marks=pytest.mark.long), True],
+    [pytest.param(False, marks=pytest.mark.long), pytest.param(True, marks=pytest.mark.slow)],
     ids=["the step of Keras", "a train_step of the model"],
 )
 def test_reports_of_a_group_are_those_of_one_worker_inside_an_epoch_too(

@@ -52,13 +52,13 @@ def assert_equal_weights(one: list[Any], other: list[Any], tolerance: float = 0.
 
 
 def test_mlp_learns_validates_and_is_saved(tmp_path: Path) -> None:
-    config = mlp_config(tmp_path, rows=200, epochs=4, save_path="${DATA_PATH}$/model")
+    config = mlp_config(tmp_path, rows=400, epochs=4, save_path="${DATA_PATH}$/model")
     result = train(config, script("mlp"), tmp_path)
     assert result.model.name == "mlp_model"
     assert [layer.units for layer in result.model.layers[1:]] == [8, 4, 1]
     assert list(result.history[-1]) == ["loss", "auc", "val_loss", "val_auc"]
     assert result.history[-1]["val_auc"] > 0.9
-    assert result.steps == 4 * 17
+    assert result.steps == 4 * 34
     x = np.random.default_rng(0).normal(size=(9, 6)).astype(np.float32)
     np.testing.assert_allclose(load(result.saved)(x), result.model(x), atol=1e-6)
 

@@ -197,6 +197,7 @@ def operators_of(table: Any) -> list[str]:
     return [each.getName() for each in made.getTransitivePredecessors()]
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     "jobs", "A job that fails while it writes the chunks of an operator loses and doubles no row"
 )
