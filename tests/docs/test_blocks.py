@@ -50,6 +50,8 @@ PAGES = sorted(
         if block.language in ("python", "sql") and not block.page.startswith("docs/zh")
     }
 )
+# Pages with servers and groups that tests in CI start as well.
+OF_TESTS = {"docs/alink_scripts.md", "docs/connectors.md", "docs/keras.md"}
 
 
 def of(*languages: str) -> list[Block]:
@@ -187,7 +189,10 @@ def runs(
 @pytest.mark.slow
 @pytest.mark.flink
 @pytest.mark.tf
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.long if page in OF_TESTS else ()) for page in PAGES],
+)
 def test_blocks_run(
     page: str, runs: Callable[[str, dict[str, str]], list[str]], request: pytest.FixtureRequest
 ) -> None:

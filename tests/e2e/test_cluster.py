@@ -89,7 +89,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
         resetEnv()
 
 
-@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+@pytest.mark.parametrize("mode", ["btenv", pytest.param("stenv", marks=pytest.mark.long)])
 def test_rows_arrive_exactly_once_on_three_task_managers(cluster: FlinkCluster, mode: str) -> None:
     """Rows of a batch go on in SQL on the cluster, those of a stream are collected."""
     rows = 30_003

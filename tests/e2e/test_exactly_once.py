@@ -15,7 +15,7 @@ from tests.e2e.streams import counting
 from tests.e2e.test_stream_checkpoints import ENDLESS, PER_SECOND, checkpoints
 from tests.support.leftovers import DEADLINE_S, wait_until
 
-pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
+pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.long]
 
 ENOUGH = 1500
 # The script has written its results, and has not asked for more: its rows are unfinished, also in

@@ -170,7 +170,7 @@ def op_of_two_workers(task: str, schema: str, config: dict[str, Any], model: str
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_mlp_is_evaluated_and_predicts_with_two_workers_each(
     values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path
 ) -> None:

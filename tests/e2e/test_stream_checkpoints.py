@@ -100,7 +100,7 @@ def test_rows_arrive_at_least_once_when_the_process_is_killed(
     assert sum(counts.values()) - len(counts) <= 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.fault("jobs")
 def test_unread_rows_arrive_after_a_failure_of_the_script(
     stream_env: Callable[..., Any], tmp_path: pathlib.Path

@@ -69,8 +69,8 @@ class Shown:
 MILLION, SOME = 1_000_000, 30_000
 
 
+@pytest.mark.long
 @pytest.mark.tf
-@pytest.mark.slow
 def test_million_rows_pass_through_three_workers_exactly_once(
     table_env: StreamTableEnvironment, tmp_path: pathlib.Path
 ) -> None:

@@ -146,6 +146,14 @@ def test_stream_script_runs_with_each_version(
     assert all(kind.is_right(version) for _, _, version in cells)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(Old, id="tf-1.15"),
+        pytest.param(New, id="tf-newest", marks=pytest.mark.long),
+    ],
+    indirect=True,
+)
 def test_model_predicts_the_same_in_the_default_environment(
     kind: Any, python: Any, tmp_path: pathlib.Path
 ) -> None:

@@ -128,7 +128,7 @@ def test_estimator_in_step_learns_in_the_steps_asked_for(tmp_path: Path) -> None
     assert row["accuracy"] > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_estimator_in_step_until_the_first_has_no_more_rows(tmp_path: Path) -> None:
     params = {"sync": True, "numEpochs": 1, "batchSize": 20}
     (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 20), TYPES, params, num_servers=1)

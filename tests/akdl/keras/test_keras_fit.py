@@ -357,7 +357,7 @@ def saved_steps(checkpoints: Path) -> int:
     return int(tf.train.load_variable(tf.train.latest_checkpoint(str(checkpoints)), name))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_other_numbers_of_workers_make_the_steps_of_one_process(tmp_path: Path) -> None:
     """2 workers, 3 from step 6 on and 2 from step 18 on; see docs/parity.md."""
     parity = load_module(str(ROOT / "scripts" / "parity_train_keras.py"))

@@ -389,10 +389,8 @@ COLLECTIVE = HELPERS + (
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "stop", [pytest.param("time.sleep(600)", marks=pytest.mark.long), "while True: pass"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("stop", ["time.sleep(600)", "while True: pass"])
 @pytest.mark.fault(
     "jobs", "A worker that sleeps or loops while the others wait for it in a collective is named"
 )
