@@ -20,22 +20,22 @@ pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 # Models, steps, checkpoints and saving.
 IN_CI = [
-    "steps/test_loop.py::test_two_optimizers_equal_a_step_by_hand",
-    "steps/test_loop.py::test_several_outputs_have_losses_and_metrics_of_their_own",
+    "../training/test_loop.py::test_two_optimizers_equal_a_step_by_hand",
+    "../training/test_loop.py::test_several_outputs_have_losses_and_metrics_of_their_own",
     "test_keras_training.py::test_mlp_equals_keras_itself",
     "test_saving.py",
     "test_epoch_end.py::test_trained_weights_equal_those_of_keras[checkpoint_dir-save_checkpoints_steps-rows still arriving]",
 ]
 BEFORE_A_RELEASE = [
     "test_callbacks.py",
-    "steps/test_row_metrics.py",
+    "../training/test_row_metrics.py",
     "test_keras_training.py::test_resumption_after_an_epoch_gives_the_same_weights",
     "test_keras_training.py::test_group_gets_the_weights_of_one_process[mlp-3]",
     "test_keras_training.py::test_model_function_that_returns_no_model_is_refused",
     "test_validation.py",
     "test_evaluate.py::test_evaluate_numbers_the_datasets_of_a_tuple_and_writes_the_results",
     "test_predict.py::test_predict_gives_rows_of_several_models_with_several_outputs",
-    "steps/test_objects.py",
+    "../training/test_objects.py",
     "test_operator.py::test_a_train_operator_gets_the_saved_model",
     "test_saved_function.py",
     # how others become numbers is not Keras's
