@@ -278,15 +278,7 @@ class Cuts:
         seen then.
         """
         is_main = threading.current_thread() is threading.main_thread()
-        # The script's thread may wait for a dataset inside TensorFlow.
-        if (
-            self._has_warned
-            or is_main
-            or any(
-                f"{os.sep}tensorflow{os.sep}" in frame.f_code.co_filename
-                for frame, _ in main_calls()
-            )
-        ):
+        if self._has_warned or is_main or _main_thread_is_in_tensorflow():
             return
         self._has_warned = True
         logger.warning(
@@ -469,3 +461,10 @@ def _restore(state: bytes, restore: Action, work_dir: str) -> Learnt:
     # block above.
     restore(folder)
     return learnt
+
+
+def _main_thread_is_in_tensorflow() -> bool:
+    """Test if the script's thread is inside TensorFlow, where it may wait for a dataset."""
+    return any(
+        f"{os.sep}tensorflow{os.sep}" in frame.f_code.co_filename for frame, _ in main_calls()
+    )

@@ -108,7 +108,7 @@ class CheckpointFolder:
         with opened_with_fsspec(self.address) as (system, root):
             # The file `checkpoint` is sent last. A chief that is killed before it leaves the name
             # of the former checkpoint there, whose files are removed only afterwards.
-            for name in sorted(changed, key=lambda name: (os.path.basename(name) == LAST, name)):
+            for name in sorted(changed, key=lambda name: os.path.basename(name) == LAST):
                 put_whole(system, os.path.join(self.path, name), f"{root}/{name}")
             for name in set(self._published) - set(found):
                 if system.exists(f"{root}/{name}"):

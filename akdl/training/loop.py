@@ -183,7 +183,7 @@ class TrainStep:
         # Python values are part of the trace: each combination of replicas with and without rows
         # has one of its own.
         present = tuple(part.rows > 0 for part in parts)
-        values = [(*part[:3], tf.constant(float(part.rows > 0))) for part in parts]
+        values = [(*part[:3], tf.constant(float(here))) for part, here in zip(parts, present)]
         return Stepped(
             int(total),
             # `total` is a tensor, because each value of a Python number would make a trace of its
