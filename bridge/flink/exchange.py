@@ -394,7 +394,7 @@ _LARGEST = 2**63 - 1
 
 
 class ReportGauges:
-    """Gauges `akdl.step` and `akdl.<metric>Millionths of each reported metric."""
+    """Gauges `akdl.step` and `akdl.<metric>Millionths` of each reported metric."""
 
     def __init__(self, group: MetricGroup | None, latest: Callable[[], Report]) -> None:
         self._group = group and group.add_group("akdl")

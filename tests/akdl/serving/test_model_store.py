@@ -452,19 +452,27 @@ def test_least_recently_used_models_are_dropped_first(
     assert loaded() == ["7", "de"] and not pathlib.Path(folder).exists()
 
 
+def held_back(
+    monkeypatch: pytest.MonkeyPatch, target: Any, method: str
+) -> tuple[threading.Event, threading.Event]:
+    """Let calls of a method set the first event, and wait for the second one."""
+    begun, go_on = threading.Event(), threading.Event()
+    original = getattr(target, method)
+
+    def slowly(*arguments: Any) -> Any:
+        begun.set()
+        assert go_on.wait(2 * DEADLINE_S)
+        return original(*arguments)
+
+    monkeypatch.setattr(target, method, slowly)
+    return begun, go_on
+
+
 @pytest.mark.tf
 def test_a_model_stays_while_rows_are_in_it(keyed: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     served, found = keyed(model_cache_bytes=1), []
     served.predict(keyed_columns(["de"]), 1)
-    model, inside, go_on = served._versions["de"].model, threading.Event(), threading.Event()
-    predict = model.predict_collecting
-
-    def slowly(*batch: Any) -> Any:
-        inside.set()
-        assert go_on.wait(2 * DEADLINE_S)
-        return predict(*batch)
-
-    monkeypatch.setattr(model, "predict_collecting", slowly)
+    inside, go_on = held_back(monkeypatch, served._versions["de"].model, "predict_collecting")
     rows = keyed_columns(["de", "de"])
     thread = threading.Thread(target=lambda: found.append(served.predict(rows, 2)))
     thread.start()
@@ -506,16 +514,9 @@ def test_many_calls_of_a_small_store_find_their_models(keyed: Make) -> None:
 def test_loaded_models_predict_while_another_is_loaded(
     keyed: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, started, go_on = keyed(), threading.Event(), threading.Event()
+    made = keyed()
     made.predict(keyed_columns([b"de"]), 1)
-    load = made._loaded
-
-    def slowly(*place: Any) -> Any:
-        started.set()
-        assert go_on.wait(2 * DEADLINE_S)
-        return load(*place)
-
-    monkeypatch.setattr(made, "_loaded", slowly)
+    started, go_on = held_back(monkeypatch, made, "_loaded")
     found: list[Any] = []
     threads = [
         threading.Thread(target=lambda: found.append(made.predict(keyed_columns([b"fr"]), 1)))
