@@ -13,12 +13,12 @@ import org.apache.flink.runtime.rpc.RpcSystem;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.Reference;
 
-/** The RPC system of all mini clusters of a program; see rpc_system.py. */
+/** The RPC system of all mini clusters of a program; see local_servers.py. */
 public class OneRpcSystem extends DefaultExecutorServiceLoader
     implements PipelineExecutorFactory, Function, Supplier, Runnable {
     private RpcSystem system;
 
-    /** Load the system meanwhile. */
+    /** Load it meanwhile. */
     public void load() {
         Thread thread = new Thread(this, "akdl-rpc-system");
         thread.setDaemon(true);
@@ -34,8 +34,14 @@ public class OneRpcSystem extends DefaultExecutorServiceLoader
         }
     }
 
+    /** Load it, and what its first actor system needs: half a second that the first job would wait. */
     public void run() {
         get();
+        try {
+            system.localServiceBuilder(new Configuration()).createAndStart().closeAsync();
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     public PipelineExecutorFactory getExecutorFactory(Configuration configuration) {
