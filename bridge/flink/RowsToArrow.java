@@ -165,7 +165,7 @@ public class RowsToArrow extends ChunkOperator implements ProcessingTimeCallback
   }
 
   private void setTimer(long ms) {
-    getProcessingTimeService().registerTimer(now() + ms, this);
+    getProcessingTimeService().registerTimer(now() + ms - 1, this); // Flink waits for the end of that millisecond
   }
 
   public void onProcessingTime(long time) throws Exception {

@@ -54,7 +54,7 @@ public class ChunkClock implements InvocationHandler {
             if (due != null) {
                 throw new IllegalStateException("a second timer");
             }
-            dueAt = (Long) arguments[0];
+            dueAt = (Long) arguments[0] + 1; // as in SystemProcessingTimeService: that millisecond has to be over
             due = (ProcessingTimeCallback) arguments[1];
         } else if (method.getName().equals("collect")) {
             Row element = (Row) ((StreamRecord) arguments[0]).getValue();
