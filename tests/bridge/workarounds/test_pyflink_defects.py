@@ -178,7 +178,12 @@ def test_ended_clusters_leave_no_hooks() -> None:
 
 
 def test_a_client_of_a_job_makes_savepoints(tmp_path: pathlib.Path) -> None:
-    tables = useLocalEnv(1).stenv
+    checkpoints = tmp_path / "checkpoints"
+    entries = {
+        "execution.checkpointing.interval": "50 ms",
+        "execution.checkpointing.dir": checkpoints.as_uri(),
+    }
+    tables = useLocalEnv(1, config=entries).stenv
     tables.execute_sql(
         "CREATE TEMPORARY TABLE numbers (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '10')"
     )
@@ -186,7 +191,8 @@ def test_a_client_of_a_job_makes_savepoints(tmp_path: pathlib.Path) -> None:
         f"CREATE TEMPORARY TABLE written (n INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'csv')"
     )
     job = tables.execute_sql("INSERT INTO written SELECT * FROM numbers").get_job_client()
-    wait_until(lambda: any((tmp_path / "out").glob(".part*")), "all tasks run")
+    # The JobManager learns later than its tasks begin that all of them run, and refuses until then.
+    wait_until(lambda: any(checkpoints.glob("*/chk-*/_metadata")), "a checkpoint has all tasks")
     paths = [
         job.trigger_savepoint(tmp_path.as_uri()).result(),
         job.stop_with_savepoint(False, tmp_path.as_uri()).result(),
