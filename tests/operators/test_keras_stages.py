@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 
+import pandas as pd
 import pytest
 
 from operators import (
@@ -44,6 +45,11 @@ def table(rows: int = 200, mode: str = "btenv") -> BatchOperator:
     return points(getattr(getMLEnv(), mode), rows).select(columns)
 
 
+def shares(predicted: pd.DataFrame) -> list[float]:
+    """Return the probabilities of "yes" in ascending order."""
+    return sorted(json.loads(detail)["yes"] for detail in predicted.d)
+
+
 def test_classifier_is_trained_saved_and_predicts(tmp_path: pathlib.Path) -> None:
     stage = KerasSequentialClassifier(
         **TRAIN,
@@ -61,7 +67,7 @@ def test_classifier_is_trained_saved_and_predicts(tmp_path: pathlib.Path) -> Non
     model.save(str(tmp_path / "pipeline"))
     loaded = PipelineModel.load(str(tmp_path / "pipeline"))
     again = loaded.transform(table()).collectToDataframe()
-    assert sorted(again.d) == sorted(found.d)
+    assert shares(again) == pytest.approx(shares(found), rel=1e-5)
     with LocalPredictor(str(tmp_path / "pipeline"), "t ARRAY<FLOAT>, answer STRING") as predictor:
         assert predictor.getOutputColNames() == ["answer", "p", "d"]
         assert predictor.map(([0.9, -0.9], "?"))[1] == "yes"
@@ -82,7 +88,9 @@ def test_regressor_of_two_workers_is_trained_and_predicts(tmp_path: pathlib.Path
         .setModelFilePath(path)
         .setModelStreamFilePath(str(tmp_path))
     )
-    assert sorted(again.transform(table()).collectToDataframe().p) == sorted(found.p)
+    predicted = again.transform(table()).collectToDataframe()
+    # A busy host cuts the rows into other batches, in which float32 sums differ in the last bit.
+    assert sorted(predicted.p) == pytest.approx(sorted(found.p), rel=1e-5, abs=1e-6)
     stream = StreamOperator.fromTable(table(50, "stenv").getOutputTable())
     assert again.transform(stream).getColNames() == ["t", "answer", "value", "p"]
     assert list(found.columns) == ["t", "answer", "value", "p"]
