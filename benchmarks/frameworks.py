@@ -24,6 +24,7 @@ from report import Figure, parser, report
 
 from akdl.rows.file_rows import FileRows
 from akdl.runner.context import TFContext
+from bridge.host.allocator import MEMORY
 
 FLOATS = [name for name, sql in NUMBERS.items() if sql.startswith("FLOAT")]
 READS, TRAINS = KINDS = ("reads", "reads and trains")
@@ -117,9 +118,6 @@ def main() -> None:
     if given.loop:
         serve(given.loop)
         return
-    # Not above, because the Pythons of the loops have no psutil.
-    from bridge.host.interpreter import MEMORY
-
     pythons = {
         "torch": os.environ.get("AKDL_TEST_TORCH", sys.executable),
         "tensorflow": sys.executable,

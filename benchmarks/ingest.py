@@ -31,6 +31,7 @@ from akdl.rows.stream_rows import StreamRows
 from akdl.runner.context import TFContext
 from akdl.wire import Chunk, Column, EndOfInput, Rows, TableColumn
 from akdl.wire.cells import Cells, fill_column
+from bridge.host.allocator import MEMORY
 
 ROWS, CHUNK_ROWS, BATCH = 1_000_000, 8000, 1024
 WIDTH = 16  # bytes of a string, numbers of an array
@@ -234,9 +235,6 @@ def rate(kind: str) -> float:
 
 def beside_one_core(kind: str, rounds: int, processors: list[int]) -> Figure:
     """Measure `batches` on several processors and on one."""
-    # Not above, because the Python of another framework imports this module without psutil.
-    from bridge.host.interpreter import MEMORY
-
     rates = []
     os.environ.update(MEMORY)  # as a script gets it
     spawn = multiprocessing.get_context("spawn")

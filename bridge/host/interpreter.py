@@ -24,6 +24,7 @@ import akdl.storage.files
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.locked_folder import hold, locked, remove, remove_unused
 from bridge.exceptions import ConfigurationError, refused_at
+from bridge.host.allocator import MEMORY
 from bridge.host.places import environment_place
 from bridge.host.process import ChildProcess
 from bridge.host.shipped import path_on_host
@@ -295,9 +296,6 @@ _ALLOWED_PREFIXES = (
     "TF_",
     "XLA_",
 )
-# With each chunk of rows glibc would give memory back and ask for it again, page by page: 43,000
-# page faults per million rows, and 1,200 with these limits of the memory that is kept.
-MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(128 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 
 
 def variables(

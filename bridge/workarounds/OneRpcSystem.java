@@ -18,7 +18,7 @@ public class OneRpcSystem extends DefaultExecutorServiceLoader
     implements PipelineExecutorFactory, Function, Supplier, Runnable {
     private RpcSystem system;
 
-    /** Load it meanwhile. */
+    /** Load the system meanwhile. */
     public void load() {
         Thread thread = new Thread(this, "akdl-rpc-system");
         thread.setDaemon(true);

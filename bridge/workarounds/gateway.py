@@ -103,7 +103,7 @@ def _java_options(variables: dict[str, str]) -> str:
     from pyflink import pyflink_gateway_server as pyflink
 
     # Java takes the last of several values, so the user's own win.
-    options = " ".join([*_FAST_START, variables.get("JVM_ARGS", "")]).strip()
+    options = " ".join([*_FAST_START, variables.get("JVM_ARGS", "")])
     variables = dict(variables)
     pyflink.prepare_environment_variables(variables)
     jars = pyflink.construct_flink_classpath(variables).split(os.pathsep)

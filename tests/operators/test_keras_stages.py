@@ -45,9 +45,10 @@ def table(rows: int = 200, mode: str = "btenv") -> BatchOperator:
     return points(getattr(getMLEnv(), mode), rows).select(columns)
 
 
-def shares(predicted: pd.DataFrame) -> list[float]:
-    """Return the probabilities of "yes" in ascending order."""
-    return sorted(json.loads(detail)["yes"] for detail in predicted.d)
+def details(predicted: pd.DataFrame) -> pd.DataFrame:
+    """Return the probabilities, a column for each answer, in the order of those of "yes"."""
+    rows = pd.DataFrame(map(json.loads, predicted.d))
+    return rows.sort_values("yes", ignore_index=True)
 
 
 def test_classifier_is_trained_saved_and_predicts(tmp_path: pathlib.Path) -> None:
@@ -67,7 +68,7 @@ def test_classifier_is_trained_saved_and_predicts(tmp_path: pathlib.Path) -> Non
     model.save(str(tmp_path / "pipeline"))
     loaded = PipelineModel.load(str(tmp_path / "pipeline"))
     again = loaded.transform(table()).collectToDataframe()
-    assert shares(again) == pytest.approx(shares(found), rel=1e-5)
+    pd.testing.assert_frame_equal(details(again), details(found), rtol=1e-5)
     with LocalPredictor(str(tmp_path / "pipeline"), "t ARRAY<FLOAT>, answer STRING") as predictor:
         assert predictor.getOutputColNames() == ["answer", "p", "d"]
         assert predictor.map(([0.9, -0.9], "?"))[1] == "yes"
