@@ -79,11 +79,12 @@ def test_a_query_of_plain_pyflink_raises_a_short_error(take: Callable[[Any], obj
             "exit",
             r"chief 0 \(fail.py\): the script failed: SystemExit: the script called sys.exit\(3\)",
         ),
-        (
+        pytest.param(
             "kill",
             r"chief 0 \(fail.py\): the process killed by signal 9 \(SIGKILL: .*memory.*\) before the script had ended",
+            marks=pytest.mark.long,
         ),
-        ("raise", r"worker 0 \(fail.py\)|chief 0 \(fail.py\)"),
+        pytest.param("raise", r"worker 0 \(fail.py\)|chief 0 \(fail.py\)", marks=pytest.mark.long),
     ],
 )
 @pytest.mark.fault("scripts", "A script that exits or is killed is an error that says how")
@@ -126,6 +127,7 @@ def test_python_environment_that_cannot_start_a_script_is_an_error(tmp_path: pat
         run(script_op("echo_ids.py", "worker INT, id BIGINT", pythonEnv=str(python)))
 
 
+@pytest.mark.long
 def test_plain_pyflink_gets_the_message_of_the_script() -> None:
     table = sequence(getMLEnv().btenv, 10).link(failing("raise")).getOutputTable()
     with pytest.raises(

@@ -123,6 +123,7 @@ def test_a_killed_process_reads_its_share_again(folder: str, tmp_path: pathlib.P
     assert sorted(found["worker"].value_counts().field("counts").to_pylist()) == [501, 502]
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_a_predictor_reads_files(folder: str, tmp_path: pathlib.Path) -> None:
     useLocalEnv(2)

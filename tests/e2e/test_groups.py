@@ -71,7 +71,8 @@ def test_default_group_has_a_worker_and_a_parameter_server(mode: str) -> None:
     check_cluster(found, 1, 1)
 
 
-@pytest.mark.parametrize("mode", [pytest.param("btenv", marks=pytest.mark.long), "stenv"])
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
 def test_group_may_have_more_processes_than_the_parallelism(mode: str) -> None:
     found = roles(mode, 1003, numWorkers=3, numPSs=2)
     assert ids(found) == list(range(1003))
@@ -79,7 +80,8 @@ def test_group_may_have_more_processes_than_the_parallelism(mode: str) -> None:
     check_cluster(found, 3, 2)
 
 
-@pytest.mark.parametrize("mode", ["btenv", pytest.param("stenv", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
 def test_padding_gives_every_worker_the_same_number_of_rows(mode: str) -> None:
     found = roles(mode, 100, numWorkers=3, numPSs=0, equalSteps="pad")
     (size,) = {len(worker["ids"]) for worker in found.values()}
@@ -101,6 +103,7 @@ def test_dropping_gives_every_worker_the_same_number_of_different_rows() -> None
     assert size in (332, 333) and len(set(ids(found))) == 3 * size
 
 
+@pytest.mark.long
 def test_two_groups_train_at_once() -> None:
     """Both jobs are sent before either is waited for."""
     running = [

@@ -64,6 +64,7 @@ def _local_env() -> None:
     useLocalEnv(2)
 
 
+@pytest.mark.long
 def test_runner_that_does_not_suit_the_script_is_refused() -> None:
     train = TF2TableModelTrainBatchOp(
         userFiles=[SCRIPT],

@@ -51,6 +51,7 @@ def train_op(tmp_path: pathlib.Path, script: str, **params: Any) -> TF2TableMode
     )
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_the_export_of_the_chief_becomes_a_table(tmp_path: pathlib.Path) -> None:
     """Also one below a folder with a number, as TensorFlow's exporters make them."""
@@ -89,7 +90,8 @@ def test_a_script_without_an_export_is_an_error(tmp_path: pathlib.Path) -> None:
         ).collectToDataframe()
 
 
-@pytest.mark.parametrize("mode", ["btenv", pytest.param("stenv", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
 def test_every_process_gets_every_extra_input_whole(mode: str) -> None:
     env = getattr(getMLEnv(), mode)
     cells = "SELECT CAST('a b' AS STRING) AS name, CAST(1.5 AS DOUBLE) AS x, CAST(NULL AS INT) AS n, TRUE AS flag, DATE '2020-02-03' AS d"

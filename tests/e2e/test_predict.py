@@ -92,6 +92,7 @@ def no_model_process_is_left() -> None:
     )
 
 
+@pytest.mark.long
 def test_a_trained_table_predicts(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,6 +62,7 @@ def test_updates_pass_through_a_predictor_as_updates() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_result_with_updates_can_be_aggregated_on() -> None:
     table_env = getMLEnv().stenv
     ids = counting(table_env, 100).getOutputTable()

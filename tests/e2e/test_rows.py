@@ -38,6 +38,7 @@ SIZES = [(0, 2), (1, 3), (100_003, 3)]  # rows and workers
 
 
 def check_each(found: list[dict[int, tuple[int, int, int]]]) -> None:
+    assert len(found) == len(SIZES)
     for (rows, workers), each in zip(SIZES, found):
         check(each, rows, workers, 2)
 
@@ -46,6 +47,13 @@ def check_each(found: list[dict[int, tuple[int, int, int]]]) -> None:
 def test_each_row_of_a_bounded_stream_arrives_once() -> None:
     table_env = useLocalEnv(2).stenv
     check_each(shares_of(*(echo(sequence(table_env, rows), workers) for rows, workers in SIZES)))
+
+
+@pytest.mark.long
+def test_each_row_of_a_batch_arrives_once() -> None:
+    table_env = useLocalEnv(2).btenv
+    found = frames(*(echo(sequence(table_env, rows), workers) for rows, workers in SIZES))
+    check_each([by_worker(frame) for frame in found])
 
 
 def test_each_row_of_a_batch_arrives_once_behind_operators_of_all_kinds() -> None:
@@ -65,15 +73,12 @@ def test_each_row_of_a_batch_arrives_once_behind_operators_of_all_kinds() -> Non
     many = sequence(table_env, 300_000)
     once = script_op("read_once.py", "`rows` BIGINT, total BIGINT, most BIGINT", readOnce=True)
     *shown, ended, read_once = frames(
-        *(echo(sequence(table_env, rows), workers) for rows, workers in SIZES),
         *(echo(each, 2) for each in behind),
         many.link(script_op("quit_early.py", "x INT")),
         many.link(once),
     )
-    found = [by_worker(frame) for frame in shown]
-    check_each(found)
-    for each in found[len(SIZES) :]:
-        check(each, 20_001, 2, 2)
+    for frame in shown:
+        check(by_worker(frame), 20_001, 2, 2)
     assert ended.x.tolist() == [1]
     (row,) = read_once.itertuples(index=False)
     assert (row.rows, row.total) == (300_000, 300_000 * 299_999 // 2)

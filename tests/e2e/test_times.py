@@ -262,7 +262,14 @@ def test_times_are_exact_in_files_that_can_hold_them(
         BatchOperator.execute()
 
 
-@pytest.mark.parametrize("cells", ["{}", "ARRAY[{}]", "MAP['k', ROW(1, {})]"])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pytest.param("{}", marks=pytest.mark.long),
+        pytest.param("ARRAY[{}]", marks=pytest.mark.long),
+        "MAP['k', ROW(1, {})]",
+    ],
+)
 @pytest.mark.fault("data")
 def test_nanoseconds_come_back_or_are_refused_by_the_column(cells: str) -> None:
     """Arrow has 64 bits for them, which reach from 1677 to 2262; Flink's writer took other times

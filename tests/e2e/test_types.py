@@ -228,6 +228,7 @@ def test_an_unsupported_type_is_refused_when_the_job_is_built() -> None:
     assert kept.collectToDataframe().id.tolist() == [1]
 
 
+@pytest.mark.long
 def test_temporal_and_decimal_columns_come_back_as_python_values() -> None:
     useLocalEnv(1)
     table = getMLEnv().btenv.sql_query(

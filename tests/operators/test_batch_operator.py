@@ -141,6 +141,7 @@ def test_script_runs_once_for_all_deferred_results(
     assert capsys.readouterr().out.startswith("rows\n   n\n0  0\n1  1\n2  2\n")
 
 
+@pytest.mark.long
 @pytest.mark.flink
 def test_an_empty_result_keeps_its_columns(
     people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]

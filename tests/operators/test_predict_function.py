@@ -113,11 +113,12 @@ def test_function_predicts_tables_and_streams(settings: dict[str, Any]) -> None:
             TaskError,
             "unexpected keyword argument 'factor'",
         ),
-        (
+        pytest.param(
             "def load(): return lambda batch: {'z': 1}",
             {},
             TaskError,
             "expected a dict with the outputs 'y', got a dict with 'z'",
+            marks=pytest.mark.long,
         ),
         (
             "def load(): return lambda batch: 1 / 0",

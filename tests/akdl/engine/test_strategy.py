@@ -153,6 +153,7 @@ FULL_BATCH_SGD_TYPES = {**TYPES, "weight": "FLOAT"}
 PARAMS = {"weightCol": "weight", "steps": 30}
 
 
+@pytest.mark.long
 def test_full_batch_sgd_a_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
     shares = tables(41, 17, 5)
     whole = {name: np.concatenate([share[name] for share in shares]) for name in TYPES}

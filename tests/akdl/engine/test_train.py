@@ -62,6 +62,7 @@ def logits(tf: Any, folder: str, values: list[float], key: str = "serving_defaul
     return result["logits" if "logits" in result else "output_0"].numpy()[:, 0].tolist()
 
 
+@pytest.mark.long
 def test_train_estimator_trains_evaluates_on_validation_rows_and_exports(
     tf: Any, task_config: Any
 ) -> None:
@@ -175,6 +176,7 @@ def train_one_worker(
     ), estimator
 
 
+@pytest.mark.long
 def test_one_worker_trains_and_exports_the_latest_model(tf: Any, task_config: Any) -> None:
     metrics, _estimator = train_one_worker(tf, task_config, {}, lambda x: x > 0)
     assert metrics["global_step"] == 100
@@ -257,6 +259,7 @@ def keras_model(tf: Any) -> Any:
     return model
 
 
+@pytest.mark.long
 def test_train_keras_model_columns_train_as_parsed_rows_do(
     tf: Any, task_config: Any, tmp_path: Path
 ) -> None:

@@ -98,7 +98,11 @@ def test_training_lasts_until_the_dataset_ends_or_the_steps_of_a_tuple(tmp_path:
 @pytest.mark.parametrize(
     ("params", "steps"),
     [
-        ({"eval_start_delay_secs": 0, "eval_throttle_secs": 0}, [4, 8, 10]),
+        pytest.param(
+            {"eval_start_delay_secs": 0, "eval_throttle_secs": 0},
+            [4, 8, 10],
+            marks=pytest.mark.long,
+        ),
         ({"eval_start_delay_secs": 0, "eval_throttle_secs": 600}, [4, 10]),
         pytest.param(
             {"eval_start_delay_secs": 120, "eval_throttle_secs": 0}, [10], marks=pytest.mark.long

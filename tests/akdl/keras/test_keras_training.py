@@ -51,6 +51,7 @@ def assert_equal_weights(one: list[Any], other: list[Any], tolerance: float = 0.
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.long
 def test_mlp_learns_validates_and_is_saved(tmp_path: Path) -> None:
     config = mlp_config(tmp_path, rows=400, epochs=4, save_path="${DATA_PATH}$/model")
     result = train(config, script("mlp"), tmp_path)

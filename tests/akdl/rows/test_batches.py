@@ -99,12 +99,12 @@ def defaults() -> dict[str, Any]:
     ("exact_doubles", "null_share", "kind"),
     [
         (False, 0.3, FileRows),
-        (True, 0, StreamRows),
+        pytest.param(True, 0, StreamRows, marks=pytest.mark.long),
         pytest.param(False, 0, FileRows, marks=pytest.mark.long),
         pytest.param(False, 0, StreamRows, marks=pytest.mark.long),
         pytest.param(False, 0.3, StreamRows, marks=pytest.mark.long),
         pytest.param(True, 0, FileRows, marks=pytest.mark.long),
-        (True, 0.3, FileRows),
+        pytest.param(True, 0.3, FileRows, marks=pytest.mark.long),
         (True, 0.3, StreamRows),
     ],
 )

@@ -279,6 +279,7 @@ def test_silent_and_malformed_connections_do_not_disturb_other_clients() -> None
             assert not client.predict({"x": [[1.0, 1.0, 1.0]], "k": [1]}).HasField("failure")
 
 
+@pytest.mark.long
 def test_newer_models_of_a_folder_take_over(tmp_path: pathlib.Path) -> None:
     rows = {"x": [[1.0, 1.0, 1.0]] * 3, "k": [1, 2, 3]}
     publish(models.scaled(2.0), str(tmp_path))

@@ -41,7 +41,10 @@ def test_kind_of_several_kinds_has_to_be_chosen() -> None:
     ):
         kind_of(both)
     assert kind_of(both, "keras") == "keras"
-    with pytest.raises(UserModuleError, match="no functions of the kind main"):
+    with pytest.raises(
+        UserModuleError,
+        match=r"^user parameter 'runner': \S+ holds no functions of the kind main; it has keras: awf",
+    ):
         kind_of(both, "main")
     with pytest.raises(UserModuleError, match="expected main, keras or estimator"):
         kind_of(both, "torch")

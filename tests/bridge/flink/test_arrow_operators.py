@@ -63,7 +63,7 @@ def _memory_is_given_back(table_envs: MLEnv) -> Iterator[None]:
     wait_until(lambda: in_use() <= before, "memory outside the heap is given back")
 
 
-@pytest.fixture(params=["STREAMING", "BATCH"])
+@pytest.fixture(params=["STREAMING", pytest.param("BATCH", marks=pytest.mark.long)])
 def table_env(request: pytest.FixtureRequest, table_envs: MLEnv) -> StreamTableEnvironment:
     return table_envs.stenv if request.param == "STREAMING" else table_envs.btenv
 
@@ -246,8 +246,8 @@ def test_whole_chunks_are_dealt_in_turn(table_envs: MLEnv) -> None:
 @pytest.mark.parametrize(
     "cell",
     [
-        "REPEAT('x', 1000)",
-        "CAST(REPEAT('x', 1000) AS BYTES)",
+        pytest.param("REPEAT('x', 1000)", marks=pytest.mark.long),
+        pytest.param("CAST(REPEAT('x', 1000) AS BYTES)", marks=pytest.mark.long),
         "ARRAY[REPEAT('x', 500), REPEAT('y', 500)]",
     ],
 )
@@ -321,6 +321,7 @@ def test_all_results_are_asked_for_when_no_more_rows_come_soon(table_envs: MLEnv
             assert next(found) == Element.ALL_OUT
 
 
+@pytest.mark.long
 def test_rows_do_not_wait_longer_than_they_may(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     table_env.execute_sql(
@@ -372,7 +373,7 @@ def test_no_row_waits_long_for_a_predictor_and_chunks_keep_a_distance(
     assert all(later - at >= 10 for at, later in zip(times, times[1:]))
 
 
-@pytest.mark.parametrize("most_rows", [1500, 1 << 16])
+@pytest.mark.parametrize("most_rows", [pytest.param(1500, marks=pytest.mark.long), 1 << 16])
 def test_a_rush_of_rows_reaches_a_predictor_in_large_chunks(
     table_envs: MLEnv, most_rows: int
 ) -> None:
@@ -447,6 +448,7 @@ def test_every_type_comes_back_as_it_was(table_env: StreamTableEnvironment) -> N
     assert list(after) == list(before)
 
 
+@pytest.mark.long
 def test_updates_pass_through_operators_as_updates(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     updating = table_env.sql_query(

@@ -25,7 +25,7 @@ def table_envs() -> Any:
     return useLocalEnv(2)
 
 
-@pytest.fixture(params=["STREAMING", "BATCH"])
+@pytest.fixture(params=["STREAMING", pytest.param("BATCH", marks=pytest.mark.long)])
 def table_env(request: pytest.FixtureRequest, table_envs: Any) -> Any:
     return table_envs.stenv if request.param == "STREAMING" else table_envs.btenv
 

@@ -338,6 +338,7 @@ def test_script_may_return_at_the_end_of_input(start: Start) -> None:
     assert subtask.start() + subtask.feed([1]) + sum(subtask.end_input(), []) == [1]
 
 
+@pytest.mark.long
 def test_script_that_returns_is_restarted_with_its_unfinished_rows(start: Start) -> None:
     subtask = start(FIRST_ONLY, replay=UNCOMMITTED, on_return=RESTART)
     rows = subtask.start() + subtask.feed([1, 2, 3])

@@ -168,6 +168,7 @@ def test_a_server_may_end_by_itself(groups: Groups) -> None:
     assert groups.wait() == {"chief 0": [("chief 0", "7")], "ps 0": []}
 
 
+@pytest.mark.long
 def test_a_coordinating_chief_ends_the_group_and_knows_all_files(groups: Groups) -> None:
     script = HELPERS + (
         "def main(config):\n"
@@ -223,7 +224,10 @@ def test_two_members_that_fail_at_once_are_one_error(
     assert name in ("worker 0", "worker 1") and words in text
 
 
-def test_lost_connection_without_a_reason_shows_the_states_of_the_group(groups: Groups) -> None:
+def test_lost_connection_without_a_reason_shows_the_states_of_the_group(
+    groups: Groups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.member.member.ECHO_S", 2.0)
     script = HELPERS + (
         "def main(config):\n"
         "    if config.task_type == 'chief':\n"

@@ -66,7 +66,7 @@ def ids(member: Member) -> list[int]:
         ),
         ("aborts", r"killed by signal 6 \(SIGABRT: native code aborted"),
         ("is_killed", "killed by signal 9"),
-        ("is_woken", "killed by signal 14"),
+        pytest.param("is_woken", "killed by signal 14", marks=pytest.mark.long),
         ("recurses", "the script failed: RecursionError: maximum recursion depth"),
         ("has_no_memory", "the script failed: MemoryError"),
         ("has_no_descriptors", r"the script failed: OSError: \[Errno 24\] Too many open files"),
@@ -83,10 +83,22 @@ def ids(member: Member) -> list[int]:
         ("is_interrupted", "the script failed: KeyboardInterrupt"),
         ("leaves_with_an_object", r"the script called sys.exit\(a Silent\)"),
         ("closes_descriptors", "has closed file descriptors that it did not open"),
-        ("closes_descriptors_and_fails", "has closed file descriptors that it did not open"),
-        ("closes_all_descriptors", "has closed file descriptors that it did not open"),
+        pytest.param(
+            "closes_descriptors_and_fails",
+            "has closed file descriptors that it did not open",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "closes_all_descriptors",
+            "has closed file descriptors that it did not open",
+            marks=pytest.mark.long,
+        ),
         ("writes_after_main", "the script wrote rows after its main had returned"),
-        ("writes_at_exit", "the script wrote rows after its main had returned"),
+        pytest.param(
+            "writes_at_exit",
+            "the script wrote rows after its main had returned",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 @pytest.mark.fault("scripts", "A script that fails in one of these ways is an error that says so")
@@ -115,7 +127,7 @@ def test_a_fault_does_no_harm(start: Start, fault: str) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        "hangs_while_reading",
+        pytest.param("hangs_while_reading", marks=pytest.mark.long),
         "loops_in_c",
         pytest.param("hangs_before_reading", marks=pytest.mark.long),
         pytest.param("hangs_after_reading", marks=pytest.mark.long),
@@ -160,7 +172,9 @@ def test_lines_of_megabytes_are_cut(start: Start) -> None:
     assert len(str(caught.value)) < 50_000
 
 
-@pytest.mark.parametrize("fault", ["daemonizes", "daemonizes_a_program"])
+@pytest.mark.parametrize(
+    "fault", [pytest.param("daemonizes", marks=pytest.mark.long), "daemonizes_a_program"]
+)
 @pytest.mark.fault("scripts", "A daemon that a script starts ends with it")
 def test_a_daemon_of_the_script_ends_with_it(
     start: Start, fault: str, tmp_path: pathlib.Path

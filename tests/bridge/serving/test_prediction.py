@@ -322,6 +322,7 @@ def test_chunks_go_to_the_process_with_the_least_work(predicting: Any) -> None:
         print([*function.chunk(1), *function.chunk(2), *function.all_out()])
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_bad_row_fails_its_chunk_or_fills_the_error_column(predicting: Any) -> None:
     """The first chunk leaves, once; with a column for errors all do."""

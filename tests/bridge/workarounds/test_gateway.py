@@ -77,7 +77,11 @@ def run(first: str) -> str:
 # With this selector of logging contexts, ended clusters leave no threads of loggers.
 @pytest.mark.parametrize(
     ("first", "selector"),
-    [("", "BasicContextSelector"), (PYFLINKS_OWN, "")],
+    [
+        ("", "BasicContextSelector"),
+        # the output of Java is tested with such a JVM
+        pytest.param(PYFLINKS_OWN, "", marks=pytest.mark.long),
+    ],
     ids=["akdl", "pyflink"],
 )
 @pytest.mark.fault("security", "The JVM of a program serves that program alone")
@@ -129,9 +133,8 @@ def test_java_is_called_while_the_modules_of_beam_are_imported(
 
 def test_output_of_java_to_stderr_does_not_block_it() -> None:
     printing = "gateway.jvm.System.err.println('x' * 200_000)"
-    assert run(
-        f"{PYFLINKS_OWN}\nimport bridge.workarounds.pyflink_defects as w; gateway = w.open_gateway(); {printing}"
-    )
+    opened = "import bridge.workarounds.pyflink_defects as w; gateway = w.open_gateway()"
+    assert run(f"{PYFLINKS_OWN}\n{opened}; {printing}") == "2 False False\n\n"
 
 
 LOOKUPS = """
@@ -157,9 +160,10 @@ for name in ("jvm.java.util.ArrayList", "jvm.java.util.Missing"):
     ("first", "expected"),
     [
         ("gateway = open_gateway()", ["3 0 JavaClass", "1 1 JavaPackage"]),
-        (
+        pytest.param(
             "from pyflink.java_gateway import get_gateway; gateway = get_gateway()",
             ["3 3 JavaClass", "3 3 JavaPackage"],
+            marks=pytest.mark.long,
         ),
     ],
     ids=["ours", "py4j's own, else the workaround can go"],

@@ -69,6 +69,7 @@ def test_times_of_ak_files_are_in_a_time_zone(
     assert [each.name for each in tmp_path.iterdir()] == ["t.ak"]
 
 
+@pytest.mark.long
 def test_unusual_cells_of_csv_files_come_back(
     people: TableSourceBatchOp, tmp_path: pathlib.Path
 ) -> None:

@@ -34,6 +34,7 @@ from operators import (
     useLocalEnv,
 )
 from operators.alink.ak_file import AkWriter
+from tests.e2e.jobs import frames
 from tests.support.http import served
 
 
@@ -111,7 +112,10 @@ CSV_ROWS = '1;"a;b";0.5;2024-02-29;2024-02-29 01:02:03.004;true;1.5\n2;;;;;;\n'
 
 
 @pytest.mark.flink
-@pytest.mark.parametrize("header", ["", "the;header;is;not;read;here;at all\n"])
+@pytest.mark.parametrize(
+    "header",
+    [pytest.param("", marks=pytest.mark.long), "the;header;is;not;read;here;at all\n"],
+)
 def test_csv_source_reads_files_with_and_without_a_header(
     env: MLEnv, tmp_path: pathlib.Path, header: str
 ) -> None:
@@ -257,15 +261,15 @@ def test_csv_source_reads_packed_files(env: MLEnv, tmp_path: pathlib.Path) -> No
         packed = gzip.compress(text.encode(), mtime=0x0A0A0A0A)  # bytes that look like blank lines
         (tmp_path / f"{name}.csv.gz").write_bytes(packed)
 
-    def read(name: str, **params: bool) -> list[Any]:
-        source = CsvSourceBatchOp(
+    def source(name: str, **params: bool) -> BatchOperator:
+        return CsvSourceBatchOp(
             filePath=str(tmp_path / f"{name}.csv.gz"), schemaStr="a INT, b STRING", **params
         )
-        return sorted(source.collectToDataframe().b)
 
-    assert read("plain") == read("blank") == read("bad", lenient=True) == ["x", "y"]
+    for frame in frames(source("plain"), source("blank"), source("bad", lenient=True)):
+        assert sorted(frame.b) == ["x", "y"]
     with pytest.raises(RowError, match="bad.csv.gz: line 2, column 'a': expected INT, got 'b'"):
-        read("bad")
+        source("bad").collectToDataframe()
 
 
 CSV_FILES = pathlib.Path(__file__).parents[2] / "data" / "alink" / "csv"
@@ -299,6 +303,7 @@ READ: dict[str, tuple[dict[str, Any], list[list[Any]], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.flink
 def test_lenient_and_strict_readers_have_the_same_rules(env: MLEnv) -> None:
     found: dict[tuple[str, bool], pd.DataFrame] = {}
@@ -374,10 +379,8 @@ def test_foreign_file_in_a_folder_of_csv_files_is_named(env: MLEnv, tmp_path: pa
     (tmp_path / "_SUCCESS").write_text("")
     (tmp_path / ".1.crc").write_bytes(b"\xff")
     csv = {"filePath": str(tmp_path), "schemaStr": "a INT, b INT"}
-    for lenient in (False, True):
-        assert CsvSourceBatchOp(**csv, lenient=lenient).collectToDataframe().values.tolist() == [
-            [1, 2]
-        ]
+    for frame in frames(*(CsvSourceBatchOp(**csv, lenient=each) for each in (False, True))):
+        assert frame.values.tolist() == [[1, 2]]
     odd = tmp_path / "odd.csv"
     for text, words in (
         ("1,2,3\n", "line 1: expected 2 cells, got 3"),
@@ -414,16 +417,19 @@ def test_a_source_declares_an_event_time(env: MLEnv, tmp_path: pathlib.Path) -> 
         MemSourceStreamOp(rows, schema),
         MemSourceStreamOp(pd.DataFrame(rows, columns=["the time", "n"]), schema),
     ]
-    for source in sources:
+    counts = []
+    for number, source in enumerate(sources):
         assert source.getColTypes() == ["TIMESTAMP(3) *ROWTIME*", "INT"]
         window = (
             f"TUMBLE(TABLE {source.getOutputTable()}, DESCRIPTOR(`the time`), INTERVAL '10' SECOND)"
         )
-        counts = env.stenv.sql_query(
-            f"SELECT COUNT(*), SUM(n) FROM TABLE({window}) GROUP BY window_start, window_end"
+        counts.append(
+            f"SELECT {number}, COUNT(*), SUM(n) FROM TABLE({window}) GROUP BY window_start, window_end"
         )
-        with counts.execute().collect() as found:
-            assert sorted(tuple(row) for row in found) == [(1, 2), (3, 4)]
+    with env.stenv.sql_query(" UNION ALL ".join(counts)).execute().collect() as found:
+        assert sorted(tuple(row) for row in found) == [
+            (number, *sums) for number in range(len(sources)) for sums in ((1, 2), (3, 4))
+        ]
     # which has no watermarks
     for batch in (CsvSourceBatchOp(**csv), MemSourceBatchOp(rows, schema)):
         assert batch.getColTypes() == ["TIMESTAMP(3)", "INT"]

@@ -235,7 +235,7 @@ def test_types_that_are_never_null(env: MLEnv, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.flink
-@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("lenient", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.fault("data", "An empty cell of a file is null, even in a NOT NULL column")
 def test_an_empty_cell_of_a_file_is_null_whatever_its_schema_says(
     env: MLEnv, tmp_path: pathlib.Path, lenient: bool

@@ -101,12 +101,14 @@ def answer(port: int) -> bytes:
     "sent",
     [
         b"",
-        b"G",
-        b"GET / HTTP/1.1\r\nHost: a\r\nX-A: ",
+        pytest.param(b"G", marks=pytest.mark.long),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nX-A: ", marks=pytest.mark.long),
         # a whole request before
         b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nX-A: ",
         # the application answers, but the rest is missing
-        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1",
+        pytest.param(
+            b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1", marks=pytest.mark.long
+        ),
         b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
     ],
 )
@@ -120,7 +122,7 @@ def test_clients_that_send_half_a_request_are_disconnected(server: Server, sent:
     "prediction",
     "A client of the REST server that does not read its answer is disconnected in time",
 )
-@pytest.mark.parametrize("requests", [1, 3])
+@pytest.mark.parametrize("requests", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_client_that_does_not_read_its_answer_is_disconnected(
     server: Server, requests: int
 ) -> None:

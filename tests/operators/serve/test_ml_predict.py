@@ -174,6 +174,7 @@ def load():
 AGGREGATE = "SELECT COUNT(*), MIN(y), SUM(y - 2 * x) FROM ML_PREDICT(TABLE numbers, MODEL twice, DESCRIPTOR(x))"
 
 
+@pytest.mark.long
 @pytest.mark.flink
 def test_ml_predict_feeds_an_aggregate_of_a_stream(models: MLEnv, mini_batches: None) -> None:
     """That of a batch is the query that follows a kill."""

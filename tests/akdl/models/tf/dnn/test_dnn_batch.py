@@ -31,6 +31,7 @@ def run_dnn_batch(tmp_path: Path, rows: int = 400, **task: Any) -> Any:
     return task_config
 
 
+@pytest.mark.long
 def test_dnn_batch_writes_its_model_as_rows(tmp_path: Path) -> None:
     import tensorflow as tf
 

@@ -24,7 +24,7 @@ pytestmark = [
         ("DOUBLE", False, TEXT_PARAMS),
         pytest.param("BIGINT", True, PARAMS, marks=pytest.mark.long),
         pytest.param("DECIMAL(2, 1)", False, PARAMS, marks=pytest.mark.long),
-        ("DECIMAL(2, 1)", True, PARAMS),
+        pytest.param("DECIMAL(2, 1)", True, PARAMS, marks=pytest.mark.long),
     ],
 )
 def test_dnn_train_learns_and_exports_without_waiting_for_the_last_row(
