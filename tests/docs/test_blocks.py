@@ -51,7 +51,14 @@ PAGES = sorted(
     }
 )
 # Pages with servers and groups that tests in CI start as well.
-OF_TESTS = {"docs/alink_scripts.md", "docs/connectors.md", "docs/keras.md"}
+OF_TESTS = {
+    "docs/alink_scripts.md",
+    "docs/connectors.md",
+    "docs/keras.md",
+    "docs/object_storage.md",
+    "docs/postgresql.md",
+    "docs/training.md",
+}
 
 
 def of(*languages: str) -> list[Block]:

@@ -76,6 +76,7 @@ def test_copied_batch_script_of_alink_gives_a_model(tmp_path: pathlib.Path) -> N
     ) >= {"logits"}
 
 
+@pytest.mark.long
 @pytest.mark.own_processes
 def test_copied_stream_script_of_alink_gives_a_model(tmp_path: pathlib.Path) -> None:
     stream = StreamOperator.fromTable(points(getMLEnv().stenv, 64).getOutputTable())

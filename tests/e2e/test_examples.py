@@ -38,7 +38,7 @@ def check_output(name: str, printed: str) -> None:
     assert [line.strip() for line in printed.splitlines() if line.strip()] == promised
 
 
-@slow
+@long
 def test_a_program_of_its_own_prints_what_its_docstring_says(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "sql_to_sql" / "job.py")],

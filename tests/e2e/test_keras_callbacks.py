@@ -131,7 +131,7 @@ def trained(values: dict[Any, Any], tmp_path_factory: pytest.TempPathFactory) ->
     return train(mlp_config(epochs=6), script("mlp_rows"), {"DATASET_FILE": file}).model
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_mlp_two_workers_begin_one_goes_on_and_the_model_table_predicts(
     values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path
 ) -> None:

@@ -68,6 +68,7 @@ def expected(x0: Any, x1: Any) -> tuple[Any, Any]:
     return y, 2 * x0 - y
 
 
+@pytest.mark.long
 def test_pipeline_gives_equal_numbers_in_tables_and_local_predictors(
     model: PipelineModel, tmp_path: pathlib.Path
 ) -> None:

@@ -85,7 +85,7 @@ SIGNATURES = [("serving_default", "logits")] * 2 + [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_stream_predictions_equal_those_of_tensorflow() -> None:
     """Four models in one job, one after the other."""
     import tensorflow as tf

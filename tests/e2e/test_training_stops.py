@@ -13,7 +13,7 @@ from tests.akdl.keras.support import SCRIPTS, weights_in
 from tests.e2e.jobs import points
 from tests.support.leftovers import DEADLINE_S, wait_until
 
-pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
+pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.long]
 
 
 def test_stopped_training_succeeds_with_the_model_so_far(tmp_path: Path) -> None:

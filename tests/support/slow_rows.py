@@ -1,4 +1,4 @@
-"""An operator in the JVM that passes rows on slowly, and fails when a test wants it to."""
+"""An operator in the JVM that passes rows on slowly until it fails, when a test wants it to."""
 
 from __future__ import annotations
 
@@ -21,20 +21,25 @@ import org.apache.flink.table.runtime.operators.TableStreamOperator;
 public class SlowRows extends TableStreamOperator implements OneInputStreamOperator {
   private final int perSecond;
   private final File fails;
+  private final File failed;
+  private final boolean isSlow;
   private long rows;
 
   public SlowRows(Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
       throws Exception {
     perSecond = ((Integer) references[0]).intValue();
     fails = new File((String) references[1]);
+    failed = new File(references[1] + ".failed");
+    isSlow = !failed.exists();
     setup(task, config, output);
     setProcessingTimeService(service);
   }
 
   public void processElement(StreamRecord element) throws Exception {
-    if (++rows % Math.max(perSecond / 50, 1) == 0) {
+    if (isSlow && ++rows % Math.max(perSecond / 50, 1) == 0) {
       Thread.sleep(Math.max(20, 1000 / perSecond));
       if (fails.delete()) {
+        failed.createNewFile();
         throw new RuntimeException("on purpose");
       }
     }
@@ -46,7 +51,7 @@ public class SlowRows extends TableStreamOperator implements OneInputStreamOpera
 
 def slow_rows(table: Table, per_second: int, fails: pathlib.Path) -> Table:
     """Pass so many rows per second and subtask; the subtask that finds the file `fails` removes it
-    and fails.
+    and fails. After that, none is slow.
     """
     j_tenv = table._t_env._j_tenv
     stream = _translated(table._t_env, table)

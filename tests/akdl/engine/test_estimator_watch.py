@@ -186,8 +186,8 @@ def main(task_config):
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tensorflow", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.long
+@pytest.mark.parametrize("tensorflow", [1, 2])
 def test_reported_loss_of_a_group_is_that_of_one_worker(tmp_path: Path, tensorflow: int) -> None:
     (tmp_path / "reports.py").write_text(REPORTS)
     (row,) = run_group(
