@@ -18,6 +18,7 @@ import dataclasses
 import json
 import logging
 import os
+import sys
 import threading
 import time
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
@@ -74,13 +75,30 @@ class WatchedCall(NamedTuple):
             watched.
         most_rows: Rows of a batch; 0 for the size of the settings.
         left_out: Rows that are not computed, and count as bad.
+        is_retried: A batch of the request took too long, so no other request may share its calls:
+            the row at fault is looked for among its rows alone.
         places: Numbers of the rows in the whole request, where this is a part of it for one key.
+        requests: Names and numbers of rows of the requests that share this call, in order.
     """
 
     name: str = ""
     most_rows: int = 0
     left_out: RowNumbers = ()
+    is_retried: bool = False
     places: Array | None = None
+    requests: Sequence[tuple[str, int]] = ()
+
+    def rows_of(self, rows: RowNumbers) -> dict[str, list[int]]:
+        """Return rows of this call, or of its part for one key: by request, as it counts them."""
+        own = [int(row if self.places is None else self.places[row]) for row in rows]
+        found: dict[str, list[int]] = {}
+        start = 0
+        for name, count in self.requests or [(self.name, sys.maxsize)]:
+            of_request = [row - start for row in own if start <= row < start + count]
+            if of_request:
+                found[name] = of_request
+            start += count
+        return found
 
     def within(self, places: Array) -> WatchedCall:
         """The part of this call with the rows at some places, which ascend."""
@@ -109,20 +127,17 @@ class BatchWatch:
     def __init__(self, limit_s: float = 0.0, folder: str = ".") -> None:
         self.limit_s = limit_s
         self._folder = folder
-        # Thread to the begin of its batch, the name of the call, and the rows. A thread computes
-        # one batch at a time.
-        self._running: dict[int, tuple[float, str, RowNumbers]] = {}
+        # Thread to the begin of its batch, the call, and the rows. A thread computes one batch at a
+        # time.
+        self._running: dict[int, tuple[float, WatchedCall, RowNumbers]] = {}
         if limit_s:
             threading.Thread(target=self._look, name="akdl-stalls", daemon=True).start()
 
     @contextlib.contextmanager
     def batch(self, call: WatchedCall, rows: RowNumbers) -> Iterator[None]:
         """Watch the batch of these rows while the block computes it in this thread."""
-        if self.limit_s and call.name:
-            # The client counts the rows of its whole request, also where this part of them has one
-            # key.
-            own = rows if call.places is None else [call.places[row] for row in rows]
-            self._running[threading.get_ident()] = (time.monotonic(), call.name, own)
+        if self.limit_s and (call.name or call.requests):
+            self._running[threading.get_ident()] = (time.monotonic(), call, rows)
         try:
             yield
         finally:
@@ -135,7 +150,10 @@ class BatchWatch:
             late = time.monotonic() - self.limit_s
             # A copy, because calls add and remove their batches meanwhile.
             running = list(self._running.values())
-            stalled = {name: list(map(int, rows)) for begun, name, rows in running if begun < late}
+            stalled: dict[str, list[int]] = {}
+            for begun, call, rows in running:
+                if begun < late:
+                    stalled.update(call.rows_of(rows))
             if stalled:
                 # The file is complete before the process ends, since the clients read it as soon as
                 # their connections break. Exit handlers would wait for the thread that hangs.

@@ -147,9 +147,8 @@ class ModelServer:
         # An alias may move while its model is loaded, so the version is chosen once.
         serving.model = version_of(serving.model)
         self._store = store = ModelStore(serving, self._report, self._watch)
-        # A batch that takes longer than `inferTimeout` has to name the rows of one request. With
-        # `cellsHoldBatches`, each row is a call of its own.
-        is_single = serving.infer_timeout or serving.cells_hold_batches
+        # With `cellsHoldBatches`, each row is a call of its own.
+        is_single = serving.cells_hold_batches
         self._most_rows = 0 if is_single else serving.infer_batch_size or BATCH_ROWS
         self._calls = SharedCalls(store.predict, self._most_rows, _CALLS_AT_ONCE)
 
@@ -198,15 +197,16 @@ class ModelServer:
             return Prediction(failure=self._description.failure)
         try:
             columns = decode_columns(rows, self._serving.input_columns)
+            call = WatchedCall(*json.loads(dict(context.invocation_metadata()).get(CALL, "[]")))
             # Two larger requests would not fit into a batch, so each is computed at once, side by
             # side with the others.
             if (
                 rows.rows <= min(self._most_rows // 2, BATCH_ROWS)
                 and rows.ByteSize() < _SHARED_BYTES
+                and not call.is_retried
             ):
-                results, bad, number = self._calls.predict(columns, rows.rows)
+                results, bad, number = self._calls.predict(columns, rows.rows, call.name)
             else:
-                call = WatchedCall(*json.loads(dict(context.invocation_metadata()).get(CALL, "[]")))
                 results, bad, number = self._store.predict(columns, rows.rows, call)
             bad_rows = [BadRow(row=row, message=message) for row, message in bad]
             prediction = Prediction(bad_rows=bad_rows, model=number)

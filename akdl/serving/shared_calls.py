@@ -15,18 +15,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Callable, Deque, Dict, List, Mapping, NamedTuple, Tuple
 
 from akdl.serving.loaded_model import BadRow
+from akdl.serving.model import WatchedCall
 from akdl.wire.columns import Values
 from akdl.wire.row_parts import gathered
 
 Predicted = Tuple[Dict[str, Values], List[BadRow], int]
 """Result columns, the bad rows with their errors, and the number of the model's version."""
-Predict = Callable[[Mapping[str, Values], int], Predicted]
-"""Predicts columns with this number of rows."""
+Predict = Callable[[Mapping[str, Values], int, WatchedCall], Predicted]
+"""Predicts columns with this number of rows, which belong to the requests of a call."""
 
 
 class _Request(NamedTuple):
     columns: Mapping[str, Values]
     rows: int
+    name: str
     result: Future[Predicted]
 
 
@@ -51,9 +53,9 @@ class SharedCalls:
         self._running = 0
         self._threads = ThreadPoolExecutor(at_once, "akdl-calls")
 
-    def predict(self, columns: Mapping[str, Values], rows: int) -> Predicted:
-        """Predict rows, in this thread if they do not have to wait."""
-        request, batch = self._added(columns, rows)
+    def predict(self, columns: Mapping[str, Values], rows: int, name: str = "") -> Predicted:
+        """Predict rows of a request with a name, in this thread if they do not have to wait."""
+        request, batch = self._added(columns, rows, name)
         if batch:
             self._run(batch)
         return request.result.result()
@@ -71,9 +73,11 @@ class SharedCalls:
         # itself would fail when another thread changes it meanwhile.
         return sum(each.rows for each in list(self._waiting) if not each.result.done())
 
-    def _added(self, columns: Mapping[str, Values], rows: int) -> tuple[_Request, list[_Request]]:
+    def _added(
+        self, columns: Mapping[str, Values], rows: int, name: str = ""
+    ) -> tuple[_Request, list[_Request]]:
         """Let a request wait; return it, and the requests of a call that can begin now."""
-        request = _Request(columns, rows, Future())
+        request = _Request(columns, rows, name, Future())
         with self._lock:
             self._waiting.append(request)
             # A full batch gains nothing by waiting, so calls run side by side under a heavy load.
@@ -113,7 +117,8 @@ class SharedCalls:
                 name: gathered([(range(each.rows), each.columns[name]) for each in batch], rows)
                 for name in batch[0].columns
             }
-            results, bad, number = self._predict(merged, rows)
+            call = WatchedCall(requests=[(each.name, each.rows) for each in batch])
+            results, bad, number = self._predict(merged, rows, call)
         # A request must get an answer, whatever a model raises.
         except BaseException as error:
             if len(batch) == 1:

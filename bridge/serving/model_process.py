@@ -117,7 +117,6 @@ class Request:
         self.call: grpc.Future[Prediction] | None = None
         self.begun = self.ended = time.monotonic()
         self.watched = WatchedCall(uuid.uuid4().hex)
-        self._is_retried = False
 
     @property
     def is_done(self) -> bool:
@@ -133,11 +132,12 @@ class Request:
         """Adjust the request to a batch that was not computed in time: it is tried again, then
         halved, down to one row.
         """
-        if self._is_retried and len(rows) == 1:
-            self.watched = WatchedCall(self.watched.name, 0, [*self.watched.left_out, *rows])
-        elif self._is_retried and rows:
-            self.watched = self.watched._replace(most_rows=len(rows) // 2)
-        self._is_retried |= bool(rows)
+        watched = self.watched
+        if watched.is_retried and len(rows) == 1:
+            watched = watched._replace(most_rows=0, left_out=[*watched.left_out, *rows])
+        elif watched.is_retried and rows:
+            watched = watched._replace(most_rows=len(rows) // 2)
+        self.watched = watched._replace(is_retried=watched.is_retried or bool(rows))
 
     def _end(self, call: grpc.Future[Prediction]) -> None:
         self.ended = time.monotonic()

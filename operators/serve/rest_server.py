@@ -29,6 +29,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from akdl.serving.loaded_model import BadRow, RowsError, ServingError
+from akdl.serving.model import WatchedCall
 from akdl.serving.shared_calls import Predicted, SharedCalls
 from akdl.storage.files import name_of
 from akdl.storage.model_forms import ModelError
@@ -478,6 +479,7 @@ class RestApplication:
         predict: Predict,
         columns: Mapping[str, Values],
         rows: int,
+        call: WatchedCall,
     ) -> Predicted:
         """Call a model, with the metric of its rows, and its begin for probes."""
         with self._one_call[name]:

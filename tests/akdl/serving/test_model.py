@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from akdl.serving.loaded_model import ServingError, SignatureError
-from akdl.serving.model import stalled_file
+from akdl.serving.model import WatchedCall, stalled_file
 from akdl.serving.number_cells import NUMBERS
 from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
@@ -315,6 +315,14 @@ def test_several_threads_predict_with_one_model_at_once() -> None:
     for thread in threads:
         thread.join(2 * DEADLINE_S)
     assert not wrong and not any(thread.is_alive() for thread in threads)
+
+
+def test_rows_of_a_shared_call_are_those_of_its_requests() -> None:
+    call = WatchedCall(requests=[("one", 2), ("good", 1), ("two", 3)])
+    assert call.rows_of([1, 3, 5]) == {"one": [1], "two": [0, 2]}
+    of_a_key = call.within(np.array([1, 2, 5]))
+    assert of_a_key.rows_of(range(3)) == {"one": [1], "good": [0], "two": [2]}
+    assert WatchedCall("alone").within(np.array([4, 6])).rows_of([1]) == {"alone": [6]}
 
 
 PROGRAM = """

@@ -231,6 +231,7 @@ def test_small_requests_of_ten_tasks_share_a_call(tmp_path: pathlib.Path) -> Non
         user_params=json.dumps({"folder": str(tmp_path)}),
         input_columns=inputs,
         output_columns=outputs,
+        infer_timeout=600.0,  # the default of predictors
     )
     sizes = tmp_path / "sizes"
     server = ModelServer(serving, f"unix:{tmp_path}/s", "secret")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from akdl.serving.model import WatchedCall
 from akdl.serving.shared_calls import Predicted, SharedCalls
 from akdl.wire.columns import Values
 from tests.support.leftovers import DEADLINE_S, wait_until
@@ -23,9 +24,9 @@ class Doubling:
         self.called: list[list[object]] = []
         self.calls = SharedCalls(self.predict, most_rows, at_once)
 
-    def predict(self, columns: Mapping[str, Values], rows: int) -> Predicted:
+    def predict(self, columns: Mapping[str, Values], rows: int, call: WatchedCall) -> Predicted:
         x = list(columns["x"])
-        assert rows == len(x)
+        assert rows == len(x) == sum(count for _, count in call.requests)
         self.called.append(x)
         self.began.set()
         assert self.goes_on.wait(DEADLINE_S)

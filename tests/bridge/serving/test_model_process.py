@@ -29,7 +29,7 @@ from bridge.exceptions import ConfigurationError, TaskError
 from bridge.host.gpus import lease_for
 from bridge.host.process_folder import kill_stopped, note_process
 from bridge.member.observer import BUSY
-from bridge.serving.model_process import ModelProcess, ModelSettings, result_of
+from bridge.serving.model_process import ModelProcess, ModelSettings, Request, result_of
 from bridge.settings import UserFile
 from tests.akdl.serving import models
 from tests.support.leftovers import DEADLINE_S, suspend, task_processes, wait_until
@@ -170,6 +170,17 @@ def load():
         "a program has to see that the folder of its models does not exist"
     )
     wait_until(lambda: not task_processes(), "the process is gone")
+
+
+def test_a_row_is_at_fault_after_a_call_of_its_own_alone() -> None:
+    """The first call may have been shared with the request of another task."""
+    request = Request(b"")
+    request.note_stall([])
+    assert not request.watched.is_retried, "the batch of another request took too long"
+    request.note_stall([0])
+    assert request.watched.is_retried and not request.watched.left_out
+    request.note_stall([0])
+    assert request.watched.left_out == [0]
 
 
 @pytest.mark.fault(
