@@ -16,6 +16,17 @@ from typing import Callable, Mapping
 
 from akdl.process.preflight import say
 
+# Variables of users. They stay in the environment, where the other ones that begin with AKDL_ are
+# for this process alone.
+FOR_USERS = (
+    "AKDL_ARCHIVE_GB",
+    "AKDL_ARCHIVE_MEMBERS",
+    "AKDL_ARCHIVE_RATIO",
+    "AKDL_DOWNLOAD_GB",
+    "AKDL_GROUP_MB",
+    "AKDL_TEXT_MB",
+    "AKDL_TRACEBACK",
+)
 # Exit statuses that the parent explains, see bridge/member/script_process.py.
 REFUSED_ROWS = 88  # another thread of the script tried to write rows after main had returned
 CHANNEL_CLOSED = 89  # the script has closed this end of the pipe, and perhaps the channel
@@ -33,7 +44,7 @@ def take_settings(environment: "os._Environ[str]") -> Mapping[str, str]:
     """Read our variables and remove them, so that child processes cannot use this process's
     token.
     """
-    names = [name for name in environment if name.startswith("AKDL_")]
+    names = [name for name in environment if name.startswith("AKDL_") and name not in FOR_USERS]
     return {name: environment.pop(name) for name in names}
 
 

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import akdl.storage.files
+from akdl.process.parent import FOR_USERS
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.locked_folder import hold, locked, remove, remove_unused
 from bridge.exceptions import ConfigurationError, refused_at
@@ -263,7 +264,7 @@ def _cannot_run(python: str, error: OSError) -> str:
 # These variables of the worker's own environment are passed on. It is a list of allowed names, so
 # that no secret leaks by accident.
 _ALLOWED = {
-    "AKDL_TRACEBACK",
+    *FOR_USERS,
     "HOME",
     "LANG",
     "LANGUAGE",

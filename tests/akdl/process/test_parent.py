@@ -4,6 +4,7 @@ members.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from akdl.process.parent import take_settings
 from tests.support.leftovers import DEADLINE_S
 
 pytestmark = pytest.mark.process
@@ -46,3 +48,12 @@ def parent() -> Iterator[subprocess.Popen[str]]:
 def test_a_parent_that_stays_stopped_is_killed(parent: subprocess.Popen[str]) -> None:
     parent.send_signal(signal.SIGSTOP)
     assert parent.wait(DEADLINE_S) == -signal.SIGKILL
+
+
+def test_variables_for_users_stay_and_those_of_the_process_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("AKDL_TOKEN", "AKDL_TRACEBACK", "AKDL_TEXT_MB"):
+        monkeypatch.setenv(name, "7")
+    assert take_settings(os.environ)["AKDL_TOKEN"] == "7"
+    assert {"AKDL_TRACEBACK", "AKDL_TEXT_MB"} <= set(os.environ) and "AKDL_TOKEN" not in os.environ

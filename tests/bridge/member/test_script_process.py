@@ -185,6 +185,14 @@ def test_process_receives_variables_of_its_bridge_and_none_of_the_task(
     )
 
 
+def test_variables_for_users_reach_a_process(
+    launched: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AKDL_TRACEBACK", "full")
+    said = launched(env_vars=("AKDL_ARCHIVE_RATIO=300",))
+    assert (said["AKDL_TRACEBACK"], said["AKDL_ARCHIVE_RATIO"]) == ("full", "300")
+
+
 @pytest.mark.parametrize(
     ("operator", "index", "is_told"),
     [

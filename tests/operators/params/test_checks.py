@@ -71,6 +71,13 @@ def test_checks_refuse_wrong_values(check: Callable[[Any], Any], value: Any, exp
     assert str(raised.value).startswith(expected)
 
 
+def test_variables_of_akdl_itself_are_refused() -> None:
+    given = ["AKDL_TRACEBACK=full", "AKDL_ARCHIVE_RATIO"]
+    assert checks.variables(given) == given
+    with pytest.raises(ConfigurationError, match="AKDL_TOKEN cannot be set"):
+        checks.variables(["AKDL_TOKEN=1"])
+
+
 def test_variables_are_refused_without_their_values() -> None:
     with pytest.raises(ConfigurationError) as raised:
         checks.variables(["OK=1", "B C=secret"])
