@@ -1,7 +1,8 @@
 """The formats of files by name.
 
-A further format is a module with a reader and perhaps a writer, and an entry here. Sources, sinks
-and the check of their parameter `format` are made from these entries.
+A further format is a module with a reader and perhaps a writer, and an entry here, from which
+`FileSourceBatchOp` and the check of its parameter `format` are made. A sink, and a source of its
+own name, are classes in `operators.data`.
 """
 
 from __future__ import annotations

@@ -134,12 +134,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"akdl serve needs the package {error.name}: install the extras tf and serve of akdl,"
             " as you installed akdl\n",
         )
-    except ModelError as error:
-        parser.exit(
-            1, f"akdl serve: {error}; a saved pipeline needs --columns 'x0 FLOAT, x1 FLOAT'\n"
-        )
-    except (BridgeError, ServingError, OSError) as error:
-        parser.exit(1, f"akdl serve: {error}\n".replace("signatureDefKey", "--signature"))
+    except (BridgeError, ModelError, ServingError, OSError) as error:
+        text = str(error)
+        # A file whose model was recognized is not a pipeline.
+        if isinstance(error, ModelError) and not re.search("trusted=True|cannot be loaded", text):
+            text += "; a saved pipeline needs --columns 'x0 FLOAT, x1 FLOAT'"
+        # The errors name parameters, in place of which the command has options.
+        text = text.replace("signatureDefKey", "--signature").replace("trusted=True", "--trusted")
+        parser.exit(1, f"akdl serve: {text}\n")
     return 0
 
 

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -751,3 +752,32 @@ def test_saved_pipeline_without_columns_is_refused(
         main([str(tmp_path / "p.akdl"), "--port", "0"])
     assert "a saved pipeline needs --columns 'x0 FLOAT, x1 FLOAT'" in capsys.readouterr().err
     assert os.listdir(tmp_path) == ["p.akdl"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "remedy"),
+    [
+        ("m.pt2", [], "set --trusted; or save the model as ONNX"),
+        ("mlflow", [], "set --trusted; or save the model as ONNX"),
+        ("p.akdl", ["--columns", "x FLOAT"], "pass --trusted"),
+    ],
+)
+def test_model_with_code_is_refused_with_the_option_that_accepts_it(
+    name: str,
+    options: Sequence[str],
+    remedy: str,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "m.pt2").write_bytes(b"PK")
+    (tmp_path / "mlflow").mkdir()
+    (tmp_path / "mlflow" / "MLmodel").touch()
+    stage = {"params": {"outputSchemaStr": "y FLOAT"}, "function": "score.py:load"}
+    with zipfile.ZipFile(tmp_path / "p.akdl", "w") as file:
+        file.writestr("pipeline.json", json.dumps({"version": 1, "stages": [stage]}))
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / name), "--port", "0", *options])
+    assert capsys.readouterr().err.endswith(f"{remedy}\n")
