@@ -43,7 +43,7 @@ BUSY = 0.05
 MOST_IDLE_S = 5.0
 REPORT_EVERY_S = 5.0
 # The log file has the output of the script too, so reports need a mark.
-REPORT_PREFIX = "akdl-report "
+REPORT_PREFIX = "akdl-step "
 _KEPT_LINES = 500
 _KEPT_CHARACTERS = 64_000
 # To measure processor time and memory takes system calls for each child process.
