@@ -115,7 +115,7 @@ MODEL_FILES = {
     "keras": ["keras>=2.15"],
     "mlflow": ["mlflow>=2.9", "pandas"],
     "onnxruntime": ["onnxruntime>=1.16"],
-    "torch": ["torch>=2.5"],
+    "torch": ["torch>=2.6"],
 }
 
 # For groupTls, where jobs are made.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
 
-from akdl.serving.kinds.model_file import missing_package
+from akdl.serving.kinds.model_file import missing_package, missing_trust
 from akdl.serving.output_cells import result_columns
 from akdl.storage.files import FileError, is_registered, place_of
 from akdl.storage.model_forms import ModelError, kind_at
@@ -272,6 +272,9 @@ class PredictOp(WithParams, Operator[Any]):
         # A function loads its model itself, so the kind of its files says nothing about the
         # packages that it needs.
         kind = "" if files else kind_at(model)
+        for parameter, place in (("modelPath", model), ("candidatePath", serving.candidate_path)):
+            if place and not files and (missing := missing_trust(kind_at(place), serving)):
+                raise ConfigurationError(f"{name}: {parameter}: {place}: {missing}")
         if not (python or elsewhere) and (missing := missing_package(kind)):
             raise ConfigurationError(f"{name}: modelPath: {missing}")
         settings = ModelSettings(

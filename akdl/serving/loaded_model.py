@@ -60,8 +60,9 @@ class Refused(Exception):
         super().__init__(str(message))
         # Few frameworks have a class of their own for this error, so it is recognized by its words.
         said = f"{type(error).__name__} {error}".lower()
-        self.lacks_memory = (
-            isinstance(error, MemoryError) or "resourceexhausted" in said or "out of memory" in said
+        self.lacks_memory = isinstance(error, MemoryError) or any(
+            words in said
+            for words in ("resourceexhausted", "out of memory", "allocate memory", "bad_alloc")
         )
 
 

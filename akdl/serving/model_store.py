@@ -172,6 +172,10 @@ class ModelStore:
                 # share of 2**53.
                 (hashes(columns) >> np.uint64(11)) < self._serving.candidate_share * 2.0**53
             )
+            # A batch that took too long may have been one of the candidate, which must not be at
+            # fault for a row of the model in use.
+            if call.is_retried:
+                chosen = chosen[:0]
             shadow: dict[str, Values] = {}
             try:
                 shadow, _, _ = self._predicted(

@@ -108,10 +108,10 @@ def is_model_file(name: str) -> bool:
 
 
 def with_weights(path: str) -> list[str]:
-    """The file of a model, if it exists, and the file next to it to which PyTorch writes the
-    weights of an ONNX model.
+    """The file of a model, if it exists, and the file next to it with the weights of an ONNX model,
+    as PyTorch and exporters of Hugging Face name it.
     """
-    return list(filter(os.path.isfile, (path, f"{path}.data")))
+    return list(filter(os.path.isfile, (path, f"{path}.data", f"{path}_data")))
 
 
 def file_at(path: str) -> str:

@@ -12,7 +12,6 @@ is answered within about a second.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections import deque
@@ -289,11 +288,10 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             self._sent[0][3].send(self._sent[0][2])
             prediction = self._answer()
         batch, kinds, request, _ = self._sent.popleft()
-        # Notices of newer models have the level INFO; others are warnings.
-        newer = sum(notice.level == logging.INFO for notice in prediction.notices)
         rows = batch.num_rows
         ended = request.ended or time.monotonic()
-        self._metrics.add(rows, len(prediction.bad_rows), ended - request.begun, newer)
+        failed = len(prediction.bad_rows)
+        self._metrics.add(rows, failed, ended - request.begun, prediction.model)
         # The time before the previous answer belongs to the previous request.
         took_s = max(0.0, ended - max(request.begun, self._ended))
         self._status.add(rows, took_s)
@@ -375,14 +373,14 @@ class PredictionMetrics:
         own.gauge("loadMillis", lambda: int(load_s * 1000))
         own.gauge("modelVersion", lambda: self._version)
 
-    def add(self, rows: int, failed: int, seconds: float, newer_models: int = 0) -> None:
+    def add(self, rows: int, failed: int, seconds: float, version: int) -> None:
         """Count a batch; `seconds` is the time from the call of the model process to its answer."""
         if self._is_shown:
             self._inferences.inc(rows)
             self._failed.inc(failed)
             self._rows.update(rows)
             self._millis.update(int(seconds * 1000))
-            self._version += newer_models
+            self._version = version
 
 
 """Sizes of requests to a model process, by which each one is answered within about a second. Pure.

@@ -75,8 +75,11 @@ def serving_of(params: WithParams, inputs: Schema) -> Serving:
     serving.output_columns.extend(table_columns(outputs))
     folder = serving.model_stream_file_path
     path = values.get("modelPath") or ""
-    # A stream follows an alias. A table does not, since its rows belong together.
-    if not folder and serving.model_stream_scan_interval and is_registered(path):
+    # A stream follows an alias. A table does not, since its rows belong together. Newer models
+    # have neither candidates nor several processes.
+    is_alias = is_registered(path) and "@" in path
+    alone = not serving.candidate_path and values.get("inferProcesses", 1) == 1
+    if is_alias and alone and not folder and serving.model_stream_scan_interval:
         serving.model_stream_file_path = path
     if serving.model_stream_file_path and key:
         raise ConfigurationError(f"{name}: expected modelKeyCol or modelStreamFilePath, got both")

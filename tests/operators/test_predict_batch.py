@@ -140,6 +140,20 @@ def test_the_environment_variable_is_the_default_of_python_env(
         rows.link(predictor())
 
 
+@pytest.mark.parametrize("parameter", ["modelPath", "candidatePath"])
+def test_a_file_that_would_be_unpickled_is_refused_unless_it_is_trusted(
+    rows: TableSourceBatchOp,
+    predictor: Callable[..., TFSavedModelPredictBatchOp],
+    tmp_path: pathlib.Path,
+    parameter: str,
+) -> None:
+    (tmp_path / "m.pt2").touch()
+    with pytest.raises(
+        ConfigurationError, match=rf"{parameter}: .*m.pt2: PyTorch unpickles .*set trusted=True"
+    ):
+        rows.link(predictor(**{parameter: str(tmp_path / "m.pt2")}))
+
+
 def test_parameters_are_fixed_once_linked(
     rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp]
 ) -> None:

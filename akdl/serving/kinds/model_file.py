@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 import zipfile
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -41,8 +41,10 @@ that is not an int varies.
 Call = Callable[[Dict[str, Array], Sequence[str]], Named]
 """Takes the inputs and the names of outputs, and returns at least these outputs."""
 
-Opened = Tuple[Named, Named, Call]
+Opened = Tuple[Named, Named, Call, bool]
+"""Inputs, outputs, the call, and whether XLA compiles it for each size of a batch."""
 
+_code_of_mlflow: Set[str] = set()
 _UNPICKLED = {".pt2": "PyTorch", MLFLOW: "MLflow"}
 # Types of numpy by their names in ONNX and MLflow.
 _DTYPES = {
@@ -64,16 +66,14 @@ class ModelFile(LoadedModel):
 
     def __init__(self, path: str, serving: Serving) -> None:
         kind, self.name = kind_of(path), f"the model {os.path.basename(path)}"
-        if kind in _UNPICKLED and not serving.trusted:
-            raise ModelError(
-                f"{path}: {_UNPICKLED[kind]} unpickles parts of it, which may run code: if you"
-                " trust its author, set trusted=True; or save the model as ONNX"
-            )
+        missing = missing_trust(kind, serving)
+        if missing:
+            raise ModelError(f"{path}: {missing}")
         missing = missing_package(kind)
         if missing:
             raise ServingError(f"{path}: {missing}")
         try:
-            inputs, outputs, self._call = KINDS[kind][1](path, serving)
+            inputs, outputs, self._call, is_compiled = KINDS[kind][1](path, serving)
         except Exception as error:
             # Keras advises to set its own argument where a file contains code. Here the parameter
             # is `trusted`.
@@ -84,8 +84,6 @@ class ModelFile(LoadedModel):
         if kind in (".keras", MLFLOW):
             # Keras and MLflow do not promise that models may be called from several threads.
             self.turn = threading.Lock()
-        # With JAX, Keras compiles for each size of a batch.
-        is_compiled = kind == ".keras" and os.environ.get("KERAS_BACKEND") == "jax"
         self.signature = Signature("", _described(inputs), _described(outputs), is_compiled)
 
     def load(self, outputs: Sequence[str]) -> None:
@@ -109,6 +107,16 @@ class ModelFile(LoadedModel):
     def close(self) -> None:
         """Release the model."""
         del self._call
+
+
+def missing_trust(kind: str, serving: Serving) -> str:
+    """Sentence about a kind of file that is loaded only if it is trusted; "" for others."""
+    if kind not in _UNPICKLED or serving.trusted:
+        return ""
+    return (
+        f"{_UNPICKLED[kind]} unpickles parts of it, which may run code: if you trust its author,"
+        " set trusted=True; or save the model as ONNX"
+    )
 
 
 def missing_package(kind: str) -> str:
@@ -148,7 +156,9 @@ def _keras(path: str, serving: Serving) -> Opened:
         feeds = columns if isinstance(inputs, dict) else [columns[key] for key in keys]
         return _named(model.predict_on_batch(feeds), names)
 
-    return _named(inputs, keys), _named(getattr(model, "output", model.outputs), names), call
+    outputs = _named(getattr(model, "output", model.outputs), names)
+    # Keras 3 compiles with JAX, and with TensorFlow if there is a GPU.
+    return _named(inputs, keys), outputs, call, bool(getattr(model, "jit_compile", False))
 
 
 def _onnx(path: str, serving: Serving) -> Opened:
@@ -187,7 +197,7 @@ def _onnx(path: str, serving: Serving) -> Opened:
         {each.name: each for each in found}
         for found in (session.get_inputs(), session.get_outputs())
     )
-    return tensors(inputs), tensors(outputs), call
+    return tensors(inputs), tensors(outputs), call, False
 
 
 def _torch(path: str, serving: Serving) -> Opened:
@@ -205,7 +215,9 @@ def _torch(path: str, serving: Serving) -> Opened:
     if path.lower().endswith(".pt2"):
         program = torch.export.load(path)
         if device == "cuda":
-            program = torch.export.passes.move_to_device_pass(program, device)
+            from torch.export.passes import move_to_device_pass
+
+            program = move_to_device_pass(program, device)
         found = {node.name: node.meta.get("val") for node in program.graph.nodes}
         results, spec = program.graph_signature.user_outputs, program.call_spec.out_spec
         # An OrderedDict is a dict too, and a single output has no type.
@@ -259,7 +271,7 @@ def _torch(path: str, serving: Serving) -> Opened:
             if key in wanted
         }
 
-    return inputs, outputs, call
+    return inputs, outputs, call, False
 
 
 def _mlflow(path: str, serving: Serving) -> Opened:
@@ -272,7 +284,14 @@ def _mlflow(path: str, serving: Serving) -> Opened:
     import mlflow.pyfunc
     import pandas
 
+    # MLflow puts the folder with the code of a model in front of the others, but Python would take
+    # modules of the same names from the model before.
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(tuple(_code_of_mlflow)):
+            del sys.modules[name]
+    others = set(sys.path)
     model = mlflow.pyfunc.load_model(os.path.dirname(path))
+    _code_of_mlflow.update(set(sys.path) - others)
     schema, fed = model.metadata.get_input_schema(), _fed(serving)
     has_tensors = bool(schema and schema.is_tensor_spec())
     own = {each.key: each for each in described(fed)}
@@ -318,7 +337,7 @@ def _mlflow(path: str, serving: Serving) -> Opened:
             frame.columns = pandas.Index(list(outputs))
         return {str(name): column for name, column in frame.items()}
 
-    return inputs, outputs, call
+    return inputs, outputs, call, False
 
 
 def _fed(serving: Serving) -> Dict[str, ColumnType]:

@@ -19,6 +19,7 @@ import pytest
 
 from akdl.serving import model_store
 from akdl.serving.loaded_model import LoadedModel, ServingError, SignatureError
+from akdl.serving.model import WatchedCall
 from akdl.serving.model_store import ModelStore
 from akdl.storage.model_forms import ModelError
 from akdl.wire import Serving, TableColumn
@@ -200,6 +201,11 @@ def test_a_share_of_the_rows_is_predicted_by_both(made: Make) -> None:
         rows, 1000
     )
     assert results["shadow_p"] == [None] * 1000
+    again = WatchedCall("request", is_retried=True)
+    results, bad, _ = served.predict(rows, 1000, again)
+    assert np.allclose(results["p"], sums * 2) and results["shadow_p"] == [None] * 1000, (
+        "a batch of the candidate may have taken too long"
+    )
 
 
 @pytest.mark.tf

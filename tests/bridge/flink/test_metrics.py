@@ -74,8 +74,8 @@ class _Group(dict[str, Any]):
 def test_prediction_metrics_count_batches_rows_and_time() -> None:
     group = _Group()
     metrics = PredictionMetrics(group, 1.25)  # type: ignore[arg-type]
-    metrics.add(100, 2, 0.05)
-    metrics.add(50, 0, 0.02, newer_models=1)
+    metrics.add(100, 2, 0.05, 1)
+    metrics.add(50, 0, 0.02, 2)
     numbers = {
         name: each.value if isinstance(each, _Number) else each() for name, each in group.items()
     }
@@ -85,4 +85,4 @@ def test_prediction_metrics_count_batches_rows_and_time() -> None:
 
 
 def test_prediction_metrics_do_nothing_without_a_metric_group() -> None:
-    PredictionMetrics(None, 1.0).add(1, 0, 0.1)
+    PredictionMetrics(None, 1.0).add(1, 0, 0.1, 1)

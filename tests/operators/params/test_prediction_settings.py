@@ -20,7 +20,7 @@ from operators.params.prediction_settings import (
 
 def params(**values: Any) -> SavedModelPredictStreamParams:
     return SavedModelPredictStreamParams(
-        modelPath="/model", **{"outputSchemaStr": "y DOUBLE", **values}
+        **{"modelPath": "/model", "outputSchemaStr": "y DOUBLE", **values}
     )  # type: ignore[no-any-return]
 
 
@@ -61,6 +61,22 @@ def test_parameters_of_the_model_are_copied_under_their_names() -> None:
         0,
     )
     assert predicted_schema(serving).names == ["y", "shadow_y", "m"]
+
+
+@pytest.mark.parametrize(
+    ("path", "others", "watched"),
+    [
+        ("models:/churn@prod", {}, "models:/churn@prod"),
+        ("models:/churn@prod", {"candidatePath": "models:/churn@next"}, ""),
+        ("models:/churn@prod", {"inferProcesses": 2}, ""),
+        ("models:/churn/3", {}, ""),
+    ],
+)
+def test_a_stream_follows_an_alias_that_is_its_only_model(
+    path: str, others: dict[str, object], watched: str
+) -> None:
+    serving = serving_of(params(modelPath=path, **others), Schema.parse("x FLOAT"))
+    assert serving.model_stream_file_path == watched
 
 
 def test_each_setting_but_the_first_ones_is_a_parameter() -> None:

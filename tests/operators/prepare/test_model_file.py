@@ -174,11 +174,11 @@ def test_model_in_model_dir_is_linked_by_its_place(
 
 
 def test_model_files_are_packed_under_their_names(tmp_path: pathlib.Path) -> None:
-    for name in ("m.onnx", "m.onnx.data", "m.pkl"):
+    for name in ("m.onnx", "m.onnx.data", "m.onnx_data", "m.pkl"):
         (tmp_path / name).write_text(name)
     packed = packed_model("here", str(tmp_path / "m.onnx"))
     with zipfile.ZipFile(packed) as file:
-        assert sorted(file.namelist()) == ["m.onnx", "m.onnx.data"], (
+        assert sorted(file.namelist()) == ["m.onnx", "m.onnx.data", "m.onnx_data"], (
             "PyTorch writes weights to a second file"
         )
     before = content_of(str(tmp_path / "m.onnx"))
@@ -190,7 +190,7 @@ def test_model_files_are_packed_under_their_names(tmp_path: pathlib.Path) -> Non
     ):
         packed_model("here", str(tmp_path / "m.pkl"))
     folder = ModelFolder(packed_model("here", str(tmp_path), is_any=True), of_function=True)
-    assert sorted(os.listdir(folder.path)) == ["m.onnx", "m.onnx.data", "m.pkl"], (
+    assert sorted(os.listdir(folder.path)) == ["m.onnx", "m.onnx.data", "m.onnx_data", "m.pkl"], (
         "a function gets them all"
     )
     folder.remove()

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from akdl.serving.kinds.functions import FunctionModel
-from akdl.serving.loaded_model import ServingError, SignatureError
+from akdl.serving.loaded_model import Refused, ServingError, SignatureError
 from akdl.wire import Serving, TableColumn
 from tests.akdl.serving import models
 from tests.support.leftovers import DEADLINE_S
@@ -273,6 +273,19 @@ def test_function_that_runs_out_of_memory_gets_smaller_batches(make: Make) -> No
         and text.startswith("the function load in of_")
         and text.endswith("a batch has at most 2 rows")
     )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA out of memory.",
+        "BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 9",
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes",
+        "std::bad_alloc",
+    ],
+)
+def test_a_lack_of_memory_is_known_by_the_words_of_each_framework(message: str) -> None:
+    assert Refused(RuntimeError(message), message).lacks_memory
 
 
 @pytest.mark.parametrize(

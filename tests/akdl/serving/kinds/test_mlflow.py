@@ -110,6 +110,24 @@ print(json.dumps([
 
 
 @pytest.mark.tf
+def test_each_model_has_the_code_of_its_own_folder(run: Callable[[str], Any]) -> None:
+    assert run("""
+for factor in (2, 3):
+    os.mkdir("code")
+    with open("code/factors.py", "w") as file:
+        file.write(f"class Times:\\n    def __call__(self, rows):\\n        return {factor} * rows['x']\\n")
+    code = os.path.abspath("code")
+    sys.path.insert(0, code)
+    import factors
+    mlflow.pyfunc.save_model(f"m{factor}", python_model=Model(factors.Times()), pip_requirements=[], code_paths=["code/factors.py"])
+    sys.path.remove(code)
+    del sys.modules["factors"]
+    os.rename("code", f"code{factor}")
+print(json.dumps([predicted(f"m{factor}", "x DOUBLE", "y DOUBLE", np.ones(1)) for factor in (2, 3, 2)]))
+""") == [[{"y": [float(factor)]}, []] for factor in (2, 3, 2)]
+
+
+@pytest.mark.tf
 def test_an_alias_is_followed_to_newer_and_older_versions(run: Callable[[str], Any]) -> None:
     found = run("""
 client, reports, used = mlflow.MlflowClient(), [], []
