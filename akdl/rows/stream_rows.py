@@ -143,10 +143,13 @@ class StreamRows(ArrivingRows):
 
     @property
     def received(self) -> int:
-        """Number of rows that the script has in its hands, or has finished."""
-        return (
-            self.given if self.handed is None else max(min(self.handed, self.given), self._finished)
-        )
+        """Number of rows that the script has in its hands, or has finished.
+
+        TensorFlow takes several batches at once for a dataset that was derived from `batches`, and
+        the script may have returned before it had all of them.
+        """
+        handed = 0 if self.handed is None else min(self.handed, self.given)
+        return max(handed, self._finished)
 
     def segments(self) -> Iterator[str]:
         self.loosen()

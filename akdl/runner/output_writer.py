@@ -266,9 +266,11 @@ class OutputWriter:
             ChannelError: The Flink side has ended.
         """
         with self._lock:
-            # From here on no call adds rows, so that the flush below is the last one.
+            # From here on no call adds rows, so that the message below is the last one. The last
+            # cut has no rows behind it that it could travel with.
             self._closed = True
-            self._flush()
+            if self._examples or self._cut > self._sent_cut:
+                self._send(self._gathered())
             sender, self._sender = self._sender, None
             if sender is not None:
                 # None ends the sender once it has sent what is queued before it.

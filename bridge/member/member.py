@@ -36,7 +36,7 @@ from bridge.member.script_process import (
 )
 from bridge.member.session import Session, Stage
 from bridge.member.written_rows import WrittenQueue, WrittenRows
-from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings
+from bridge.settings import DRAIN, OFF, PAD, REPEAT, RESTART, UNCOMMITTED, GroupSettings
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +75,7 @@ class Member:
             self._process.name,
             WrittenQueue(holds_output, self._process.private_folder),
             settings.replay == UNCOMMITTED,
+            settings.on_return == RESTART,
         )
         self._extra = ExtraInputs(self._session, self._process)
         known = None if before is None else before._membership

@@ -63,6 +63,7 @@ class Session:
         name: Operator and member, for the log.
         output: Queue of the rows that the script writes.
         commits: Rows are done when the script has committed them, and never because it took them.
+        restarts: A script that has returned is started again with the rows that it has not done.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Session:
         name: str = "",
         output: WrittenQueue | None = None,
         commits: bool = False,
+        restarts: bool = False,
     ) -> None:
         self.attempt = attempt
         self._queue_bytes = queue_bytes
@@ -97,6 +99,8 @@ class Session:
         # Rows of the input up to the last cut whose output was taken.
         self.rows_cut = 0
         self._commits = commits
+        self._restarts = restarts
+        self._last_cut = 0
         # True if the script reads in a way that does not show which rows it has finished.
         self._is_loose = False
         self._tally = Tally()
@@ -176,6 +180,7 @@ class Session:
                 f" {error}"
             ) from error
         self._is_loose |= output.loose
+        self._last_cut = max(self._last_cut, output.cut)
         self.rows_out += output.rows.rows
 
     def finish(self, outcome: wire.Outcome) -> None:
@@ -192,8 +197,10 @@ class Session:
         # The last report may be older than the outcome, which has the final number.
         self.progress.rows_read = max(self.progress.rows_read, outcome.success.rows_read)
         self.outcome = outcome
-        if outcome.HasField("success"):
+        comes_again = self._restarts and self._commits and self.progress.rows_read > self._last_cut
+        if outcome.HasField("success") and not comes_again:
             # A script that has returned makes no further cut, for which its last rows would wait.
+            # The output of rows that it reads again is written again.
             self._output.release()
         # Rows of extra inputs are the same in all members, so they are not counted as dropped.
         self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.extra_input)

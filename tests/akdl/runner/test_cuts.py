@@ -128,7 +128,9 @@ def test_batches_can_be_read_in_a_traced_function(folder: pathlib.Path) -> None:
         "a group of batches at a time"
     )
     script.cuts.end()
-    assert script.writer.cuts[-1] == 25
+    assert script.writer.cuts[-1] == 20, (
+        "TensorFlow may have taken the last batch ahead of the script"
+    )
 
 
 def test_commits_count_from_the_first_one_on(folder: pathlib.Path) -> None:

@@ -98,6 +98,14 @@ def test_waiting_row_is_sent_after_the_waiting_time(channel: Channel) -> None:
     assert len(channel.outputs) == 2
 
 
+def test_the_last_cut_leaves_though_no_row_follows_it(channel: Channel) -> None:
+    writer = OutputWriter(channel, COLUMNS)
+    writer.write(row(1))
+    writer.cut(3)
+    writer.close()
+    assert channel.cells() == [[1], 3]
+
+
 def test_cut_follows_all_rows_written_before_it(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS, wait_s=0.01)
     writer.write(row(1))

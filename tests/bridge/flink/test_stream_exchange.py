@@ -348,6 +348,39 @@ def test_script_that_returns_is_restarted_with_its_unfinished_rows(start: Start)
     assert pending(subtask) == 0
 
 
+@pytest.mark.fault(
+    "jobs", "A script that returns after each batch and is started again writes each row once"
+)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_script_that_returns_after_a_batch_gets_each_row_once(start: Start, size: int) -> None:
+    script = f"""
+def main(config):
+    for batch in config.context.arrays({size}):
+        config.output_writer.write_batch({{"id": batch["id"]}})
+        break
+"""
+    subtask = start(script, on_return=RESTART)
+    rows = subtask.start() + subtask.feed([1, 2, 3])
+    rows += subtask.look_until(3 // size * size - len(rows))
+    rows += subtask.feed([4, 5, 6])
+    assert rows + sum(subtask.end_input(), []) == [1, 2, 3, 4, 5, 6] and pending(subtask) == 0
+
+
+def test_output_behind_the_last_commit_is_written_again_with_its_rows(start: Start) -> None:
+    script = """
+def main(config):
+    for done, batch in enumerate(config.context.arrays(1), 1):
+        config.output_writer.write_batch({"id": batch["id"]})
+        if done == 2:
+            return
+        config.commit(done)
+"""
+    subtask = start(script, replay=UNCOMMITTED, on_return=RESTART)
+    rows = subtask.start() + subtask.feed([1, 2, 3])
+    rows += subtask.look_until(2 - len(rows))
+    assert rows + sum(subtask.end_input(), []) == [1, 2, 3] and pending(subtask) == 0
+
+
 def test_a_script_that_does_nothing_is_not_started_without_end(start: Start) -> None:
     subtask = start("def main(config):\n    pass\n", on_return=RESTART)
     subtask.start()
