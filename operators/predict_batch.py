@@ -243,11 +243,13 @@ class PredictOp(WithParams, Operator[Any]):
             "inferBatchBytes": 0,
             "inferTimeout": 0,
         }
+        # The name of a large file, which is shipped, has the checksum of its content.
         sources = {
-            file.path: hashlib.sha256(file.content).hexdigest()
+            file.path: os.path.basename(file.shipped) or hashlib.sha256(file.content).hexdigest()
             for file in settings.process.user_files
         }
-        model = json.dumps([serving, sources, content_of(settings.model)])
+        models = [settings.model, serving.get("candidatePath", "")]
+        model = json.dumps([serving, sources, [content_of(each) for each in models if each]])
         schema = Schema((column, *settings.output_schema, *others))
         with refused_at(f"{name}: resumeDir", FileError):
             place = place_of(values["resumeDir"])

@@ -222,6 +222,25 @@ def test_wrong_settings_of_a_resumption_are_refused_when_linked(
         )
 
 
+@pytest.mark.fault("data", "A run with other weights in a large file predicts all rows again")
+def test_another_file_or_candidate_begins_from_scratch(place: pathlib.Path) -> None:
+    weights, candidate = place / "weights.npz", place / "candidate"
+    candidate.mkdir()
+    values = {
+        "predictFn": f"{place}/score.py:load", "selectedCols": ["id", "x"], "outputSchemaStr": "y DOUBLE", "idCol": "id",
+        "userFiles": [str(weights)], "userParams": {"place": str(place)}, "candidatePath": str(candidate),
+        "modelPath": str(candidate), "resumeDir": f"{place}/kept",
+    }  # fmt: skip
+    large = bytes(2 << 20)
+    for weight, other in ((b"1", b"1"), (b"2", b"1"), (b"2", b"2"), (b"1", b"1")):
+        weights.write_bytes(large + weight)
+        (candidate / "w").write_bytes(other)
+        ParquetSourceBatchOp(filePath=f"{place}/rows.parquet").link(
+            PredictBatchOp(**values)
+        ).getOutputTable()
+    assert len(list(place.glob("kept/*"))) == 3
+
+
 def test_unfinished_file_in_a_storage_without_times_is_left_alone(place: pathlib.Path) -> None:
     system, name = fsspec.filesystem("memory"), f".part-{'a' * 16}-7.feather"
     assert resumption._UNFINISHED.fullmatch(name)
