@@ -6,6 +6,7 @@ functions and the processes of the members. So a new setting needs no argument o
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 from dataclasses import dataclass, field
@@ -34,6 +35,11 @@ class Gathering:
     bytes: int = field(default_factory=lambda: CHUNK_BYTES)
     wait_s: float = 1.0
     by_row: bool = False
+
+    @property
+    def wait_ms(self) -> int:
+        """At least 1 unless `wait_s` is 0, which is no limit."""
+        return math.ceil(self.wait_s * 1000)
 
 
 @dataclass(frozen=True)

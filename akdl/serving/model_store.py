@@ -29,7 +29,7 @@ from akdl.serving.kinds.functions import FunctionModel
 from akdl.serving.kinds.model_file import ModelFile
 from akdl.serving.loaded_model import BadRow, Errors, LoadedModel, ServingError
 from akdl.serving.model import UNWATCHED, BatchWatch, Report, ServedModel, WatchedCall
-from akdl.serving.model_stream import ModelFolderWatch, learnt_by, state_of
+from akdl.serving.model_stream import ModelFolderWatch, learnt_by, published, state_of
 from akdl.serving.output_cells import PREFIX
 from akdl.serving.saved_model import SavedModel
 from akdl.storage.archive import unpack_archive
@@ -127,8 +127,16 @@ class ModelStore:
                 self._release(self._version(serving.default_model))
             return
         has_model = serving.model != serving.function_folder
-        name = name_of(serving.model) if has_model else serving.function
-        self._versions[_CURRENT] = self._loaded(self._folder(serving.model), name)
+        first = serving.model
+        # A script that publishes models removes the oldest ones, so the first model of a job may be
+        # gone when a failure starts the process again.
+        is_gone = not (is_remote(first) or os.path.exists(local_path(first)))
+        if is_gone and serving.model_stream_file_path:
+            with contextlib.suppress(OSError):
+                newest = published(serving.model_stream_file_path)[:1]
+                first = newest[0].path if newest else first
+        name = name_of(first) if has_model else serving.function
+        self._versions[_CURRENT] = self._loaded(self._folder(first), name)
         if serving.candidate_path:
             try:
                 candidate = self._folder(serving.candidate_path)
@@ -143,7 +151,7 @@ class ModelStore:
                 serving.models_from_ms,
                 self.offer,
                 self._report,
-                serving.model,
+                first,
             )
             # The first look comes before the first prediction, so that a restarted job starts with
             # its latest model.

@@ -378,7 +378,7 @@ def _to_arrow(
         "dealsRows": gathering.by_row,
         "mostRows": gathering.rows,
         "mostBytes": gathering.bytes,
-        "waitMs": int(gathering.wait_s * 1000),
+        "waitMs": gathering.wait_ms,
         **settings,
     }
     chunks = _with_chunk_operator(

@@ -202,6 +202,9 @@ def _end() -> None:
 @atexit.register
 def _end_with_program() -> None:
     global _is_over
+    # A fork of the program ends without its spare process.
+    if os.getpid() != _pid:
+        return
     with _lock:
         _is_over = True
     _end()
@@ -210,3 +213,4 @@ def _end_with_program() -> None:
 _lock = threading.Lock()
 _spare: SpareProcess | None = None
 _is_over = False
+_pid = os.getpid()

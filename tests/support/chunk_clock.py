@@ -59,7 +59,7 @@ def left(arrivals_ms: Sequence[int], workers: int, gathering: Gathering) -> list
         "sendsAllOut": not workers,
         "mostRows": gathering.rows,
         "mostBytes": gathering.bytes,
-        "waitMs": int(gathering.wait_s * 1000),
+        "waitMs": gathering.wait_ms,
         "chunks": chunks,
         "hasSentStart": True,
         "out": jvm.org.apache.flink.streaming.runtime.streamrecord.StreamRecord(None),

@@ -21,6 +21,7 @@ from akdl.serving import model_store
 from akdl.serving.loaded_model import LoadedModel, ServingError, SignatureError
 from akdl.serving.model import WatchedCall
 from akdl.serving.model_store import ModelStore
+from akdl.serving.model_stream import publish
 from akdl.storage.model_forms import ModelError
 from akdl.wire import Serving, TableColumn
 from tests.akdl.serving import models
@@ -90,6 +91,20 @@ def test_each_batch_is_of_one_model_and_none_fails(store: Make, tmp_path: Any) -
     assert lines[-1].startswith("the model number 3 took over from the model number 2, after ")
     for own in seen:
         assert own == sorted(own) and set(own) <= {3 * factor for factor in factors}
+
+
+@pytest.mark.tf
+@pytest.mark.fault("jobs", "A restart begins with the newest model where the first one is gone")
+def test_the_newest_model_is_taken_where_the_first_one_is_gone(store: Make, tmp_path: Any) -> None:
+    folder = str(tmp_path / "models")
+    first = publish(models.scaled(1.0), folder)
+    publish(models.scaled(3.0), folder)
+    shutil.rmtree(first)
+    newer = {"model_stream_file_path": folder, "model_stream_scan_interval": 60.0}
+    live = store(first, models_from_ms=1 << 50, **newer)
+    assert answer(live, {"x": np.ones([1, 3], "f4"), "k": np.zeros(1, "i8")}) == [9.0]
+    with pytest.raises(ModelError, match="the model cannot be read"):
+        store(first)
 
 
 @pytest.mark.tf

@@ -357,6 +357,11 @@ def test_single_rows_reach_a_predictor_after_a_millisecond(table_envs: MLEnv) ->
     assert chunks == [(at + 1, Element.ALL_OUT, 1) for at in range(100, 1000, 20)]
 
 
+def test_a_wait_below_a_millisecond_is_a_wait(table_envs: MLEnv) -> None:
+    chunks = left(range(100, 200, 20), 1, Gathering(wait_s=0.0005))
+    assert [chunk.at_ms for chunk in chunks] == [at + 1 for at in range(100, 200, 20)]
+
+
 @pytest.mark.parametrize("between_ms", [0.2, 3, 9, 11, 700])
 def test_no_row_waits_long_for_a_predictor_and_chunks_keep_a_distance(
     table_envs: MLEnv, between_ms: float

@@ -384,6 +384,18 @@ def test_rows_after_a_newer_model_are_never_predicted_by_an_older_one(predicting
     assert [rows["p"] for rows, _ in function.all_out()] == [[9.0]]
 
 
+@pytest.mark.tf
+@pytest.mark.fault(
+    "hosts", "A task goes on after another one has started a fresh process for its stalled batch"
+)
+def test_a_fresh_process_counts_its_models_from_the_first_one(predicting: Any) -> None:
+    function = predicting()
+    # as if this task had seen four newer models in the process before
+    function.function._model = 5
+    assert [*function.chunk(1), *function.all_out()] == [({"k": [1], "p": [4.0]}, None)]
+    assert function.function._model == 1
+
+
 # The limit is time enough for the first call of a model, beside other tests.
 ENDLESS = {"serving": {"infer_batch_size": 2, "infer_timeout": 4.0}}
 
