@@ -146,6 +146,13 @@ class _FilesSinkOp(_SinkOp):
             *csv,
         )
         check_target(sink, values["overwriteSink"])
+        # Each of two sinks would remove unpublished files of the other one as its own leftovers.
+        waiting = [each.op for each in (*BatchOperator._deferred, *StreamOperator._printed)]
+        if any(vars(each).get("_target") == address for each in waiting):
+            raise ConfigurationError(
+                f"{name}: filePath: another sink of the next job writes to {shown(address)}:"
+                " expected a place of its own, or one sink behind unionAll"
+            )
         # Files end at each checkpoint, because a restart has to continue behind it, and a single
         # file cannot continue.
         if is_single and is_streaming(table_env) and has_checkpoints(table_env):
@@ -165,6 +172,7 @@ class _FilesSinkOp(_SinkOp):
                 table_env, rows.getOutputTable(), sink, 1 if is_single else subtasks
             )
         written = op._followed_by(table)
+        written._target = address
         clean_up = partial(abandon, sink)
         if isinstance(op, BatchOperator):
             written._defer(Uncollected(clean_up))

@@ -229,3 +229,10 @@ def test_spare_process_ends_with_a_killed_program(tmp_path: pathlib.Path) -> Non
         program.kill()
     wait_until(lambda: not is_running(waiting.pid), "the process ends")
     wait_until(lambda: not list(tmp_path.glob("akdl-*")), "its folder is removed")
+
+
+def test_a_fork_of_the_program_ends_without_its_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spare, "_pid", 1)
+    monkeypatch.setattr(spare, "_is_over", False)
+    spare._end_with_program()
+    assert not spare._is_over, "this process is not the one that has started the spare"

@@ -15,6 +15,8 @@ from operators import (
     CsvSinkBatchOp,
     CsvSourceBatchOp,
     MemSourceBatchOp,
+    ParquetSinkBatchOp,
+    ParquetSourceBatchOp,
     TableSinkBatchOp,
     TableSourceBatchOp,
 )
@@ -47,6 +49,22 @@ def test_all_sinks_write_in_one_job(
     )
     assert frame.name.tolist() == ["ann", "bob", None]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["deep", "people.ak", "table"]
+
+
+@pytest.mark.fault("data", "Two sinks of a job with one place are refused")
+def test_two_sinks_of_a_job_have_places_of_their_own(
+    people: TableSourceBatchOp, tmp_path: pathlib.Path
+) -> None:
+    folder = f"{tmp_path}/rows/"
+    people.link(CsvSinkBatchOp(filePath=folder))
+    with pytest.raises(
+        ConfigurationError, match="another sink of the next job writes to .*/rows: "
+    ):
+        people.link(ParquetSinkBatchOp(filePath=folder))
+    BatchOperator.execute()
+    people.firstN(1).link(ParquetSinkBatchOp(filePath=folder, overwriteSink=True))
+    BatchOperator.execute()
+    assert len(ParquetSourceBatchOp(filePath=folder).collectToDataframe()) == 1
 
 
 def test_times_of_ak_files_are_in_a_time_zone(
