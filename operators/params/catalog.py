@@ -583,7 +583,7 @@ _ANY_PREDICT = (
     replace(
         MODEL_PATH,
         default=None,
-        doc=f"{MODEL_PATH.doc} With predictFn: any file or folder, for the function.",
+        doc=f"{MODEL_PATH.doc} With predictFn: any folder, or an archive of one, for the function.",
     ),
     Param(
         "predictFn",
