@@ -38,7 +38,7 @@ class Gathering:
 
     @property
     def wait_ms(self) -> int:
-        """At least 1 unless `wait_s` is 0, which is no limit."""
+        """At least 1, or 0 where nothing limits the wait."""
         return math.ceil(self.wait_s * 1000)
 
 

@@ -147,8 +147,8 @@ class _FilesSinkOp(_SinkOp):
         )
         check_target(sink, values["overwriteSink"])
         # Each of two sinks would remove unpublished files of the other one as its own leftovers.
-        waiting = [each.op for each in (*BatchOperator._deferred, *StreamOperator._printed)]
-        if any(vars(each).get("_target") == address for each in waiting):
+        waiting = {vars(each.op).get("_target") for each in BatchOperator._deferred}
+        if address in waiting | {vars(each.op).get("_target") for each in StreamOperator._printed}:
             raise ConfigurationError(
                 f"{name}: filePath: another sink of the next job writes to {shown(address)}:"
                 " expected a place of its own, or one sink behind unionAll"
