@@ -1,3 +1,3 @@
 """The TensorFlow side: everything that runs inside the process that executes a user's script."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -22,7 +22,7 @@ HEADING = re.compile(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d{2}-\d{2})$", re.MULTILINE
 # The version is that of akdl/__init__.py; these files repeat it, or the date of its release.
 VERSIONS = {
     "akdl/__init__.py": r'(?<=^__version__ = ")[^"]+',
-    "docs/kubernetes/README.md": r"(?<=akdl-flink:)[\d.]+\d",
+    "docs/kubernetes/README.md": r"(?<=akdl-flink:)[\d.]+\d|(?<=`)[\d.]+(?=-1\.20` as the tag)",
     **{
         f"docs/kubernetes/{flink}{file}": r"(?<=akdl-flink:)[\d.]+\d"
         for flink in ("", "flink-1.20/")
