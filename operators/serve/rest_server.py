@@ -151,6 +151,8 @@ def _serve(given: argparse.Namespace) -> None:
 
     from operators.serve.connections import BACKLOG, Connection, SparseLog
 
+    # TensorFlow otherwise allocates all memory of the GPU, which other models may share.
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     token = _token(given.token_file)
     family, *_, address = socket.getaddrinfo(given.host, given.port, type=socket.SOCK_STREAM)[0]
     if token is None and not ipaddress.ip_address(address[0]).is_loopback:
