@@ -67,6 +67,7 @@ class PartFiles:
         self._new: Files = {}
         # These are the paths of records whose files are not published yet.
         self._records: dict[int, list[str]] = {}
+        self._checkpoint = -1  # the last one, or that of the start
         self._is_published = False
 
     def start(self, checkpoint: int) -> None:
@@ -76,14 +77,18 @@ class PartFiles:
         modulo its own.
         """
         sink = self._sink
+        self._checkpoint = checkpoint
         records = list[str]()
         others = list[str]()
+        later = list[str]()  # records of checkpoints that this attempt does not go back to
         self._files.create_dir(self._root, recursive=True)
         for path in files_in(self._files, self._root):
             own = sink.own_name.fullmatch(os.path.basename(path))
             if own is not None and int(own["subtask"]) % self._subtasks == self._subtask:
                 is_kept = own["checkpoint"] is not None and int(own["checkpoint"]) <= checkpoint
                 (records if is_kept else others).append(path)
+                if own["checkpoint"] is not None and not is_kept and checkpoint >= 0:
+                    later.append(path)
         for path in records:
             self._kept.update(self._read(path))
         if checkpoint >= 0 and not sink.appends:
@@ -96,6 +101,12 @@ class PartFiles:
                     f" program, whose files in {shown(sink.address)} are not known here: run it"
                     " from the beginning"
                 )
+        if sink.appends:
+            # An attempt that has reached its end has published files whose rows come again.
+            _, target = file_system(sink.address)
+            for name in (name for path in later for name in self._read(path)):
+                if not is_missing(self._files, f"{target}/{name}"):
+                    self._files.delete_file(f"{target}/{name}")
         if not self._is_published:
             for path in set(others) - {f"{self._root}/{name}" for name in self._kept}:
                 self._files.delete_file(path)
@@ -154,6 +165,7 @@ class PartFiles:
             raise ConfigurationError(f"{self._sink.operator}: {CHECKPOINT_ENDS_FILE}")
         for folder in list(self._open):
             self._end(folder)
+        self._checkpoint = number
         # The first checkpoint gets a record even without files. A later attempt recognizes by it
         # that the checkpoint belongs to this run of the program.
         if self._new or not self._records:
@@ -161,11 +173,7 @@ class PartFiles:
             # other jobs only.
             if not self._sink.appends:
                 self._kept.update(self._new)
-            path = f"{self._root}/_c{number}-{self._subtask:05}-{self._sink.token}{secrets.token_hex(4)}"  # noqa: E501
-            with self._files.open_output_stream(path) as file:
-                file.write(json.dumps(self._new).encode())
-            self._records.setdefault(number, []).append(path)
-            self._new = {}
+            self._record(number)
 
     def complete(self, number: int) -> None:
         """Publish the files of a completed checkpoint in a stream: its rows never come again."""
@@ -192,8 +200,11 @@ class PartFiles:
         for folder in list(self._open):
             self._end(folder)
         if self._sink.appends:
-            self.complete(2**63 - 1)
-            self._move(self._new, [])
+            # No function of Flink is called once a checkpoint includes this end. So the files are
+            # published before, and their records stay for an attempt that goes back behind it.
+            self._record(self._checkpoint + 1)
+            for path in (path for paths in self._records.values() for path in paths):
+                self._move(self._read(path), [])
             return {}
         return {**self._kept, **self._new}
 
@@ -222,6 +233,14 @@ class PartFiles:
                 ) from None
         name = f"{folder}{next(self._names)}.{self._sink.form}"
         return _OpenFile(name, self._files.open_output_stream(f"{self._root}/{name}"), self._sink)
+
+    def _record(self, number: int) -> None:
+        """Write which new files belong to a checkpoint."""
+        name = f"_c{number}-{self._subtask:05}-{self._sink.token}{secrets.token_hex(4)}"
+        with self._files.open_output_stream(f"{self._root}/{name}") as file:
+            file.write(json.dumps(self._new).encode())
+        self._records.setdefault(number, []).append(f"{self._root}/{name}")
+        self._new = {}
 
     def _end(self, folder: str) -> None:
         file = self._open.pop(folder)
