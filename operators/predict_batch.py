@@ -274,8 +274,13 @@ class PredictOp(WithParams, Operator[Any]):
         # A function loads its model itself, so the kind of its files says nothing about the
         # packages that it needs.
         kind = "" if files else kind_at(model)
-        for parameter, place in (("modelPath", model), ("candidatePath", serving.candidate_path)):
-            if place and not files and (missing := missing_trust(kind_at(place), serving)):
+        candidate = serving.candidate_path
+        other = kind_at(candidate) if candidate and not files else ""
+        for parameter, place, each in (
+            ("modelPath", model, kind),
+            ("candidatePath", candidate, other),
+        ):
+            if missing := missing_trust(each, serving):
                 raise ConfigurationError(f"{name}: {parameter}: {place}: {missing}")
         if not (python or elsewhere) and (missing := missing_package(kind)):
             raise ConfigurationError(f"{name}: modelPath: {missing}")

@@ -40,11 +40,16 @@ LEFT_THREADS_GRACE_S = 5.0
 _LOOK_S = 0.5
 
 
+def is_private(name: str) -> bool:
+    """True for a variable of akdl that belongs to a single process."""
+    return name.startswith("AKDL_") and name not in FOR_USERS
+
+
 def take_settings(environment: "os._Environ[str]") -> Mapping[str, str]:
     """Read our variables and remove them, so that child processes cannot use this process's
     token.
     """
-    names = [name for name in environment if name.startswith("AKDL_") and name not in FOR_USERS]
+    names = list(filter(is_private, environment))
     return {name: environment.pop(name) for name in names}
 
 

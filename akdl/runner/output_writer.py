@@ -269,7 +269,7 @@ class OutputWriter:
             # From here on no call adds rows, so that the message below is the last one. The last
             # cut has no rows behind it that it could travel with.
             self._closed = True
-            if self._examples or self._cut > self._sent_cut:
+            if self._has_more():
                 self._send(self._gathered())
             sender, self._sender = self._sender, None
             if sender is not None:
@@ -289,6 +289,10 @@ class OutputWriter:
                 "output_writer: the script's main has returned, so rows written now would be lost:"
                 " let main wait for its threads, for example with thread.join()"
             )
+
+    def _has_more(self) -> bool:
+        """True if rows or a cut are in no message yet."""
+        return bool(self._examples) or self._cut > self._sent_cut
 
     def _flush(self) -> None:
         if self._examples:
@@ -354,7 +358,7 @@ class OutputWriter:
             return None
         try:
             # A message in the queue has older rows, and has to leave first.
-            if not (self._examples or self._cut > self._sent_cut) or not self._messages.empty():
+            if not self._has_more() or not self._messages.empty():
                 return None
             return self._mark(self._gathered())
         finally:

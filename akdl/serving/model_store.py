@@ -132,6 +132,7 @@ class ModelStore:
         # gone when a failure starts the process again.
         is_gone = not (is_remote(first) or os.path.exists(local_path(first)))
         if is_gone and serving.model_stream_file_path:
+            # Where the folder cannot be read either, the error below names the first model.
             with contextlib.suppress(OSError):
                 newest = published(serving.model_stream_file_path)[:1]
                 first = newest[0].path if newest else first

@@ -283,12 +283,11 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         prediction = self._answer()
         # Requests are computed side by side, so the answer of an older model may be taken after one
         # of a newer model. It is computed again, or the rows of a task would return to the older
-        # model.
+        # model. A second answer of a lower number is from a fresh process, which another task has
+        # started after a stall, and which counts from its first model.
         if prediction.model < self._model:
             self._sent[0][3].send(self._sent[0][2])
             prediction = self._answer()
-            # A second one of a lower number is from a fresh process, which another task has started
-            # after a stall, and which counts from its first model.
         batch, kinds, request, _ = self._sent.popleft()
         rows = batch.num_rows
         ended = request.ended or time.monotonic()

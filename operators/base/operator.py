@@ -46,6 +46,7 @@ class Operator(JobTable, Rendered, Generic[_Family]):
     _family: ClassVar[type[Any]]
     _table_source: ClassVar[type[Any]]
     _memory_source: ClassVar[type[Any]]
+    _written_to = ""  # by a sink
 
     def _description(self) -> Description:
         columns = self._known_columns()

@@ -147,8 +147,8 @@ class _FilesSinkOp(_SinkOp):
         )
         check_target(sink, values["overwriteSink"])
         # Each of two sinks would remove unpublished files of the other one as its own leftovers.
-        waiting = {vars(each.op).get("_target") for each in BatchOperator._deferred}
-        if address in waiting | {vars(each.op).get("_target") for each in StreamOperator._printed}:
+        waiting = {each.op._written_to for each in BatchOperator._deferred}
+        if address in waiting | {each.op._written_to for each in StreamOperator._printed}:
             raise ConfigurationError(
                 f"{name}: filePath: another sink of the next job writes to {shown(address)}:"
                 " expected a place of its own, or one sink behind unionAll"
@@ -172,7 +172,7 @@ class _FilesSinkOp(_SinkOp):
                 table_env, rows.getOutputTable(), sink, 1 if is_single else subtasks
             )
         written = op._followed_by(table)
-        written._target = address
+        written._written_to = address
         clean_up = partial(abandon, sink)
         if isinstance(op, BatchOperator):
             written._defer(Uncollected(clean_up))

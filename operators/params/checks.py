@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from akdl.masking import shown
-from akdl.process.parent import FOR_USERS
+from akdl.process.parent import is_private
 from akdl.storage.files import FileError, is_remote, local_path
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema, split_watermark
@@ -176,11 +176,7 @@ def variables(value: Sequence[str]) -> list[str]:
         raise ConfigurationError(
             f"expected {expected}; {', '.join(map(repr, wrong)) or 'a value'} is not valid"
         )
-    ours = [
-        name
-        for name in names
-        if name in _OWN_VARIABLES or (name.startswith("AKDL_") and name not in FOR_USERS)
-    ]
+    ours = [name for name in names if name in _OWN_VARIABLES or is_private(name)]
     if ours:
         raise ConfigurationError(
             f"{', '.join(ours)} cannot be set: each process needs its own value"

@@ -286,8 +286,9 @@ def _mlflow(path: str, serving: Serving) -> Opened:
 
     # MLflow puts the folder with the code of a model in front of the others, but Python would take
     # modules of the same names from the model before.
+    code = tuple(_code_of_mlflow)
     for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None)).startswith(tuple(_code_of_mlflow)):
+        if str(getattr(module, "__file__", None)).startswith(code):
             del sys.modules[name]
     others = set(sys.path)
     model = mlflow.pyfunc.load_model(os.path.dirname(path))

@@ -149,7 +149,7 @@ def test_a_stream_without_end_adds_files_with_each_checkpoint(root: str) -> None
     assert found_ids(address) == [1, 2]
     again.write(ids(3, 4))
     assert again.end() == {} and found_ids(address) == [1, 2, 3, 4]
-    assert len(files_of(address)) == 3
+    assert len(files_of(address)) == 3 and len(files_of(root)) == 4, "and the record of the end"
 
 
 @pytest.mark.fault("data", "A failure behind the end of a stream doubles no row in its files")
