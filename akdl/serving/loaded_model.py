@@ -110,12 +110,16 @@ class LoadedModel:
 
     Attributes:
         name: Subject of sentences in error messages, such as "the model".
+        kind: Its kind, as users call it.
+        device: "CPU" or "GPU" once the model is loaded; "" where the model itself chooses.
         signature: The inputs and outputs.
         turn: A lock that is held during each call, for models that must not be called from two
             threads at once.
     """
 
     name = "the model"
+    kind = ""
+    device = ""
     signature: Signature
     turn: ContextManager[Any] = contextlib.nullcontext()
 

@@ -52,6 +52,21 @@ logger = logging.getLogger(__name__)
 Report = Callable[[int, str], None]
 """Takes a logging level and a message."""
 
+
+class ServedBy(NamedTuple):
+    """The version of a model that has predicted a batch, or the last of several versions.
+
+    Args:
+        number: 1 for the first version, and one more for each that has replaced it.
+        kind: Its kind, as users call it.
+        device: "CPU", "GPU", or "" where it is not known.
+    """
+
+    number: int = 1
+    kind: str = ""
+    device: str = ""
+
+
 # Rows of a batch, and bytes of all its inputs together, where the settings do not bound them.
 BATCH_ROWS = 256
 BATCH_BYTES = 64 << 20

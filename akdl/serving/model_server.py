@@ -205,11 +205,12 @@ class ModelServer:
                 and rows.ByteSize() < _SHARED_BYTES
                 and not call.is_retried
             ):
-                results, bad, number = self._calls.predict(columns, rows.rows, call.name)
+                results, bad, served_by = self._calls.predict(columns, rows.rows, call.name)
             else:
-                results, bad, number = self._store.predict(columns, rows.rows, call)
+                results, bad, served_by = self._store.predict(columns, rows.rows, call)
             bad_rows = [BadRow(row=row, message=message) for row, message in bad]
-            prediction = Prediction(bad_rows=bad_rows, model=number)
+            number, kind, device = served_by
+            prediction = Prediction(bad_rows=bad_rows, model=number, kind=kind, device=device)
             fill_rows(prediction.rows, results, result_columns(self._serving))
             # The list is read without the lock first, because nearly all predictions find it empty.
             if self._notices:

@@ -28,7 +28,7 @@ from akdl.masking import shown
 from akdl.serving.kinds.functions import FunctionModel
 from akdl.serving.kinds.model_file import ModelFile
 from akdl.serving.loaded_model import BadRow, Errors, LoadedModel, ServingError
-from akdl.serving.model import UNWATCHED, BatchWatch, Report, ServedModel, WatchedCall
+from akdl.serving.model import UNWATCHED, BatchWatch, Report, ServedBy, ServedModel, WatchedCall
 from akdl.serving.model_stream import ModelFolderWatch, learnt_by, published, state_of
 from akdl.serving.output_cells import PREFIX
 from akdl.serving.saved_model import SavedModel
@@ -160,15 +160,17 @@ class ModelStore:
 
     def predict(
         self, columns: Mapping[str, Values], rows: int, call: WatchedCall = UNWATCHED
-    ) -> tuple[dict[str, Values], list[BadRow], int]:
-        """Predict rows; return the result columns, the bad rows with their errors, and the number
-        of the version.
+    ) -> tuple[dict[str, Values], list[BadRow], ServedBy]:
+        """Predict rows; return the result columns, the bad rows with their errors, and the
+        version.
         """
         key = self._serving.model_key_col
         if key:
             feeding = {name: cells for name, cells in columns.items() if name != key}
             return self._predicted(groups_of(columns[key]), feeding, rows, call)
-        results, bad, number = self._predicted([(_CURRENT, np.arange(rows))], columns, rows, call)
+        results, bad, served_by = self._predicted(
+            [(_CURRENT, np.arange(rows))], columns, rows, call
+        )
         # The latest rows are kept for the trial of a newer model, with the rows that were bad
         # already.
         if rows:
@@ -201,7 +203,7 @@ class ModelStore:
                 (PREFIX + column.name, shadow.get(column.name, [None] * rows))
                 for column in self._serving.output_columns
             )
-        return results, bad, number
+        return results, bad, served_by
 
     @contextlib.contextmanager
     def current(self) -> Iterator[ServedModel]:
@@ -263,11 +265,11 @@ class ModelStore:
         columns: Mapping[str, Values],
         rows: int,
         call: WatchedCall,
-    ) -> tuple[dict[str, Values], list[BadRow], int]:
+    ) -> tuple[dict[str, Values], list[BadRow], ServedBy]:
         """Predict groups of rows, each with the version of its name."""
         parts: list[tuple[Sequence[int], dict[str, Values]]] = []
         errors: Errors = {}
-        number = 1
+        served_by = ServedBy()
         for key, places in groups:
             # Usually all rows have one version, and then nothing is divided or put back.
             is_whole = len(places) == rows
@@ -292,10 +294,10 @@ class ModelStore:
             finally:
                 self._release(version)
             if self._serving.model_col:
-                results[self._serving.model_col] = [version.name] * len(places)
-            number = version.number
+                results[self._serving.model_col] = [version.title] * len(places)
+            served_by = version.served_by
             if is_whole:
-                return results, bad, number
+                return results, bad, served_by
             parts.append((places, results))
             errors.update((int(places[row]), message) for row, message in bad)
         names = [column.name for column in self._serving.output_columns]
@@ -304,7 +306,7 @@ class ModelStore:
             name: gathered([(places, results[name]) for places, results in parts], rows)
             for name in names
         }
-        return whole, sorted(errors.items()), number
+        return whole, sorted(errors.items()), served_by
 
     def _version(self, key: object) -> _Version:
         """Return the version of a key, which the caller has to release.
@@ -494,6 +496,18 @@ class _Version:
     number: int = 1
     bytes: int = 0
     holders: int = 1
+
+    @property
+    def served_by(self) -> ServedBy:
+        loaded = self.model.model
+        return ServedBy(self.number, loaded.kind, loaded.device)
+
+    @property
+    def title(self) -> str:
+        """The cell of `modelCol`."""
+        loaded = self.model.model
+        device = f" device={loaded.device}" if loaded.device else ""
+        return f"{self.name} kind={loaded.kind}{device}"
 
     def close(self) -> None:
         self.model.close()

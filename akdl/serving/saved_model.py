@@ -57,6 +57,8 @@ class SavedModel(LoadedModel):
     object is made, without loading the graph, so that a wrong name is found at once.
     """
 
+    kind = "SavedModel"
+
     def __init__(self, folder: str, serving: Serving) -> None:
         self.folder = find_saved_model(folder)
         self._threads = serving.intra_op_parallelism or None
@@ -154,6 +156,7 @@ class SavedModel(LoadedModel):
                     self._threads,
                 )
         self.model = tf.saved_model.load(path, tags=list(self.tags))
+        self.device = "GPU" if tf.config.experimental.list_logical_devices("GPU") else "CPU"
         function = self.model.signatures[self.signature.key]
         constant = tf.constant
         keys = [tensor.key for tensor in outputs]
@@ -185,6 +188,8 @@ class SavedModel(LoadedModel):
         places = {tensor.key: tensor.tensor for tensor in self.signature.inputs}
         fetches = {tensor.key: tensor.tensor for tensor in outputs}
         self.model = session
+        found = {each.device_type for each in session.list_devices()}
+        self.device = "GPU" if "GPU" in found else "CPU"
         return lambda feeds: dict(
             session.run(fetches, {places[key]: array for key, array in feeds.items()})
         )

@@ -15,12 +15,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Callable, Deque, Dict, List, Mapping, NamedTuple, Tuple
 
 from akdl.serving.loaded_model import BadRow
-from akdl.serving.model import WatchedCall
+from akdl.serving.model import ServedBy, WatchedCall
 from akdl.wire.columns import Values
 from akdl.wire.row_parts import gathered
 
-Predicted = Tuple[Dict[str, Values], List[BadRow], int]
-"""Result columns, the bad rows with their errors, and the number of the model's version."""
+Predicted = Tuple[Dict[str, Values], List[BadRow], ServedBy]
+"""Result columns, the bad rows with their errors, and the version of the model."""
 Predict = Callable[[Mapping[str, Values], int, WatchedCall], Predicted]
 """Predicts columns with this number of rows, which belong to the requests of a call."""
 
@@ -118,7 +118,7 @@ class SharedCalls:
                 for name in batch[0].columns
             }
             call = WatchedCall(requests=[(each.name, each.rows) for each in batch])
-            results, bad, number = self._predict(merged, rows, call)
+            results, bad, served_by = self._predict(merged, rows, call)
         # A request must get an answer, whatever a model raises.
         except BaseException as error:
             if len(batch) == 1:
@@ -132,6 +132,6 @@ class SharedCalls:
             end = start + each.rows
             own = {name: cells[start:end] for name, cells in results.items()}
             each.result.set_result(
-                (own, [(row - start, text) for row, text in bad if start <= row < end], number)
+                (own, [(row - start, text) for row, text in bad if start <= row < end], served_by)
             )
             start = end

@@ -82,18 +82,22 @@ class BadRow(_message.Message):
     def __init__(self, row: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Prediction(_message.Message):
-    __slots__ = ["rows", "bad_rows", "failure", "notices", "model"]
+    __slots__ = ["rows", "bad_rows", "failure", "notices", "model", "kind", "device"]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     BAD_ROWS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     NOTICES_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     rows: _exchange_pb2.Rows
     bad_rows: _containers.RepeatedCompositeFieldContainer[BadRow]
     failure: _task_pb2.Failure
     notices: _containers.RepeatedCompositeFieldContainer[Notice]
     model: int
-    def __init__(self, rows: _Optional[_Union[_exchange_pb2.Rows, _Mapping]] = ..., bad_rows: _Optional[_Iterable[_Union[BadRow, _Mapping]]] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ..., model: _Optional[int] = ...) -> None: ...
+    kind: str
+    device: str
+    def __init__(self, rows: _Optional[_Union[_exchange_pb2.Rows, _Mapping]] = ..., bad_rows: _Optional[_Iterable[_Union[BadRow, _Mapping]]] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ..., model: _Optional[int] = ..., kind: _Optional[str] = ..., device: _Optional[str] = ...) -> None: ...
 
 class Notice(_message.Message):
     __slots__ = ["level", "text"]

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from pyflink.common import RowKind
 from pyflink.datastream import ProcessFunction, RuntimeContext
 from pyflink.fn_execution.coder_impl_fast import InternalRow
-from pyflink.metrics import MetricGroup
+from pyflink.metrics import Counter, MetricGroup
 from pyflink.table import StreamTableEnvironment, Table
 
 from akdl.wire import Prediction
@@ -292,7 +292,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         rows = batch.num_rows
         ended = request.ended or time.monotonic()
         failed = len(prediction.bad_rows)
-        self._metrics.add(rows, failed, ended - request.begun, prediction.model)
+        self._metrics.add(rows, failed, ended - request.begun, prediction)
         # The time before the previous answer belongs to the previous request.
         took_s = max(0.0, ended - max(request.begun, self._ended))
         self._status.add(rows, took_s)
@@ -358,7 +358,8 @@ class PredictionMetrics:
     `akdl.batchMillis`, gauges.
 
     The gauges are `akdl.loadMillis` and `akdl.modelVersion`, 1 for the first model and one more for
-    each later one.
+    each later one. `akdl.kind.KIND.inferences` and `akdl.kind.KIND.device.DEVICE.inferences` count
+    the rows of each kind of model.
     """
 
     def __init__(self, group: MetricGroup | None, load_s: float) -> None:
@@ -366,7 +367,8 @@ class PredictionMetrics:
         self._version = 1
         if group is None:
             return
-        own = group.add_group("akdl")
+        self._group = own = group.add_group("akdl")
+        self._of_kinds: dict[tuple[str, str], Counter] = {}
         self._inferences = own.counter("inferences")
         self._failed = own.counter("failedRows")
         self._rows = own.distribution("batchRows")
@@ -374,14 +376,22 @@ class PredictionMetrics:
         own.gauge("loadMillis", lambda: int(load_s * 1000))
         own.gauge("modelVersion", lambda: self._version)
 
-    def add(self, rows: int, failed: int, seconds: float, version: int) -> None:
+    def add(self, rows: int, failed: int, seconds: float, prediction: Prediction) -> None:
         """Count a batch; `seconds` is the time from the call of the model process to its answer."""
         if self._is_shown:
             self._inferences.inc(rows)
             self._failed.inc(failed)
             self._rows.update(rows)
             self._millis.update(int(seconds * 1000))
-            self._version = version
+            self._version = prediction.model
+            served_by = prediction.kind, prediction.device
+            if served_by not in self._of_kinds:
+                kind, device = served_by
+                # A key and its value become a label in systems that have labels.
+                own = self._group.add_group("kind", kind)
+                own = own.add_group("device", device) if device else own
+                self._of_kinds[served_by] = own.counter("inferences")
+            self._of_kinds[served_by].inc(rows)
 
 
 """Sizes of requests to a model process, by which each one is answered within about a second. Pure.

@@ -477,7 +477,8 @@ PREDICT = (
     ML_ENVIRONMENT_ID,
     Param(
         "modelCol",
-        "STRING column with the file or folder of the model that predicted a row.",
+        "STRING column with the file or folder of the model that predicted a row, its kind and"
+        " device.",
         filled_text,
     ),
     Param(

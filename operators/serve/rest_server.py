@@ -29,7 +29,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from akdl.serving.loaded_model import BadRow, RowsError, ServingError
-from akdl.serving.model import WatchedCall
+from akdl.serving.model import ServedBy, WatchedCall
 from akdl.serving.shared_calls import Predicted, SharedCalls
 from akdl.storage.files import name_of
 from akdl.storage.model_forms import ModelError
@@ -490,7 +490,7 @@ class RestApplication:
             observe(rows)
             self._since[name] = time.monotonic()
             try:
-                return (*predict(columns, rows), 0)
+                return (*predict(columns, rows), ServedBy())
             finally:
                 del self._since[name]
 

@@ -125,6 +125,7 @@ def test_every_kind_of_model_predicts_in_every_way(
         ]
     )
     assert {(1, 1.5), (2, 4.5)} <= {(row[0], row[3]) for row in found}, "of the candidate"
+    assert {row[4].partition(" ")[2] for row in found if row[0] < 3 and row[4]} == {kind.title}
     assert all("got null" in row[2] for row in found if row[0] == 3) and len(found) == 15
     assert list((tmp_path / "resumed").glob("*/part-*.feather"))
     stream = MemSourceStreamOp(ROWS, COLUMNS)

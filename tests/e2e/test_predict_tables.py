@@ -156,9 +156,10 @@ def test_keys_choose_the_model_in_batches_streams_and_programs(tmp_path: pathlib
         sorted(tuple(row.values()) for row in batch.collectToArrow().to_pylist()),
         sorted(all_rows(stream)),
     ]
+    de, seven = f"de{models.SERVED}", f"7{models.SERVED}"
     for of_table in found:
         assert [row[1:3] for row in of_table] == [
-            (2.0, "de"), (6.0, "7"), (None, None), (8.0, "de"), (None, None), (None, None), (None, None), (24.0, "7"),
+            (2.0, de), (6.0, seven), (None, None), (8.0, de), (None, None), (None, None), (None, None), (24.0, seven),
         ]  # fmt: skip
         reasons = {
             row[0]: row[3].partition("column 'land': ")[2] for row in of_table if row[3] is not None
@@ -177,9 +178,9 @@ def test_keys_choose_the_model_in_batches_streams_and_programs(tmp_path: pathlib
     ) as predictor:
         assert predictor.getOutputColNames() == ["id", "p", "version"]
         assert predictor.map_batch([rows[0], rows[1], rows[6]]) == [
-            (0, 2.0, "de"),
-            (1, 6.0, "7"),
-            (6, 21.0, "7"),
+            (0, 2.0, de),
+            (1, 6.0, seven),
+            (6, 21.0, seven),
         ]
         with pytest.raises(RowsError, match="row 0: column 'land': expected the name of a model"):
             predictor.map(rows[4])
@@ -195,7 +196,7 @@ def test_candidate_predicts_the_same_rows_as_the_model() -> None:
     )
     predict = rows.link(TFSavedModelPredictStreamOp(**params))
     assert predict.getColNames() == ["id", "p", "shadow_p", "version"]
-    name = pathlib.Path(models.scaled(2.0)).name
+    name = pathlib.Path(models.scaled(2.0)).name + models.SERVED
     assert sorted(all_rows(predict)) == [(1, 2.0, 3.0, name), (2, 4.0, 6.0, name)]
     with pytest.raises(
         ConfigurationError, match="candidatePath: expected no other models next to it"

@@ -90,6 +90,14 @@ _PACKAGES = {
     "scikit-learn": "sklearn",
     "MLmodel": "mlflow",
 }
+_TITLES = {
+    "SavedModel": "kind=SavedModel device=CPU",
+    ".keras": "kind=Keras device=CPU",
+    ".onnx": "kind=ONNX device=CPU",
+    ".pt2": "kind=PyTorch device=CPU",
+    ".pt": "kind=PyTorch device=CPU",
+    "MLmodel": "kind=MLflow",
+}
 # Of onnx.helper: a node Mul with the input x of [n] and the constant w, whose four bytes follow.
 _ONNX = (
     b'\x08\x08:F\n\x0e\n\x01x\n\x01w\x12\x01y"\x03Mul\x12\x01g*\r\x08\x01\x10\x01"\x04',
@@ -136,6 +144,7 @@ class Kind:
         if name in (".pt2", "MLmodel"):
             self.params["trusted"] = True
         self.is_function = name in _FUNCTIONS
+        self.title = _TITLES.get(name, "kind=function")  # in the cells of modelCol
         if self.is_function:
             (folder / "score.py").write_text(_FUNCTIONS[name])
             self.params.update(predictFn=f"{folder}/score.py:load", userParams={"power": 1})

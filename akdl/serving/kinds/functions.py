@@ -50,6 +50,8 @@ class FunctionModel(LoadedModel):
     error can name the function and the output.
     """
 
+    kind = "function"
+
     def __init__(self, place: str, serving: Serving) -> None:
         self._path, _, self._function = serving.function.rpartition(":")
         self.name = f"the function {self._function} in {self._path}"

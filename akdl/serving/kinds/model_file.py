@@ -41,11 +41,11 @@ that is not an int varies.
 Call = Callable[[Dict[str, Array], Sequence[str]], Named]
 """Takes the inputs and the names of outputs, and returns at least these outputs."""
 
-Opened = Tuple[Named, Named, Call, bool]
-"""Inputs, outputs, the call, and whether XLA compiles it for each size of a batch."""
+Opened = Tuple[Named, Named, Call, bool, str]
+"""Inputs, outputs, the call, whether XLA compiles it for each size of a batch, and the device."""
 
 _code_of_mlflow: Set[str] = set()
-_UNPICKLED = {".pt2": "PyTorch", MLFLOW: "MLflow"}
+_UNPICKLED = ".pt2", MLFLOW
 # Types of numpy by their names in ONNX and MLflow.
 _DTYPES = {
     "float": "float32",
@@ -73,7 +73,8 @@ class ModelFile(LoadedModel):
         if missing:
             raise ServingError(f"{path}: {missing}")
         try:
-            inputs, outputs, self._call, is_compiled = KINDS[kind][1](path, serving)
+            _, self.kind, open_file = KINDS[kind]
+            inputs, outputs, self._call, is_compiled, self.device = open_file(path, serving)
         except Exception as error:
             # Keras advises to set its own argument where a file contains code. Here the parameter
             # is `trusted`.
@@ -114,7 +115,7 @@ def missing_trust(kind: str, serving: Serving) -> str:
     if kind not in _UNPICKLED or serving.trusted:
         return ""
     return (
-        f"{_UNPICKLED[kind]} unpickles parts of it, which may run code: if you trust its author,"
+        f"{KINDS[kind][1]} unpickles parts of it, which may run code: if you trust its author,"
         " set trusted=True; or save the model as ONNX"
     )
 
@@ -158,7 +159,8 @@ def _keras(path: str, serving: Serving) -> Opened:
 
     outputs = _named(getattr(model, "output", model.outputs), names)
     # Keras 3 compiles with JAX, and with TensorFlow if there is a GPU.
-    return _named(inputs, keys), outputs, call, bool(getattr(model, "jit_compile", False))
+    is_compiled = bool(getattr(model, "jit_compile", False))
+    return _named(inputs, keys), outputs, call, is_compiled, _device_of(keras.backend.backend())
 
 
 def _onnx(path: str, serving: Serving) -> Opened:
@@ -197,7 +199,8 @@ def _onnx(path: str, serving: Serving) -> Opened:
         {each.name: each for each in found}
         for found in (session.get_inputs(), session.get_outputs())
     )
-    return tensors(inputs), tensors(outputs), call, False
+    device = "GPU" if "CUDA" in session.get_providers()[0] else "CPU"
+    return tensors(inputs), tensors(outputs), call, False, device
 
 
 def _torch(path: str, serving: Serving) -> Opened:
@@ -209,7 +212,7 @@ def _torch(path: str, serving: Serving) -> Opened:
     import torch
 
     torch.set_num_threads(serving.intra_op_parallelism or torch.get_num_threads())
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = "cuda" if _device_of("torch") == "GPU" else "cpu"
     inputs: Named
     outputs: Named
     if path.lower().endswith(".pt2"):
@@ -271,7 +274,7 @@ def _torch(path: str, serving: Serving) -> Opened:
             if key in wanted
         }
 
-    return inputs, outputs, call, False
+    return inputs, outputs, call, False, _device_of("torch")
 
 
 def _mlflow(path: str, serving: Serving) -> Opened:
@@ -338,7 +341,22 @@ def _mlflow(path: str, serving: Serving) -> Opened:
             frame.columns = pandas.Index(list(outputs))
         return {str(name): column for name, column in frame.items()}
 
-    return inputs, outputs, call, False
+    return inputs, outputs, call, False, ""
+
+
+def _device_of(framework: str) -> str:
+    """Return the device on which a framework puts a model."""
+    if framework == "torch":
+        import torch
+
+        return "GPU" if torch.cuda.is_available() else "CPU"
+    if framework == "jax":
+        import jax
+
+        return str(jax.default_backend()).upper()
+    import tensorflow as tf
+
+    return "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
 
 
 def _fed(serving: Serving) -> Dict[str, ColumnType]:
@@ -382,11 +400,13 @@ def _described(tensors: Named) -> Tuple[TensorDescription, ...]:
     return tuple(found)
 
 
-KINDS: Mapping[str, Tuple[str, Callable[[str, Serving], Opened]]] = {
-    ".keras": ("keras", _keras),
-    ".onnx": ("onnxruntime", _onnx),
-    ".pt2": ("torch", _torch),
-    ".pt": ("torch", _torch),
-    MLFLOW: ("mlflow", _mlflow),
+KINDS: Mapping[str, Tuple[str, str, Callable[[str, Serving], Opened]]] = {
+    ".keras": ("keras", "Keras", _keras),
+    ".onnx": ("onnxruntime", "ONNX", _onnx),
+    ".pt2": ("torch", "PyTorch", _torch),
+    ".pt": ("torch", "PyTorch", _torch),
+    MLFLOW: ("mlflow", "MLflow", _mlflow),
 }
-"""By the ending: the package, which is also the name of akdl's extra for it, and the function."""
+"""By the ending: the package, which is also the name of akdl's extra for it, the name of the kind,
+and the function.
+"""

@@ -31,6 +31,8 @@ NUMBERS = [
     "float32",
     "float64",
 ]
+# Kind and device behind the name of a model in a cell of `modelCol`.
+SERVED = " kind=SavedModel device=CPU"
 _PLACE = tempfile.gettempdir()  # a test may choose another for itself, which goes with it
 
 

@@ -203,7 +203,7 @@ def test_a_share_of_the_rows_is_predicted_by_both(made: Make) -> None:
     assert (
         not bad
         and np.allclose(results["p"], sums * 2)
-        and results["m"] == [os.path.basename(models.scaled(2.0))] * 1000
+        and results["m"] == [os.path.basename(models.scaled(2.0)) + models.SERVED] * 1000
     )
     chosen = [row for row, cell in enumerate(results["shadow_p"]) if cell is not None]
     assert 400 < len(chosen) < 600
@@ -232,7 +232,7 @@ def test_row_that_the_candidate_refuses_is_null_in_its_columns_alone(made: Make)
     assert (
         not bad
         and np.allclose(results["p"], rows["x"].sum(axis=1) * 2)
-        and results["m"] == [os.path.basename(models.scaled(2.0))] * 40
+        and results["m"] == [os.path.basename(models.scaled(2.0)) + models.SERVED] * 40
     )
     assert [row for row, cell in enumerate(results["shadow_p"]) if cell is None] == [3]
 
@@ -268,7 +268,8 @@ def keyed_columns(keys: Any) -> dict[str, Any]:
 def test_each_row_gets_its_model_in_the_order_of_rows(keyed: Make) -> None:
     results, bad, _ = keyed().predict(keyed_columns([b"fr", b"de", b"7", b"de", b"fr"]), 5)
     assert not bad and results["p"].tolist() == [5, 4, 9, 8, 25]
-    assert results["m"] == ["fr", "de", "7/1717171717", "de", "fr"]
+    names = ["fr", "de", "7/1717171717", "de", "fr"]
+    assert results["m"] == [name + models.SERVED for name in names]
     results, bad, _ = keyed().predict(keyed_columns(np.array([7, 7])), 2)
     assert not bad and results["p"].tolist() == [3, 6]
 
@@ -430,9 +431,9 @@ def test_default_model_stands_in_for_missing_models_only(keyed: Make) -> None:
         keyed_columns(["nowhere", "../de", "7", "empty"]), 4
     )
     assert results["p"] == [2.0, None, 9.0, None] and results["m"] == [
-        "de",
+        f"de{models.SERVED}",
         None,
-        "7/1717171717",
+        f"7/1717171717{models.SERVED}",
         None,
     ]
     assert [row for row, _ in bad] == [1, 3]
@@ -562,7 +563,8 @@ def test_archive_of_keyed_models_is_unpacked_and_removed_on_close(
 ) -> None:
     served = keyed(shutil.make_archive(str(tmp_path / "all"), "zip", folder))
     results, bad, _ = served.predict(keyed_columns(["fr", "7"]), 2)
-    assert not bad and results["p"].tolist() == [5, 6] and results["m"] == ["fr", "7/1717171717"]
+    assert not bad and results["p"].tolist() == [5, 6]
+    assert results["m"] == [f"fr{models.SERVED}", f"7/1717171717{models.SERVED}"]
     unpacked = served._place
     served.close()
     assert not pathlib.Path(unpacked).exists()

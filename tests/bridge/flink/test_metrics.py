@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyflink.fn_execution.metrics.process.metric_impl import GenericMetricGroup
 
-from akdl.wire import Report
+from akdl.wire import Prediction, Report
 from bridge.flink.exchange import ReportGauges, millionths
 from bridge.serving.prediction import PredictionMetrics
 
@@ -55,34 +55,39 @@ class _Number:
         self.value = number
 
 
-class _Group(dict[str, Any]):
+class _Group:
     """PyFlink's group as far as it is used; its counters count only inside a bundle."""
 
-    def add_group(self, name: str) -> _Group:
-        assert name == "akdl"
-        return self
+    def __init__(self, path: str = "", found: dict[str, Any] | None = None) -> None:
+        self.path, self.found = path, {} if found is None else found
+
+    def add_group(self, name: str, extra: str = "") -> _Group:
+        return _Group(f"{self.path}{name}{'=' + extra if extra else ''} ", self.found)
 
     def counter(self, name: str) -> _Number:
-        return self.setdefault(name, _Number())
+        return self.found.setdefault(self.path + name, _Number())
 
     distribution = counter
 
     def gauge(self, name: str, value: Any) -> None:
-        self[name] = value
+        self.found[self.path + name] = value
 
 
 def test_prediction_metrics_count_batches_rows_and_time() -> None:
     group = _Group()
     metrics = PredictionMetrics(group, 1.25)  # type: ignore[arg-type]
-    metrics.add(100, 2, 0.05, 1)
-    metrics.add(50, 0, 0.02, 2)
+    metrics.add(100, 2, 0.05, Prediction(model=1, kind="SavedModel", device="CPU"))
+    metrics.add(50, 0, 0.02, Prediction(model=2, kind="function"))
     numbers = {
-        name: each.value if isinstance(each, _Number) else each() for name, each in group.items()
+        name: each.value if isinstance(each, _Number) else each()
+        for name, each in group.found.items()
     }
     assert numbers == {
-        "inferences": 150, "failedRows": 2, "batchRows": 50, "batchMillis": 20, "loadMillis": 1250, "modelVersion": 2,
+        "akdl inferences": 150, "akdl failedRows": 2, "akdl batchRows": 50, "akdl batchMillis": 20,
+        "akdl loadMillis": 1250, "akdl modelVersion": 2,
+        "akdl kind=SavedModel device=CPU inferences": 100, "akdl kind=function inferences": 50,
     }  # fmt: skip
 
 
 def test_prediction_metrics_do_nothing_without_a_metric_group() -> None:
-    PredictionMetrics(None, 1.0).add(1, 0, 0.1, 1)
+    PredictionMetrics(None, 1.0).add(1, 0, 0.1, Prediction())

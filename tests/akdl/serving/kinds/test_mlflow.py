@@ -148,17 +148,15 @@ for version in (1, 2, 1, None):
     else:
         client.delete_registered_model_alias("scaled", "prod")
     watch.look()
-    results, _, number = server._store.predict({"x": np.ones(1)}, 1)
-    used.append([results["y"].tolist(), results["m"], number])
+    results, _, served_by = server._store.predict({"x": np.ones(1)}, 1)
+    used.append([results["y"].tolist(), results["m"], served_by])
 print(json.dumps([used, server._notices[-1].text, predicted("models:/scaled/2", "x DOUBLE", "y DOUBLE", np.ones(1))]))
 sys.stdout.flush()
 os._exit(0)
 """)
     assert found[0] == [
-        [[2.0], ["1"], 1],
-        [[3.0], ["2"], 2],
-        [[2.0], ["1"], 3],
-        [[2.0], ["1"], 3],
+        [[factor], [f"{version} kind=MLflow"], [number, "MLflow", ""]]
+        for factor, version, number in [(2.0, 1, 1), (3.0, 2, 2), (2.0, 1, 3), (2.0, 1, 3)]
     ]
     assert "models:/scaled@prod: MLflow" in found[1] and "alias prod not found" in found[1]
     assert found[2] == [{"y": [3.0]}, []]
