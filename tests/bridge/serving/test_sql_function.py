@@ -90,6 +90,8 @@ def test_sql_function_predicts_values_and_literals_and_refuses_nulls(
         "d",
     ]
     assert nulls.n.isna().all() and nulls["all"].isna().all()
+    large = function.eval(series(np.nan, 1, dtype="f4"), series(1, 2**53 + 1), one, "a")
+    assert large.n.tolist() == [None, 2**53 + 1], "a null makes no float of the others"
 
     for changes, message in REFUSED:
         arguments: dict[int, Any] = {
