@@ -5,6 +5,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 import org.apache.flink.table.data.DecimalData;
 import org.apache.flink.table.data.GenericRowData;
 import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.data.TimestampData;
 import org.apache.flink.table.factories.FactoryUtil;
 import org.apache.flink.table.factories.ModelProviderFactory;
 import org.apache.flink.table.functions.AsyncPredictFunction;
@@ -13,10 +14,11 @@ import org.apache.flink.table.ml.AsyncPredictRuntimeProvider;
 import org.apache.flink.table.ml.ModelProvider;
 import org.apache.flink.table.runtime.arrow.serializers.ArrowSerializer;
 import org.apache.flink.table.runtime.typeutils.RowDataSerializer;
-import org.apache.flink.table.types.logical.DecimalType;
 import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.table.types.logical.utils.LogicalTypeChecks;
 import org.apache.flink.table.types.logical.utils.LogicalTypeUtils;
+import org.apache.flink.table.utils.DateTimeUtils;
 import org.apache.flink.util.IOUtils;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -27,6 +29,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.FutureTask;
@@ -36,11 +39,12 @@ import java.util.concurrent.TimeUnit;
 /**
  * The provider 'akdl' of CREATE MODEL: rows of ML_PREDICT go through the pipes of a Python process, see ml_predict.py.
  *
- * <p>The tasks of a job in this JVM share the process. What it gets is a line of JSON and one Arrow stream, and it answers with
+ * <p>The tasks of a query in this JVM share the process. What it gets is a line of JSON and one Arrow stream, and it answers with
  * an Arrow stream: an empty batch once the model is loaded, then a batch for each one. Rows that arrive while it computes form
  * the next batch. It ends with its input, and so with this JVM.
  */
 public class SqlModels implements ModelProviderFactory {
+  private static final ObjectMapper JSON = new ObjectMapper();
   private static final ConfigOption PATH = ConfigOptions.key("path").stringType().noDefaultValue();
   private static final ConfigOption PARAMS = ConfigOptions.key("params").stringType().defaultValue("{}");
 
@@ -63,6 +67,7 @@ public class SqlModels implements ModelProviderFactory {
     RowType outputs = (RowType) context.getCatalogModel().getResolvedOutputSchema().toPhysicalRowDataType().getLogicalType();
     Map settings = new HashMap();
     String params = (String) helper.getOptions().get(PARAMS);
+    settings.put("id", UUID.randomUUID().toString()); // two queries share no process
     settings.put("path", helper.getOptions().get(PATH));
     settings.put("params", params);
     if (params.contains("modelStreamFilePath")) {
@@ -71,7 +76,7 @@ public class SqlModels implements ModelProviderFactory {
     settings.put("inputs", inputs.asSummaryString()); // the other form of TIMESTAMP_LTZ has four words
     settings.put("outputs", outputs.asSummaryString());
     try {
-      String line = new ObjectMapper().writeValueAsString(settings) + "\n";
+      String line = JSON.writeValueAsString(settings) + "\n";
       return new Function((String) context.getConfiguration().get(PythonOptions.PYTHON_EXECUTABLE), line, inputs, outputs);
     } catch (IOException error) {
       throw new IllegalStateException(error);
@@ -121,7 +126,9 @@ public class SqlModels implements ModelProviderFactory {
       GenericRowData cells = (GenericRowData) row;
       for (int i = 0; i < cells.getArity(); i++) {
         Object cell = cells.getField(i);
-        if (cell != null && !wanted[i].isInstance(cell)) {
+        // Decimals and points in time have one class for all precisions.
+        Class to = wanted[i];
+        if (cell != null && (!to.isInstance(cell) || to == DecimalData.class || to == TimestampData.class)) {
           cells.setField(i, cast(cell, i));
         }
       }
@@ -133,28 +140,24 @@ public class SqlModels implements ModelProviderFactory {
     /** Return a cell in the type of the model: Flink permits columns of other types, and does not cast them here. */
     private Object cast(Object value, int column) {
       LogicalType type = inputs.getTypeAt(column);
-      Class wanted = this.wanted[column];
-      Object given = value instanceof DecimalData ? ((DecimalData) value).toBigDecimal() : value;
-      if (given instanceof Number) {
-        Number number = (Number) given;
-        if (wanted == Double.class) {
-          return number.doubleValue();
-        } else if (wanted == Float.class) {
-          return number.floatValue();
-        } else if (wanted == Long.class) {
-          return number.longValue();
-        } else if (wanted == Integer.class) {
-          return number.intValue();
-        } else if (wanted == Short.class) {
-          return number.shortValue();
-        } else if (wanted == DecimalData.class) {
-          DecimalType to = (DecimalType) type;
-          return DecimalData.fromBigDecimal(new BigDecimal(number.toString()), to.getPrecision(), to.getScale());
+      if (value instanceof TimestampData && wanted[column] == TimestampData.class
+          && value.equals(DateTimeUtils.truncate((TimestampData) value, LogicalTypeChecks.getPrecision(type)))) {
+        return value;
+      }
+      Object number = value instanceof DecimalData ? ((DecimalData) value).toBigDecimal() : value;
+      if (number instanceof Number) {
+        if (wanted[column] != DecimalData.class) {
+          return JSON.convertValue(number, wanted[column]);
+        }
+        BigDecimal exact = new BigDecimal(number.toString());
+        DecimalData found =
+            DecimalData.fromBigDecimal(exact, LogicalTypeChecks.getPrecision(type), LogicalTypeChecks.getScale(type));
+        if (found != null && found.toBigDecimal().compareTo(exact) == 0) {
+          return found;
         }
       }
-      String name = (String) inputs.getFieldNames().get(column);
       throw new IllegalArgumentException(
-          "ML_PREDICT: input '" + name + "': expected " + type + ", got a " + value.getClass().getSimpleName() + ": CAST it");
+          "ML_PREDICT: input '" + inputs.getFieldNames().get(column) + "': expected " + type + ", got " + value + ": CAST it");
     }
   }
 

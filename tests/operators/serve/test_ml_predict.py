@@ -254,13 +254,25 @@ def test_ml_predict_keeps_nulls_apart_in_concurrent_queries(
 @pytest.mark.flink
 @pytest.mark.fault(
     "prediction",
-    "A killed process of ML_PREDICT fails the query by name, and the next query has another",
+    "A killed process of ML_PREDICT fails its query by name, and not another one of its model",
 )
 def test_killed_process_of_ml_predict_fails_its_query_alone(models: MLEnv) -> None:
     tables = models.stenv
     tables.execute_sql("""
         CREATE TEMPORARY TABLE endless (x DOUBLE) WITH ('connector' = 'datagen', 'rows-per-second' = '50')""")
     query = "SELECT y FROM ML_PREDICT(TABLE endless, MODEL twice, DESCRIPTOR(x))"
+    with contextlib.closing(tables.execute_sql(query).collect()) as other:
+        next(other)
+        first = relays()
+        with tables.execute_sql(query).collect() as found:
+            next(found)
+            for process in set(relays()) - set(first):
+                process.kill()
+            with pytest.raises(Exception, match="ML_PREDICT"):
+                list(found)
+        for _ in range(100):
+            next(other)
+    wait_until(lambda: not relays(), "the process has ended with the query")
     for processes, message in (
         (relays, "the process that predicts ended with status 137"),
         (task_processes, "the process that serves the model has ended"),
@@ -387,25 +399,42 @@ def load(seconds=0):
 
 @pytest.mark.flink
 @pytest.mark.parametrize(
-    ("columns", "output", "message"),
+    ("columns", "types", "message"),
     [
         (
             "x",
-            "z DOUBLE",
+            "INPUT (x DOUBLE) OUTPUT (z DOUBLE)",
             "ML_PREDICT: the model failed: .*: expected a dict with the outputs 'z', got a dict with 'y'",
         ),
-        ("s", "y DOUBLE", "Flink: org.apache.flink.table.api.ValidationException: .*'s'"),
+        (
+            "s",
+            "INPUT (x DOUBLE) OUTPUT (y DOUBLE)",
+            "Flink: org.apache.flink.table.api.ValidationException: .*'s'",
+        ),
+        *(
+            (
+                column,
+                f"INPUT (x {type}) OUTPUT (y DOUBLE)",
+                rf"Flink: .*ML_PREDICT: input 'x': expected {re.escape(type)}, got {got}: CAST it",
+            )
+            for column, type, got in [
+                ("d", "DECIMAL(5, 2)", "1.239"),
+                ("x", "DECIMAL(2, 1)", "[0-9]{2,}"),
+                ("t", "TIMESTAMP(3)", "2024-01-01T00:00:00.123456"),
+            ]
+        ),
     ],
 )
 def test_ml_predict_refuses_columns_that_do_not_fit_the_model(
-    columns: str, output: str, message: str, models: MLEnv, score: str
+    columns: str, types: str, message: str, models: MLEnv, score: str
 ) -> None:
     tables = models.btenv
     tables.execute_sql(
-        "CREATE TEMPORARY VIEW IF NOT EXISTS texts AS SELECT x, 'a' AS s FROM numbers"
+        "CREATE TEMPORARY VIEW IF NOT EXISTS texts AS SELECT x, 'a' AS s, 1.239 AS d,"
+        " CAST('2024-01-01 00:00:00.123456' AS TIMESTAMP(6)) AS t FROM numbers"
     )
     tables.execute_sql(f"""
-        CREATE TEMPORARY MODEL wrong INPUT (x DOUBLE) OUTPUT ({output}) WITH ('provider' = 'akdl', 'path' = '{score}')""")
+        CREATE TEMPORARY MODEL wrong {types} WITH ('provider' = 'akdl', 'path' = '{score}')""")
     try:
         with pytest.raises(Exception) as raised:
             rows_of(
