@@ -16,12 +16,10 @@ from bridge.exceptions import ConfigurationError, SchemaError, refused_at
 from bridge.host.program_folder import scratch_folder
 from bridge.schema import Schema, split_watermark
 from bridge.table_env import planning
-from bridge.workarounds.beam_workers import fix_workers
-from bridge.workarounds.local_servers import close_servers
-from bridge.workarounds.pyflink_defects import know_planner
 from operators.base.operator import Operator
 from operators.errors.flink_errors import readable
 from operators.flink.arrow_columns import schema_of_frame, schema_of_types, warn_of_losses
+from operators.flink.env import protect
 from operators.flink.memory_table import memory_table
 from operators.params.rendering import Description
 
@@ -58,10 +56,8 @@ class TableSource(Operator[Any]):
                 f"{self._name}: expected a PyFlink Table, got a {type(table).__name__}"
             )
         self._table = table
-        know_planner(self._table_env)
-        # The user may have created the environment without akdl, so it gets the workarounds here.
-        fix_workers()
-        close_servers(self._table_env)
+        # The user may have created the environment without akdl.
+        protect(self._table_env)
 
 
 class MemorySource(SourceOperator):

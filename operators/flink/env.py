@@ -216,6 +216,8 @@ def useCustomEnv(*environments: Any) -> MLEnv:
     # Of two values, the slice of the first pair is empty, so both kinds share the one pair.
     batch = tuple(environments[-4:-2] or environments)
     stream = tuple(environments[-2:])
+    for _, table_env in (batch, stream):
+        protect(table_env)
     _current = MLEnv(lambda: batch, lambda: stream, where="environments of the caller")
     return _current
 
@@ -464,6 +466,13 @@ def _has_python_library(config: dict[str, str]) -> bool:
         return False
 
 
+def protect(table_env: StreamTableEnvironment) -> None:
+    """Apply the workarounds that each environment needs, whoever has made it. Safe to call twice."""
+    know_planner(table_env)
+    fix_workers()
+    close_servers(table_env)
+
+
 def _with_table_env(
     env: StreamExecutionEnvironment, parallelism: int | None, config: dict[str, str]
 ) -> Environments:
@@ -490,11 +499,9 @@ def _with_table_env(
         EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
     )
     table_env = StreamTableEnvironment.create(env, environment_settings=settings)
-    know_planner(table_env)
     know_zone(table_env)
     give_savepoints_a_format()
-    fix_workers()
-    close_servers(table_env)
+    protect(table_env)
     # Functions of the user's own may use our packages in jobs without an operator of ours, which
     # would ship them.
     ship_own_packages(table_env)

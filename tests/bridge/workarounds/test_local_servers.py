@@ -118,7 +118,9 @@ def local_program(owner: str, folder: pathlib.Path) -> Iterator[list[str]]:
 @pytest.mark.slow
 @pytest.mark.flink
 @pytest.mark.own_processes
-@pytest.mark.parametrize("owner", ["akdl", pytest.param("user", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "owner", ["akdl", *(pytest.param(each, marks=pytest.mark.long) for each in ("user", "table"))]
+)
 @pytest.mark.fault("security", "The servers of a local job refuse other users and other hosts")
 def test_servers_of_a_local_program_refuse_other_users_and_hosts(
     owner: str, tmp_path: pathlib.Path
