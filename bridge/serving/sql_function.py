@@ -72,7 +72,9 @@ class ModelFunction(ScalarFunction):  # type: ignore[misc]
             predicted.column(predicted.schema.get_field_index(name))
             for name, _ in self._settings.result
         ]
-        found = [output.to_pandas(date_as_object=True, integer_object_nulls=True) for output in outputs]
+        found = [
+            output.to_pandas(date_as_object=True, integer_object_nulls=True) for output in outputs
+        ]
         return found[0] if len(found) == 1 else pd.concat(found, axis=1)
 
     def _array(self, cells: object, column: Column, arrow_type: pa.DataType, rows: int) -> pa.Array:

@@ -467,7 +467,7 @@ def _has_python_library(config: dict[str, str]) -> bool:
 
 
 def protect(table_env: StreamTableEnvironment) -> None:
-    """Apply the workarounds that each environment needs, whoever has made it. Safe to call twice."""
+    """Apply the workarounds that each environment needs. Safe to call twice."""
     know_planner(table_env)
     fix_workers()
     close_servers(table_env)
