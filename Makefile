@@ -77,7 +77,7 @@ test-flink: setup
 FRAMEWORKS := build/frameworks/bin/python
 $(FRAMEWORKS): setup.py
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/frameworks
-	$(BIN)/uv pip install --quiet --python $@ --editable '.[keras,mlflow,onnxruntime,torch]' jax onnx scikit-learn
+	$(BIN)/uv pip install --quiet --python $@ --editable '.[keras,mlflow,onnxruntime,serve,torch]' jax onnx scikit-learn
 	touch $@
 
 # Models of all kinds through all doors.

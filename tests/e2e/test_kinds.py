@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import pathlib
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from operators import (
     BatchOperator,
-    LocalPredictor,
     MemSourceBatchOp,
     MemSourceStreamOp,
     PipelineModel,
@@ -25,11 +23,13 @@ from operators import (
     resetEnv,
     useLocalEnv,
 )
-from operators.serve.rest_server import _load
+from tests.children.local_kind import predicted
 from tests.e2e.stream_jobs import all_rows
 from tests.support import kinds
+from tests.support.environment import ENVIRONMENT
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
+ROOT = pathlib.Path(__file__).parents[2]
 ROWS = [(1, "a", 0.5), (2, "b", 1.5), (3, "b", None)]
 COLUMNS = "id INT, k STRING, x FLOAT"
 
@@ -132,28 +132,20 @@ def test_every_kind_of_model_predicts_in_every_way(
     op = PredictStreamOp(modelPath=two, chunkWait=0.1, **newer, **params)
     assert {row[:2] for row in all_rows(stream.link(op))} == {(1, 3.0), (2, 9.0), (3, None)}
     if kind.is_here:
-        with LocalPredictor(pipeline, COLUMNS, trusted=True) as predictor:
-            assert predictor.map((1, "a", 0.5))[:2] == (1, 1.0)
         with loaded.collectLocalPredictor(COLUMNS) as predictor:
             assert predictor.map((1, "a", 0.5))[:2] == (1, 1.0)
-        with LocalPredictor(pipeline, COLUMNS, trusted=True, **newer) as predictor:
-            assert predictor.map((1, "a", 0.5))[:2] == (1, 3.0)
-        arguments = {
-            "models": [("served", two)],
-            "columns": [],
-            "signature": [],
-            "trusted": params.get("trusted", False),
-        }
-        if kind.is_function:
-            arguments.update(models=[("served", pipeline)], columns=[("", COLUMNS)], trusted=True)
-        served = _load(argparse.Namespace(**arguments))["served"]
-        asked = {
-            tensor.key: [0.5] for tensor in served.signature.inputs if tensor.key not in ("id", "k")
-        }
-        if kind.is_function:
-            asked.update(id=[1], k=["a"])
-        answer, bad = served.predict(asked, 1)
-        assert not bad and [
-            float(np.ravel(cells)[0]) for name, cells in answer.items() if name not in ("id", "m")
-        ] == [1.0]
-        served.close()
+    settings = {
+        "pipeline": pipeline,
+        "columns": COLUMNS,
+        "newer": newer,
+        "model": "" if kind.is_function else two,
+        "trusted": params.get("trusted", False),
+    }
+    if kind.is_here:
+        assert predicted(**settings) == [1.0, 3.0, 1.0]
+    else:
+        command = [kind.python, "-m", "tests.children.local_kind", json.dumps(settings)]
+        here = subprocess.run(
+            command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True
+        )
+        assert json.loads(here.stdout.splitlines()[-1]) == [1.0, 3.0, 1.0]
