@@ -43,6 +43,7 @@ from akdl.storage.model_forms import (
     find_saved_model,
     is_model_file,
     other_form,
+    with_weights,
 )
 
 _KEY = "akdl_model"
@@ -58,14 +59,15 @@ class ModelFolder:
 
     Args:
         address: The place of the model.
-        of_function: The model is for a function of the user: any folder, or an archive of one.
+        of_function: The model is for a function of the user: any folder, an archive of one, or a
+            file, which the folder then holds.
     """
 
     def __init__(self, address: str, of_function: bool = False) -> None:
         self._temporary: OwnedFolder | None = None
         # A folder is used in place. A model may have gigabytes, which a copy would read and write
         # once more.
-        if os.path.isdir(address) and not _files_of_model(address):
+        if os.path.isdir(address) and (of_function or not _files_of_model(address)):
             self.path = address
             return
         self._temporary = OwnedFolder("akdl-model-")
@@ -83,14 +85,11 @@ class ModelFolder:
             path = fetch(address, fetched)
         except FileError as error:
             raise ModelError(f"the model cannot be read: {error}") from None
+        if of_function:
+            return _of_function(path, target)
         files = _files_of_model(path) if os.path.isdir(path) else [path]
         if not files or is_model_file(path):
             return path
-        if of_function:
-            os.mkdir(target)
-            with open(path, "rb") as file:
-                unpack_archive(file, target)
-            return target
         check_model(path)
         if not is_ak_file(files[0]):
             return unpack_file(files[0], target)
@@ -198,6 +197,27 @@ def _put(folder: str, model_dir: str, has_manifest: bool = True) -> dict[str, An
         ) from None
 
 
+def is_archive(path: str) -> bool:
+    """Return True for a zip or tar file that is not itself the file of a model."""
+    is_other = is_model_file(path) or not os.path.isfile(path)
+    return not is_other and (is_zip(path) or tarfile.is_tarfile(path))
+
+
+def _of_function(path: str, target: str) -> str:
+    """Return the folder that a function gets: a fetched one, or `target` with the content of an
+    archive, or with a single file.
+    """
+    if os.path.isdir(path):
+        return path
+    os.mkdir(target)
+    if is_archive(path):
+        with open(path, "rb") as file:
+            unpack_archive(file, target)
+    for each in [] if is_archive(path) else with_weights(path):
+        os.symlink(os.path.abspath(each), os.path.join(target, os.path.basename(each)))
+    return target
+
+
 def check_model(path: str) -> None:
     """ModelError for a local path without a model: says what is there, and what to do. The model is
     not loaded.
@@ -223,7 +243,7 @@ def check_model(path: str) -> None:
         f"{path}: expected the folder of a SavedModel or of MLflow, a {', '.join(MODEL_FILES)}"
         " file, a zip or tar file of one, or a model table in an .ak file"
     )
-    if form or not (is_zip(path) or tarfile.is_tarfile(path)):
+    if form or not is_archive(path):
         raise ModelError(expected + form)
     # The directory of a zip file lists its entries. A tar file would have to be read as a whole, so
     # only its format is checked.

@@ -584,7 +584,8 @@ _ANY_PREDICT = (
     replace(
         MODEL_PATH,
         default=None,
-        doc=f"{MODEL_PATH.doc} With predictFn: any folder, or an archive of one, for the function.",
+        doc=f"{MODEL_PATH.doc} With predictFn: any folder or file,"
+        " or an archive, for the function, which gets a folder.",
     ),
     Param(
         "predictFn",

@@ -24,8 +24,15 @@ from akdl.storage.files import (
     sha256_of,
 )
 from akdl.storage.model_archive import unpack
-from akdl.storage.model_forms import ModelError, find_model, is_model_file, with_weights
-from akdl.storage.model_place import ModelFolder, PlacedModel, check_model, get_model, named_model
+from akdl.storage.model_forms import ModelError, find_model, with_weights
+from akdl.storage.model_place import (
+    ModelFolder,
+    PlacedModel,
+    check_model,
+    get_model,
+    is_archive,
+    named_model,
+)
 from bridge.exceptions import refused_at
 from bridge.host.program_folder import named_by_content, scratch_folder
 
@@ -65,9 +72,9 @@ def packed_model(where: str, address: str, is_any: bool = False) -> str:
             check_model(path)
         # An archive travels as it is. Packing it again would cost time and would change its
         # checksum, which identifies the model.
-        if os.path.isfile(path) and not (is_ak_file(path) or is_model_file(path)):
+        if is_archive(path) and not is_ak_file(path):
             return named_by_content(path, "model")[0]
-        if is_any and os.path.isdir(path):
+        if is_any:
             return _pack(path, place)
         folder = ModelFolder(path)
         try:

@@ -194,6 +194,16 @@ def test_model_files_are_packed_under_their_names(tmp_path: pathlib.Path) -> Non
         "a function gets them all"
     )
     folder.remove()
+    for name, files in [
+        ("m.onnx", ["m.onnx", "m.onnx.data", "m.onnx_data"]),
+        ("m.pkl", ["m.pkl"]),
+    ]:
+        path = str(tmp_path / name)
+        for place in (path, packed_model("here", path, is_any=True)):
+            folder = ModelFolder(place, of_function=True)
+            assert sorted(os.listdir(folder.path)) == files, "in local jobs as on a cluster"
+            assert pathlib.Path(folder.path, name).read_bytes() == pathlib.Path(path).read_bytes()
+            folder.remove()
 
 
 @pytest.mark.fault("data", "A PyTorch file of weights is refused before the job starts")
