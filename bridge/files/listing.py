@@ -25,6 +25,7 @@ from akdl.storage.files import (
     place_of,
 )
 from akdl.storage.limits import TEXT
+from akdl.storage.local_files import ENDING
 from akdl.wire.column_type import parse_type
 from bridge.exceptions import refused_at
 
@@ -33,6 +34,9 @@ _FileSystem = Any  # of fsspec, which is installed only where it is needed
 # stores them, so that they are not all in memory.
 _SORTED = 20_000
 _HIDDEN = (".", "_")
+# The end of the name of a staging folder of a sink, and of the earlier files while they are
+# replaced.
+STAGED = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(ENDING)}(\.old)?$")
 # Hive and Spark give this name to the partition of null.
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 # A sink writes this file, see publishing.py. If it names files, the other files of the folder do
@@ -52,9 +56,8 @@ def list_files(
 ) -> Iterator[FoundFile]:
     """Yield the files of each address, lazily, since there may be millions.
 
-    In folders, names that begin with . or _ or end in .part are left out, as other programs use
-    them for unfinished files. Folders of partitions are not, whatever their names are. If a sink
-    has left a manifest in a folder, the folder has the files that the manifest names.
+    In folders and below patterns, hidden names are left out, unless the pattern has them literally.
+    If a sink has left a manifest in a folder, the folder has the files that the manifest names.
 
     Raises:
         ConfigurationError: An address has no files, or cannot be listed.
@@ -138,7 +141,7 @@ def _local(path: str) -> Iterator[FoundFile]:
     found = (
         each
         for each in glob.iglob(path, recursive=True)
-        if not _is_hidden(os.path.basename(each), os.path.isdir(each))
+        if not _has_hidden(each, path, os.path.isdir(each))
     )
     # With **, a pattern yields folders and also the files in them, so a folder would be listed
     # twice.
@@ -190,7 +193,13 @@ def _remote(address: str) -> Iterator[FoundFile]:
         system.invalidate_cache()
         if glob.has_magic(inside) and not system.exists(inside):
             found = system.glob(inside, detail=True)
-            infos = [info for _, info in sorted(found.items()) if not _is_hidden_remote(info)]
+            infos = [
+                info
+                for name, info in sorted(found.items())
+                if not _has_hidden(name.rstrip("/"), inside, info["type"] == "directory")
+                # With **, a folder would be listed twice, as in `_local`.
+                and not ("**" in inside and info["type"] == "directory")
+            ]
         else:
             infos = [system.info(inside)]
         for info in infos:
@@ -266,8 +275,18 @@ def _is_hidden(name: str, is_folder: bool) -> bool:
     """True for temporary files and folders; as in Spark and Hive, a folder such as _year=2024 is a
     partition.
     """
-    return (name.startswith(_HIDDEN) or name.endswith(UNFINISHED)) and not (
-        is_folder and _is_partition(name)
+    if is_folder and _is_partition(name):
+        # A sink whose target is a partition has its staging folder next to it.
+        return STAGED.search(name) is not None
+    return name.startswith(_HIDDEN) or name.endswith((UNFINISHED, ENDING, f"{ENDING}.old"))
+
+
+def _has_hidden(path: str, pattern: str, is_folder: bool) -> bool:
+    """True if a name in a path is hidden, and is not in the pattern that has found the path."""
+    *folders, name = path.split("/")
+    literal = pattern.split("/")
+    return any(_is_hidden(each, True) for each in folders if each not in literal) or (
+        name not in literal and _is_hidden(name, is_folder)
     )
 
 

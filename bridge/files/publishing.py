@@ -32,8 +32,9 @@ from pyarrow.fs import (
 
 from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
+from akdl.storage.local_files import ENDING
 from bridge.exceptions import BridgeError, ConfigurationError, refused_at
-from bridge.files.listing import MANIFEST, read_manifest
+from bridge.files.listing import MANIFEST, STAGED, read_manifest
 from bridge.formats.csv_text import PLAIN_CSV, CsvForm
 from bridge.formats.file_columns import flink_type
 from bridge.formats.formats import FORMATS, FileFormat
@@ -42,7 +43,6 @@ CHECKPOINT_ENDS_FILE = (
     "filePath names one file, which a checkpoint would end: let it end with '/', so that it is a"
     " folder, or run the job without checkpoints"
 )
-_STAGING = ".incomplete"
 # A staging folder without changes for a day belongs to a program that has been killed.
 _DEAD_S = 86_400
 
@@ -89,7 +89,7 @@ class FileSink:
 
     @property
     def staging(self) -> str:
-        return f"{self.address.rstrip('/')}.{self.token}{_STAGING}"
+        return f"{self.address.rstrip('/')}.{self.token}{ENDING}"
 
     @property
     def keeps_manifest(self) -> bool:
@@ -233,10 +233,8 @@ def _remove_dead_staging(target: str) -> None:
     """Remove the staging folders, and the earlier files, that killed programs of this user have
     left for the same target.
     """
-    form = re.compile(
-        rf"{re.escape(os.path.basename(target))}\.[0-9a-f]{{8}}{re.escape(_STAGING)}(\.old)?"
-    )
-    for path in glob.iglob(f"{glob.escape(target)}.*{_STAGING}*"):
+    form = re.compile(re.escape(os.path.basename(target)) + STAGED.pattern)
+    for path in glob.iglob(f"{glob.escape(target)}.*{ENDING}*"):
         with suppress(OSError):
             # The folder may be one that other users can write to, so a name alone does not show
             # whose folder it is.
