@@ -2,8 +2,8 @@
 
 Subtasks write into a staging folder next to the target, which is renamed to the target. On object
 stores, where a rename is a copy, they write into the target folder, and the file `_manifest.json`,
-which names the files that count, is written last. Either step can be repeated, because the job may
-fail after it.
+which names the files that count, is written last; the first job of an empty folder begins with one
+that names no files. Each step can be repeated, because the job may fail after it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
 from akdl.storage.local_files import ENDING
 from bridge.exceptions import BridgeError, ConfigurationError, refused_at
-from bridge.files.listing import MANIFEST, STAGED, read_manifest
+from bridge.files.listing import MANIFEST, STAGED, Manifest, read_manifest
 from bridge.formats.csv_text import PLAIN_CSV, CsvForm
 from bridge.formats.file_columns import flink_type
 from bridge.formats.formats import FORMATS, FileFormat
@@ -251,7 +251,12 @@ def abandon(sink: FileSink) -> None:
     """
     files, target = file_system(sink.address)
     if sink.keeps_manifest:
-        _sweep(files, target, _listed(files, target), sink.own_name.fullmatch)
+        listed = _manifest(files, target).files
+        _sweep(files, target, listed or (), sink.own_name.fullmatch)
+        # The first job of a folder has begun with a manifest without files. It stays if it hides
+        # files of a program that was killed.
+        if listed == [] and files_in(files, target) == [f"{target}/{MANIFEST}"]:
+            files.delete_file(f"{target}/{MANIFEST}")
         return
     root = root_of(sink)[1]
     old = f"{root}.old"
@@ -295,8 +300,8 @@ def root_of(sink: FileSink) -> tuple[FileSystem, str]:
 def is_published(sink: FileSink) -> bool:
     """True once the files of this run have been published."""
     files, target = file_system(sink.address)
-    names = _listed(files, target) if sink.keeps_manifest else files_in(files, target)
-    return any(sink.token in name for name in names)
+    names = _manifest(files, target).files if sink.keeps_manifest else files_in(files, target)
+    return any(sink.token in name for name in names or ())
 
 
 def _incomplete(files: FileSystem, folder: str, written: Files) -> list[str]:
@@ -319,13 +324,12 @@ def files_in(files: FileSystem, folder: str) -> list[str]:
     return [info.path for info in found if info.type == FileType.File]
 
 
-def _listed(files: FileSystem, folder: str) -> set[str]:
-    """Names in the manifest of a folder; the manifest of another program has no names."""
-    if files.get_file_info(f"{folder}/{MANIFEST}").type != FileType.File:
-        return set()
-    with suppress(FileError), files.open_input_stream(f"{folder}/{MANIFEST}") as file:
-        return set(read_manifest(folder, file).files or ())
-    return set()
+def _manifest(files: FileSystem, folder: str) -> Manifest:
+    """Read the manifest of a folder; an empty one for the manifest of another program."""
+    if files.get_file_info(f"{folder}/{MANIFEST}").type == FileType.File:
+        with suppress(FileError), files.open_input_stream(f"{folder}/{MANIFEST}") as file:
+            return read_manifest(folder, file)
+    return Manifest()
 
 
 def _is_replaced(name: str) -> bool:

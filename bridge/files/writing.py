@@ -82,7 +82,11 @@ class PartFiles:
         others = list[str]()
         later = list[str]()  # records of checkpoints that this attempt does not go back to
         self._files.create_dir(self._root, recursive=True)
-        for path in files_in(self._files, self._root):
+        found = files_in(self._files, self._root)
+        if sink.keeps_manifest and not found:
+            # Without a manifest, sources would read the files of this job one by one.
+            write_manifest(sink, self._root, {"files": {}})
+        for path in found:
             own = sink.own_name.fullmatch(os.path.basename(path))
             if own is not None and int(own["subtask"]) % self._subtasks == self._subtask:
                 is_kept = own["checkpoint"] is not None and int(own["checkpoint"]) <= checkpoint

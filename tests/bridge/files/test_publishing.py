@@ -13,6 +13,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from bridge.exceptions import BridgeError, ConfigurationError
+from bridge.files.listing import list_files
 from bridge.files.publishing import FileSink, abandon, check_target, file_system, files_in, publish
 from bridge.files.writing import PartFiles
 from tests.bridge.files.attempts import files_of, found_ids, ids, listed, sink_of, written
@@ -162,6 +163,34 @@ def test_failed_job_removes_only_its_own_files_from_a_storage(manifest: object) 
         } == before
     finally:
         memory.rm("/failed", recursive=True)
+
+
+@pytest.mark.fault("data", "A source finds no files of the first job of a folder before its end")
+def test_files_of_the_first_job_of_a_folder_are_hidden_until_its_end(root: str) -> None:
+    def unfinished(token: str) -> PartFiles:
+        files = PartFiles(sink_of(f"{root}/out/", token=token), 0, 1)
+        files.start(-1)
+        files.write(ids(1))
+        files.checkpoint(1)
+        return files
+
+    def read() -> list[str]:
+        return [file.path for file in list_files("Source", [f"{root}/*"], may_be_empty=True)]
+
+    killed = unfinished("11111111")
+    assert read() == []
+    failed = unfinished("22222222")
+    failed.close()
+    abandon(sink_of(f"{root}/out/", token="22222222"))
+    assert read() == [] and any("part-" in name for name in files_of(root))
+    killed.close()
+    abandon(sink_of(f"{root}/out/", token="11111111"))
+    assert not files_of(root), "not even a manifest"
+    last = unfinished("33333333")
+    restarted = sink_of(f"{root}/out/", token="33333333")
+    last.close()
+    publish(restarted, written(PartFiles(restarted, 0, 1), ids(2), checkpoint=1))
+    assert found_ids(f"{root}/out/") == [1, 2] and len(read()) == 2
 
 
 def test_new_files_leave_files_that_are_no_records(root: str) -> None:
