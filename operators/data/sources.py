@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from akdl.wire.column_type import Kind, parse_type
 from bridge.exceptions import ConfigurationError
+from bridge.files.listing import list_files
 from bridge.schema import Schema, quoted
 from operators.alink.ak_cells import MOST_DIGITS, digits_of
 from operators.alink.ak_file import read_rows, read_schema
@@ -29,15 +29,7 @@ class _AkSource(AkSourceParams, SourceOperator):
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
         with fetched(self._name, values["filePath"]) as path:
-            files = (
-                sorted(os.path.join(path, name) for name in os.listdir(path))
-                if os.path.isdir(path)
-                else [path]
-            )
-            if not files:
-                raise ConfigurationError(
-                    f"{self._name}: parameter 'filePath': the folder {path} is empty"
-                )
+            files = [file.path for file in list_files(self._name, [path])]
             schema = read_schema(files[0])
             for file in files[1:]:
                 if read_schema(file) != schema:

@@ -461,6 +461,8 @@ def ak_bytes(rows: list[tuple[Any, ...]]) -> bytes:
 def test_ak_source_reads_folders_and_addresses(env: MLEnv, tmp_path: pathlib.Path) -> None:
     for name in "12":
         (tmp_path / name).write_bytes(ak_bytes(ROWS))
+    for unfinished in ("_SUCCESS", "3.ak.0badcafe0badcafe.incomplete"):
+        (tmp_path / unfinished).touch()
     with served(files={"/t.ak": ak_bytes(ROWS)}) as site:
         single = AkSourceBatchOp().setFilePath(f"{site.url}/t.ak")
         assert (
@@ -535,7 +537,8 @@ def test_ak_source_refuses_missing_files_and_empty_folders(
     ):
         AkSourceBatchOp(filePath="/nowhere").getColNames()
     with pytest.raises(
-        ConfigurationError, match="AkSourceBatchOp: parameter 'filePath': the folder .* is empty"
+        ConfigurationError,
+        match="^AkSourceBatchOp: parameter 'filePath': .* is a folder without files$",
     ):
         AkSourceBatchOp(filePath=str(tmp_path)).getColNames()
 
