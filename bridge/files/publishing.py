@@ -109,7 +109,7 @@ def name_with(token: str) -> re.Pattern[str]:
     )
 
 
-_RECORD = name_with("[0-9a-f]{8}")
+_OF_SINKS = name_with("[0-9a-f]{8}")
 
 
 @contextmanager
@@ -164,7 +164,8 @@ def check_target(sink: FileSink, overwrite: bool) -> None:
             f"{where}: {name} exists already; setOverwriteSink(True) replaces it"
         )
     for path in inside:
-        if not os.path.basename(path).startswith(("part-", "_", ".")):
+        name_inside = os.path.basename(path)
+        if name_inside != MANIFEST and not _OF_SINKS.fullmatch(name_inside):
             raise ConfigurationError(
                 f"{where}: {name} has the file {path}, which no sink has written: choose another"
                 " folder"
@@ -197,9 +198,9 @@ def publish(sink: FileSink, written: Files) -> None:
         # are gone.
         write_manifest(sink, target, {"files": {name: rows for name, (rows, _) in written.items()}})
         with _after_publication(sink):
-            _sweep(files, root, written, _is_replaced)
+            _sweep(files, root, written, _OF_SINKS.fullmatch)
     else:
-        _sweep(files, root, written, _is_replaced)
+        _sweep(files, root, written, _OF_SINKS.fullmatch)
         if sink.partition_by:
             write_manifest(sink, root)
         # A rename cannot replace a folder that has files, so the earlier one is renamed first. If
@@ -330,11 +331,6 @@ def _manifest(files: FileSystem, folder: str) -> Manifest:
         with suppress(FileError), files.open_input_stream(f"{folder}/{MANIFEST}") as file:
             return read_manifest(folder, file)
     return Manifest()
-
-
-def _is_replaced(name: str) -> bool:
-    """True for files and records of any sink, which new files replace."""
-    return name.startswith("part-") or _RECORD.fullmatch(name) is not None
 
 
 def _sweep(
