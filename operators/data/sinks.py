@@ -133,6 +133,9 @@ class _FilesSinkOp(_SinkOp):
         )
         with refused_at(f"{name}: filePath", FileError):
             address = place_of(address)
+        # The rename of publication would replace a link, and not what the link leads to.
+        if not is_remote(address) and os.path.islink(address):
+            address = os.path.realpath(address)
         sink = FileSink(
             name,
             address,

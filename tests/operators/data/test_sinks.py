@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
@@ -55,16 +56,18 @@ def test_all_sinks_write_in_one_job(
 def test_two_sinks_of_a_job_have_places_of_their_own(
     people: TableSourceBatchOp, tmp_path: pathlib.Path
 ) -> None:
-    folder = f"{tmp_path}/rows/"
-    people.link(CsvSinkBatchOp(filePath=folder))
+    folder, link = f"{tmp_path}/rows/", tmp_path / "link"
+    link.symlink_to("rows")
+    people.link(CsvSinkBatchOp(filePath=f"{link}/"))
     with pytest.raises(
         ConfigurationError, match="another sink of the next job writes to .*/rows: "
     ):
         people.link(ParquetSinkBatchOp(filePath=folder))
     BatchOperator.execute()
-    people.firstN(1).link(ParquetSinkBatchOp(filePath=folder, overwriteSink=True))
+    people.firstN(1).link(ParquetSinkBatchOp(filePath=f"{link}/", overwriteSink=True))
     BatchOperator.execute()
     assert len(ParquetSourceBatchOp(filePath=folder).collectToDataframe()) == 1
+    assert link.is_symlink() and sorted(os.listdir(tmp_path)) == ["link", "rows"]
 
 
 def test_times_of_ak_files_are_in_a_time_zone(
