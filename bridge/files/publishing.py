@@ -180,6 +180,7 @@ def publish(sink: FileSink, written: Files) -> None:
     # An earlier attempt may have published the files and then failed. The staging folder is gone
     # then, and all files are in the target.
     if not sink.is_single and is_missing(files, root) and not _incomplete(files, target, written):
+        _remove_earlier(sink, files, f"{root}.old")
         return
     if missing:
         raise BridgeError(

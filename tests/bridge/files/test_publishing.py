@@ -58,9 +58,9 @@ def test_new_files_replace_the_earlier_ones(root: str) -> None:
     assert found_ids(address) == [2]
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("next_", ["restart", "abandon", "another job"])
 def test_earlier_files_go_when_an_attempt_died_before_it_removed_them(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, next_: str
 ) -> None:
     class Dying(pyarrow.fs.LocalFileSystem):  # type: ignore[misc]
         def delete_dir(self, path: str) -> None:
@@ -73,12 +73,13 @@ def test_earlier_files_go_when_an_attempt_died_before_it_removed_them(
         patch.setattr("bridge.files.publishing.LocalFileSystem", Dying)
         publish(second, files)
     (left,) = set(os.listdir(tmp_path)) - {"out"}
-    if is_killed:
+    if next_ == "restart":
+        publish(second, files)
+    elif next_ == "abandon":
+        abandon(second)
+    else:
         os.utime(tmp_path / left, (0, 0))
         publish(first, written(PartFiles(first, 0, 1), ids(2)))
-    else:
-        publish(second, files)
-        abandon(second)
     assert os.listdir(tmp_path) == ["out"] and found_ids(f"{tmp_path}/out/") == [2]
 
 
