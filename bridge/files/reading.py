@@ -249,9 +249,8 @@ class FileParts:
             self._open = None
             self._next = None
             values = partition_values(path, self._table.roots)
-            expected = [column for column in self._table.read if column.name not in values]
             others = "error" if self._table.all_columns else "ignore"
-            reader = reader_of(self._table.format, path, expected, others, self._table.csv)
+            reader = reader_of(self._table.format, path, self._table.read, others, self._table.csv)
             found = {field.name: field.type for field in reader.schema if field.name not in values}
             self._check(found, values)
             # A batch without columns has no rows, so one is read where all columns of the table

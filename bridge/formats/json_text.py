@@ -63,12 +63,20 @@ class JsonReader(UngroupedReader):
             self.schema = schema_of(line, block, columns)
 
     def batches(self, group: int, columns: Sequence[str], rows: int) -> Batches:
-        wanted = [
-            column for column in self._columns if self._others == "error" or column.name in columns
-        ]
+        wanted = [column for column in self._columns if column.name in columns]
+        # A file may repeat the columns that are read from names of folders, in any type.
+        rest = {column.name for column in self._columns} - set(columns)
         with open_text(self._path) as (text, _, _):
             for line, block in blocks(text):
-                table = rows_of(line, block, wanted, self._others)
+                repeated = []
+                if self._others == "error" and any(f'"{name}"'.encode() in block for name in rest):
+                    found = rows_of(line, block, wanted, "infer").schema
+                    repeated = [
+                        FileColumn(field.name, str(field.type), field.type)
+                        for field in found
+                        if field.name in rest
+                    ]
+                table = rows_of(line, block, [*wanted, *repeated], self._others)
                 yield from slices(table.select(columns).combine_chunks().to_batches(), rows)
 
 

@@ -478,6 +478,20 @@ def test_json_files_are_read_with_columns_of_the_first_one(tmp_path: pathlib.Pat
     assert read(str(path), selected=["id"])["id"].to_pylist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("key", ["1", '"x"', '"2024-05-31"', "1.5", "null", '[{"a": 1}]'])
+def test_names_of_folders_win_over_keys_of_json(tmp_path: pathlib.Path, key: str) -> None:
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        (tmp_path / f"day={day}" / "a.json").write_text(f'{{"x": 1, "day": {key}}}\n{{"x": 2}}\n')
+    for schema in (None, Schema.parse("x BIGINT, day BIGINT")):
+        found = read(str(tmp_path), schema=schema)
+        assert found.to_pydict() == {"x": [1, 2] * 2, "day": [1, 1, 2, 2]}
+    assert read(str(tmp_path), selected=["day"])["day"].to_pylist() == [1, 1, 2, 2]
+    (tmp_path / "day=2" / "a.json").write_text(f'{{"x": 1, "day": {key}, "late": 1}}')
+    with pytest.raises(RowError, match="day=2/a.json: line 1 has the key 'late', which the"):
+        read(str(tmp_path))
+
+
 def test_a_file_without_groups_is_read_once(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
