@@ -99,7 +99,8 @@ class RandomTableSourceStreamOp(RandomStreamParams, SourceOperator, StreamOperat
     """A stream of `maxRows` rows: a row number from 1, and DOUBLE columns with random numbers, new
     ones in each run.
 
-    Flink's generator keeps the numbers of all remaining rows in memory, about 30 bytes each.
+    Flink's generator keeps the numbers of all remaining rows in memory, about 30 bytes each, and of
+    a stream with less than a row per second as many for each second.
 
     Example:
         points = RandomTableSourceStreamOp(maxRows=1000, numCols=2, timePerSample=0.01)
@@ -143,9 +144,7 @@ def _random_table(
     columns = [f"{expression(distributions.get(name), draws)} AS {quoted(name)}" for name in names]
     # Flink's generator makes a whole number of rows per second. For a slower or fractional rate it
     # makes more rows, of which every n-th one is kept.
-    rate = (1 / seconds).limit_denominator(1000) if seconds else Fraction(1_000_000_000)
-    per_second = max(rate.numerator, 1)
-    every = rate.denominator
+    per_second, every = rate_of(seconds).as_integer_ratio() if seconds else (1_000_000_000, 1)
     if values["idCol"] is not None:
         columns.insert(0, f"row_id / {every} + {first} AS {quoted(values['idCol'])}")
     generated = max(rows, 1) * every
@@ -170,6 +169,11 @@ def _random_table(
     # For zero rows the generator still makes some, which this condition leaves out.
     kept = f"row_id < {rows * every}" + (f" AND MOD(row_id, {every}) = 0" if every > 1 else "")
     return table_env.sql_query(f"SELECT {', '.join(columns)} FROM {drawn} WHERE {kept}")
+
+
+def rate_of(seconds: Fraction) -> Fraction:
+    """Rows per second, with a denominator that is not much larger than it has to be."""
+    return (1 / seconds).limit_denominator(max(1000, round(seconds)))
 
 
 _CONF = re.compile(r"\s*([^:\s]+)\s*:\s*(\w+)\s*\(([^()]*)\)\s*")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators.data.sources import expression, poisson, read_distributions
+from operators.data.sources import expression, poisson, rate_of, read_distributions
 
 NAMES = ["a", "b"]
 
@@ -55,3 +56,21 @@ def test_probabilities_of_poisson_have_sum_1_and_the_given_mean() -> None:
     probabilities = poisson(2.5)
     assert sum(probabilities) == pytest.approx(1)
     assert sum(k * p for k, p in enumerate(probabilities)) == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rate"),
+    [
+        (0.01, 100),
+        (1 / 3, 3),
+        (2.5, Fraction(2, 5)),
+        (1000, Fraction(1, 1000)),
+        (1500, Fraction(1, 1500)),
+        (2500.4, Fraction(1, 2500)),
+        (86_400, Fraction(1, 86_400)),
+    ],
+)
+def test_rows_of_slow_and_fast_streams_come_at_their_rate(
+    seconds: float, rate: Fraction | int
+) -> None:
+    assert rate_of(Fraction(seconds)) == rate
