@@ -18,7 +18,7 @@ from google.protobuf import json_format
 
 from akdl.serving.kinds.model_file import missing_package, missing_trust
 from akdl.serving.output_cells import result_columns
-from akdl.storage.files import FileError, is_registered, place_of
+from akdl.storage.files import FileError, checked_place, is_registered, place_of
 from akdl.storage.model_forms import ModelError, kind_at
 from akdl.wire import Serving
 from akdl.wire.column_type import Kind
@@ -182,7 +182,7 @@ class PredictOp(WithParams, Operator[Any]):
                 )
             if not serving.function:
                 refuse_other_models(
-                    f"{name}: candidatePath", values["candidatePath"], _is_remote(data)
+                    f"{name}: candidatePath", serving.candidate_path, _is_remote(data)
                 )
         for added in result_columns(serving)[len(own.names) :]:
             if added.name in {*columns, *own.names}:
@@ -312,7 +312,7 @@ class PredictOp(WithParams, Operator[Any]):
         values = self._values_of_all()
         if serving.candidate_path:
             with refused_at(f"{name}: candidatePath", FileError):
-                serving.candidate_path = place_of(serving.candidate_path)
+                serving.candidate_path = checked_place(serving.candidate_path)
         given = values.get("predictFn")
         if given is None:
             return (), None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from akdl.storage.files import FileError, place_of
+from akdl.storage.files import FileError, checked_place
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import Schema
 from operators.predict_batch import PredictBatchOp, PredictOp
@@ -58,7 +58,7 @@ def function_settings(
     op = type(name, (make,), {})(outputSchemaStr=outputs, **given)
     place = str(given.get("modelPath") or "")
     with refused_at(name, FileError):
-        path = place_of(place) if place else ""
+        path = checked_place(place) if place else ""
     if path and not (is_function or params.get("modelKeyCol")):
         refuse_other_models(f"{name}: the model", path, not is_host)
     arguments = Schema.parse(inputs)

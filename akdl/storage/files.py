@@ -95,6 +95,14 @@ def place_of(address: str) -> str:
     return address if is_remote(address) else local_path(address)
 
 
+def checked_place(address: str) -> str:
+    """Check the checksum at the end of an address of a file on this host, and return `place_of`
+    without it.
+    """
+    has_checksum = _CHECKSUM in address and not is_remote(address)
+    return fetch(address, "") if has_checksum else place_of(address)
+
+
 def name_of(address: str) -> str:
     """Return the file name in an address; it must not be a path, as a file here gets the name."""
     if not is_remote(address):

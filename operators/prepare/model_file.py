@@ -16,11 +16,11 @@ from akdl.storage.ak_records import is_ak_file
 from akdl.storage.archive import is_zip
 from akdl.storage.files import (
     FileError,
+    checked_place,
     fetch,
     file_states,
     is_registered,
     is_remote,
-    place_of,
     sha256_of,
 )
 from akdl.storage.model_archive import unpack
@@ -92,13 +92,13 @@ def model_for_job(where: str, address: str, is_elsewhere: bool, is_any: bool = F
     # Hosts ask a registry, so that a stream follows an alias.
     is_any |= is_registered(address)
     with refused_at(where, FileError, ModelError):
-        path = place_of(address)
+        path = checked_place(address)
         # With many models at an address, hosts read only the ones that they need, so nothing is
         # fetched here.
         if (is_remote(address) and not is_any) or (is_elsewhere and os.path.exists(path)):
-            return packed_model(where, address, is_any)
+            return packed_model(where, path, is_any)
     if not (is_any and os.path.exists(path)):
-        refuse_other_models(where, address, is_elsewhere)
+        refuse_other_models(where, path, is_elsewhere)
     return path
 
 
@@ -107,7 +107,7 @@ def refuse_other_models(where: str, address: str, is_elsewhere: bool) -> None:
     hosts of a cluster.
     """
     with refused_at(where, FileError, ModelError):
-        path = place_of(address)
+        path = checked_place(address)
         if not is_remote(address) and (not is_elsewhere or os.path.exists(path)):
             check_model(path)
 

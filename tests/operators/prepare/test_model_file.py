@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyflink.table import StreamTableEnvironment
 
+from akdl.storage.files import sha256_of
 from akdl.storage.model_archive import pack
 from akdl.storage.model_forms import kind_at
 from akdl.storage.model_place import ModelFolder, PlacedModel, named_model, put_model
@@ -124,6 +125,24 @@ def test_path_of_a_model_is_checked_before_a_job(
             ConfigurationError, match="Op: candidatePath: .*: m.h5 is a model in a format of Keras"
         ):
             refuse_other_models("Op: candidatePath", f"file://{tmp_path}/m.h5", is_elsewhere)
+
+
+@pytest.mark.fault("data", "A model on this host with another checksum than asked for is refused")
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_checksum_of_a_model_on_this_host_is_checked(
+    tmp_path: pathlib.Path, model: pathlib.Path, scheme: str
+) -> None:
+    archive = shutil.make_archive(str(tmp_path / "m"), "zip", str(model))
+    address = f"{scheme}{archive}#sha256="
+    right, wrong = address + sha256_of(archive), address + "0" * 64
+    assert model_for_job("Op: modelPath", right, False) == archive
+    assert graph_in(model_for_job("Op: modelPath", right, True)) == str(tmp_path)
+    refuse_other_models("Op: candidatePath", right, False)
+    for is_elsewhere in (False, True):
+        with pytest.raises(ConfigurationError, match="^Op: modelPath: .*expected the SHA-256 0000"):
+            model_for_job("Op: modelPath", wrong, is_elsewhere)
+        with pytest.raises(ConfigurationError, match="^Op: candidatePath: .*expected the SHA-256"):
+            refuse_other_models("Op: candidatePath", wrong, is_elsewhere)
 
 
 def test_paths_without_a_model_are_refused_and_leave_nothing(tmp_path: pathlib.Path) -> None:
