@@ -96,7 +96,8 @@ def script_of(function: object, takes_config: bool = True) -> FunctionScript:
         # Annotations are not evaluated in the script, so the names in them need not travel.
         "from __future__ import annotations",
         "",
-        *parts.imports,
+        # A statement may bind several names.
+        *dict.fromkeys(parts.imports),
         "",
         *parts.values,
         "",
@@ -163,7 +164,7 @@ class _Parts:
         # The module's own import statement comes first, because the object may have another name
         # itself: `os.path` is the module `posixpath` on Linux.
         elif name in self._statements:
-            self.imports.append(self._statements[name])
+            self.imports += self._statements[name]
         elif isinstance(value, ModuleType):
             self.imports.append(f"import {value.__name__} as {name}")
         elif self._is_importable(value):
@@ -204,37 +205,65 @@ class _Parts:
         return source
 
 
-def _import_statements(module: dict[str, object]) -> dict[str, str]:
-    """Import statements of a module, by the name that each binds."""
+def _import_statements(module: dict[str, object]) -> dict[str, list[str]]:
+    """Import statements of a module, by the name that they bind."""
     # IPython keeps the source of all cells in this variable; the module of a notebook has no file.
     cells = module.get("In")
     texts = [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else []
     with suppress(OSError, TypeError, KeyError):
         texts = texts or [inspect.getsource(sys.modules[str(module["__name__"])])]
-    statements = {}
+    statements: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {}
     for text in texts:
         try:
             tree = ast.parse(text)
         except SyntaxError:
             continue
-        for node in _outside_definitions(tree):
-            # A relative import has no meaning in a script, which belongs to no package.
-            if isinstance(node, ast.Import) or (
-                isinstance(node, ast.ImportFrom) and not node.level
-            ):
+        for statement in _imports_outside_definitions(tree):
+            whole = ast.unparse(statement) if isinstance(statement, ast.Try) else ""
+            for node in ast.walk(statement):
+                if not isinstance(node, (ast.Import, ast.ImportFrom)):
+                    continue
                 for each in node.names:
+                    # `import a.b` binds `a`.
+                    is_plain = isinstance(node, ast.Import) and each.asname is None
+                    name = each.name.partition(".")[0] if is_plain else each.asname or each.name
+                    # Another branch of an `if` may bind the name to something else.
+                    is_bound = _object_of(node, each, is_plain) is module.get(name)
+                    kept = (statements if is_bound else others).setdefault(name, [])
+                    # `import a.b` and `import a.c` bind the same name, and both are needed.
+                    if not is_plain:
+                        kept.clear()
                     # A statement with this name alone is left.
                     node.names = [each]
-                    # `import a.b` binds `a`.
-                    statements[each.asname or each.name.partition(".")[0]] = ast.unparse(node)
-    return statements
+                    kept.append(whole or ast.unparse(node))
+    return {**others, **statements}
 
 
-def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
+def _imports_outside_definitions(node: ast.AST) -> Iterator[ast.stmt]:
+    """Yield statements that import, and as a whole each `try` of nothing but imports: the script
+    may run where another one of its alternatives exists.
+    """
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if isinstance(child, (ast.Import, ast.ImportFrom, ast.Try)) and all(
+            _is_import(each) or isinstance(each, (ast.Pass, ast.Try))
+            for each in ast.walk(child)
+            if isinstance(each, ast.stmt)
+        ):
             yield child
-            yield from _outside_definitions(child)
+        elif not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield from _imports_outside_definitions(child)
+
+
+def _is_import(node: ast.AST) -> bool:
+    # A relative import has no meaning in a script, which belongs to no package.
+    return isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level)
+
+
+def _object_of(node: ast.Import | ast.ImportFrom, name: ast.alias, is_plain: bool) -> object:
+    if isinstance(node, ast.Import):
+        return sys.modules.get(name.name.partition(".")[0] if is_plain else name.name)
+    return getattr(sys.modules.get(node.module or ""), name.name, None)
 
 
 def _outer_names(source: str) -> list[str]:

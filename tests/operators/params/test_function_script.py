@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json as js
+import linecache
 import logging
 import math
 import subprocess
@@ -100,8 +101,6 @@ def test_imports_are_found_in_cells_of_a_notebook() -> None:
         "def f(c):\n    return p.sep\n",
     ]
     namespace: dict[str, Any] = {"__name__": "__main__", "In": cells}
-    import linecache
-
     linecache.cache["<cell 3>"] = (
         len(cells[3]),
         None,
@@ -111,6 +110,46 @@ def test_imports_are_found_in_cells_of_a_notebook() -> None:
     exec("import os.path as p", namespace)
     exec(compile(cells[3], "<cell 3>", "exec"), namespace)
     assert "import os.path as p\n" in script_of(namespace["f"]).text
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import xml.dom\nimport xml.sax", ["import xml.dom", "import xml.sax"]),
+        ("import xml.sax\nimport xml.sax, math as m", ["import xml.sax"]),
+        ("import math as xml\nimport json as xml", ["import json as xml"]),
+        (
+            "try:\n    import json as xml, math\nexcept ImportError:\n    import missing as xml",
+            [
+                "try:",
+                "    import json as xml, math",
+                "except ImportError:",
+                "    import missing as xml",
+            ],
+        ),
+        (
+            "if math:\n    from json import dumps as xml\nelse:\n    from missing import xml",
+            ["from json import dumps as xml"],
+        ),
+        (
+            "try:\n    from json import dumps as xml\nexcept ImportError:\n    xml = None",
+            ["from json import dumps as xml"],
+        ),
+    ],
+)
+def test_imports_of_one_name_are_sent_as_the_program_made_them(
+    source: str, expected: list[str]
+) -> None:
+    cell = "def f(c):\n    return xml, math\n"
+    namespace: dict[str, Any] = {"__name__": "__main__", "In": ["import math", source, cell]}
+    linecache.cache["<xml>"] = (len(cell), None, cell.splitlines(keepends=True), "<xml>")
+    exec(f"import math\n{source}", namespace)
+    exec(compile(cell, "<xml>", "exec"), namespace)
+    text = script_of(namespace["f"]).text
+    lines = text[: text.index("def f")].split("\n")
+    found = [line for line in lines if line and "annotations" not in line]
+    assert [line for line in found if line != "import math"] == expected
+    exec(text, {"__name__": "script"})
 
 
 def _refused() -> dict[str, tuple[Any, str]]:
