@@ -174,11 +174,7 @@ class _Fit:
                 self._plan.epochs,
             )
         while progress.epoch < self._plan.epochs and not watch.stop:
-            if (
-                progress.batch
-                and self._plan.steps is None
-                and next(iter(self._next_call(progress)[0]), None) is None
-            ):
+            if progress.batch and self._is_epoch_over(progress):
                 # The checkpoint is of the last batch of its epoch, so there is nothing left to
                 # resume.
                 progress.next_epoch()
@@ -226,6 +222,12 @@ class _Fit:
             # The copy comes before `publish`, so that an address receives both at once.
             self._best.offer(path, logs)
         self._folder.publish()
+
+    def _is_epoch_over(self, progress: _Progress) -> bool:
+        """Test for a resumed epoch without a batch that is left to train on."""
+        if self._plan.steps is not None:
+            return progress.batch >= self._plan.steps
+        return next(iter(self._next_call(progress)[0]), None) is None
 
     def _next_call(self, progress: _Progress) -> tuple[Any, int, int | None, EpochEnd | None]:
         """Return data, last epoch, steps and closing callback of the next call of `model.fit`."""

@@ -140,6 +140,28 @@ def test_steps_per_epoch_go_on_in_the_rows(tmp_path: Path, monkeypatch: pytest.M
     assert len(history["loss"]) == 4 and int(model.optimizer.iterations.numpy()) == 28
 
 
+def test_checkpoint_of_the_last_step_of_an_epoch_resumes_with_the_next_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ends after the step's checkpoint and before the one of the epoch."""
+    from akdl.keras import keras_fit
+
+    changes = {"steps_per_epoch": 3, "save_checkpoints_steps": 3, "num_epochs": 3}
+    expected, _ = train(config(tmp_path / "whole"), **changes)
+    checkpoints = tmp_path / "checkpoints"
+
+    def killed(*arguments: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keras_fit._EpochCallback, "on_epoch_end", killed)
+        with pytest.raises(Killed):
+            train(config(tmp_path / "work", checkpoints), **changes)
+    model, _ = train(config(tmp_path / "work", checkpoints, attempt=1), **changes)
+    np.testing.assert_allclose(weights(model), weights(expected), rtol=1e-7)
+    assert int(model.optimizer.iterations.numpy()) == 9
+
+
 @pytest.mark.long
 def test_checkpoints_at_an_address_resume_to_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Any
