@@ -234,10 +234,11 @@ class _Fit:
         (epoch, batch), (epochs, steps) = (progress.epoch, progress.batch), self._plan[2:4]
         if steps is not None:
             data = self._plan.input_fn(seed=self._seed)
-            if self._is_alone:
+            if not self._by_servers:
                 # The rows are one endless pass over all epochs, so the number of steps is the
-                # position in it.
-                data = data.skip(epoch * steps + batch)
+                # position in it. In a group a batch lasts for several steps, see `EpochEnd`.
+                per_batch = 1 if self._is_alone else self._task_config.num_workers
+                data = data.skip((epoch * steps + batch) // per_batch)
             # The rest of an epoch has fewer steps than the others, so it is a call of its own.
             return (data, epoch + 1, steps - batch, None) if batch else (data, epochs, steps, None)
         # The order of an epoch depends on the seed and its number alone, so a resumed epoch can

@@ -162,6 +162,28 @@ def test_checkpoint_of_the_last_step_of_an_epoch_resumes_with_the_next_epoch(
     assert int(model.optimizer.iterations.numpy()) == 9
 
 
+@pytest.mark.parametrize(("workers", "first"), [(1, 120), (2, 60), (4, 20)])
+def test_steps_per_epoch_of_a_worker_go_on_behind_the_rows_of_its_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, first: int
+) -> None:
+    """After 6 steps of 20 rows of all workers; a batch lasts for as many steps as there are."""
+    changes = {"steps_per_epoch": 3, "shuffle_factor": 0}
+    checkpoints = tmp_path / "checkpoints"
+    train(config(tmp_path / "work", checkpoints), **{**changes, "num_epochs": 2})
+    if workers > 1:
+        monkeypatch.setattr("akdl.keras.keras_fit.sum_over_workers", lambda strategy: list)
+    seen: list[float] = []
+
+    def fit(self: Any, data: Any, **options: object) -> None:
+        seen.extend(next(iter(data))[0]["x"].numpy().ravel())
+        raise Killed
+
+    monkeypatch.setattr("tensorflow.keras.Model.fit", fit)
+    with pytest.raises(Killed):
+        train(config(tmp_path / "work", checkpoints, num_workers=workers), **changes)
+    np.testing.assert_allclose(seen, X[first : first + 20], rtol=1e-6)
+
+
 @pytest.mark.long
 def test_checkpoints_at_an_address_resume_to_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Any
@@ -293,11 +315,16 @@ def test_settings_and_checkpoints_that_do_not_fit_are_refused(tmp_path: Path) ->
 
 
 @pytest.mark.long
-def test_workers_in_step_go_on_together_and_stop_at_one_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("batch_size", "steps"), [(100, None), (10, 2)])
+def test_workers_in_step_go_on_together_and_stop_at_one_step(
+    tmp_path: Path, batch_size: int, steps: int | None
+) -> None:
     checkpoints, shares = tmp_path / "checkpoints", tables(31, 12)
 
     def train_group(name: str, epochs: int, folder: Path | None) -> Any:
-        params = {"batchSize": 100, "numEpochs": epochs, "seed": 1}
+        params = {"batchSize": batch_size, "numEpochs": epochs, "seed": 1}
+        if steps is not None:
+            params["stepsPerEpoch"] = steps
         (row,) = run_group(
             tmp_path / name, "keras_allreduce.py", shares, POINTS, params, checkpoint_dir=folder
         )

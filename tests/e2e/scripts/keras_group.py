@@ -50,6 +50,7 @@ def train_and_report(task_config: Any) -> None:
     train_config = {
         "batch_size": params.get("batchSize", 20),
         "num_epochs": params.get("numEpochs", 5),
+        "steps_per_epoch": params.get("stepsPerEpoch"),
     }
     if "seed" in params:
         train_config["seed"] = params["seed"]
