@@ -259,6 +259,7 @@ class _KerasTraining:
                     f" {mean:.5g}"
                 )
             if self._watch.stop:
+                self._require_finite_loss()
                 # With the callback `checkpoint`, `run` writes a checkpoint inside the epoch. The
                 # run that resumes from it makes the other steps and the metrics.
                 self._report(f"stopped on request after step {training.steps}")

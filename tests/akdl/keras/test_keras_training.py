@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from akdl.storage.training_folders import CheckpointFolder, ask_to_stop
 from akdl.user_code.module import load_module
 from tests.akdl.keras.support import (
     SCRIPTS,
@@ -313,6 +314,18 @@ def test_a_loss_of_nan_is_an_error_and_nothing_is_saved(tmp_path: Path) -> None:
     ):
         train(config, tiny([[1.0], [float("nan")], [1.0]]))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_stop_after_a_loss_of_nan_writes_no_checkpoint(tmp_path: Path) -> None:
+    from akdl.keras.keras_training import train as run
+
+    folder = CheckpointFolder(str(tmp_path / "checkpoints"), str(tmp_path))
+    callback = {"name": "checkpoint", "args": {"path": folder.path}}
+    config = {"batch_size": 1, "optimizer": "sgd", "loss": "mse", "callbacks": [callback]}
+    ask_to_stop(folder.path)
+    with pytest.raises(ValueError, match="the loss is nan since step 1"):
+        run(config, tiny([[float("nan")], [1.0]]), folder=folder)
+    assert not list(tmp_path.rglob("*.index"))
 
 
 def test_training_that_stopped_early_resumes_only_with_more_patience(tmp_path: Path) -> None:
