@@ -14,6 +14,7 @@ it.
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
@@ -33,13 +34,16 @@ from akdl.user_code.config_file import Config
 
 Logs = Dict[str, float]
 
+# Words of metrics for which bigger is better.
+_BIGGER = "acc|accuracy|auc|precision|recall|f1|ndcg"
+
 
 @dataclass
 class Training:
     """The training, for callbacks; set `stop` to end it after this epoch.
 
     One object per training, made before the first step. Callbacks change it in the thread that
-    trains.
+    trains. The names of metrics begin with one of `heads`, the outputs, if there are several.
     """
 
     group: Group
@@ -49,6 +53,7 @@ class Training:
     epochs: int
     steps: int = 0
     stop: bool = False
+    heads: Sequence[str] = ()
 
     def weights(self) -> list[Any]:
         """Return the values of the model's variables; all workers have to call this."""
@@ -107,21 +112,19 @@ class _Monitor(Callback):
     def __init__(self, monitor: str, mode: str, min_delta: float) -> None:
         if mode not in ("auto", "min", "max"):
             raise ObjectError(f"callbacks: mode: expected auto, min or max, got {mode!r}")
-        self._monitor, self._delta = monitor, abs(min_delta)
-        # The word may stand anywhere in the name of the metric. In parentheses behind it, there may
-        # be the key of a dataset, as in `val_loss(accounts)`, which says nothing of the direction.
-        metric = monitor.partition("(")[0]
-        bigger = any(word in metric for word in ("acc", "auc", "precision", "recall", "f1", "ndcg"))
-        self._sign = -1.0 if mode == "max" or (mode == "auto" and bigger) else 1.0
+        self._monitor, self._mode, self._delta = monitor, mode, abs(min_delta)
         self.best: float | None = None
         self.waited = 0
 
-    def _improved(self, logs: Logs) -> bool:
+    def _improved(self, training: Training, logs: Logs) -> bool:
         if self._monitor not in logs:
             raise ObjectError(
                 f"callbacks: monitor: expected one of {', '.join(logs)}, got {self._monitor!r}"
             )
-        value = self._sign * logs[self._monitor]
+        is_max = self._mode == "max" or (
+            self._mode == "auto" and _is_bigger_better(self._monitor, training.heads)
+        )
+        value = -logs[self._monitor] if is_max else logs[self._monitor]
         # A NaN is never an improvement, and compares as false with all later values.
         if not np.isnan(value) and (self.best is None or value < self.best - self._delta):
             self.best, self.waited = value, 0
@@ -153,7 +156,7 @@ class EarlyStopping(_Monitor):
 
     def epoch_end(self, training: Training, epoch: int, logs: Logs) -> None:
         # `_improved` comes first: it counts the epochs, whether weights are kept or not.
-        if self._improved(logs) and self._restore:
+        if self._improved(training, logs) and self._restore:
             self.weights = training.weights()
         self._decide()
         # Another callback may have asked for the stop already.
@@ -193,7 +196,7 @@ class ReduceLROnPlateau(_Monitor):
         self._factor, self._patience, self._least = factor, patience, min_lr
 
     def epoch_end(self, training: Training, epoch: int, logs: Logs) -> None:
-        if not self._improved(logs) and self.waited >= self._patience:
+        if not self._improved(training, logs) and self.waited >= self._patience:
             for optimizer in training.optimizers:
                 # An optimizer with a schedule has no rate here, and `set_learning_rate` refuses it.
                 set_learning_rate(
@@ -396,6 +399,18 @@ def checkpoint_settings(specs: Sequence[Any]) -> CheckpointSettings | None:
                 )
             return settings
     return None
+
+
+def _is_bigger_better(monitor: str, heads: Sequence[str]) -> bool:
+    """Guess the direction of a metric from the words of its own name.
+
+    An output's name before it, and the key of a dataset in parentheses behind it, may have such
+    words too, as in `val_precision_mae` and `val_loss(auc)`.
+    """
+    metric = re.sub("^val_", "", monitor.partition("(")[0])
+    prefixes = [f"{head}_" for head in heads if metric.startswith(f"{head}_")]
+    own = metric[len(max(prefixes, key=len, default="")) :]
+    return re.search(f"(?<![a-z])({_BIGGER})(?![a-z])", own.lower()) is not None
 
 
 def _write_scalar(name: str, value: Any, step: int) -> None:

@@ -169,7 +169,10 @@ class _KerasTraining:
         self._objective = Objective(config, user.module, self._heads)
         self._metrics = Metrics(config, user.module, self._heads, sample.label, outputs)
         self._step = TrainStep(group, model, variables, self._objective, self._metrics)
-        self._training = Training(group, model, optimizers, user.module, config.get("epochs", 1))
+        heads = self._heads.names if self._heads.several else ()
+        self._training = Training(
+            group, model, optimizers, user.module, config.get("epochs", 1), heads=heads
+        )
         self._history: list[dict[str, float]] = []
         self._rows = 0.0
         # Mistakes that would otherwise appear after an epoch, or after the last step, are errors

@@ -35,6 +35,7 @@ def training(rate: float = 1.0, **more: Any) -> Any:
         user=more.get("user"),
         steps=0,
         epochs=9,
+        heads=more.get("heads", ()),
         model=SimpleNamespace(),
         weights=lambda: list(weights),
         set_weights=lambda values: weights.__setitem__(slice(None), values),
@@ -59,16 +60,31 @@ def test_early_stopping_smaller_is_better(name: str) -> None:
     )
 
 
-def test_early_stopping_auc_is_better_when_bigger() -> None:
-    callback = make({"name": "early_stopping", "args": {"monitor": "val_auc(0)", "patience": 1}})
-    assert epochs(callback, training(), [0.5, 0.6, 0.7, 0.7], "val_auc(0)") == 4
+@pytest.mark.parametrize(
+    "monitor",
+    ["val_auc(0)", "binary_accuracy", "val_a_auc_1", "val_top5acc", "f1_score", "recall@10"],
+)
+def test_early_stopping_auc_is_better_when_bigger(monitor: str) -> None:
+    callback = make({"name": "early_stopping", "args": {"monitor": monitor, "patience": 1}})
+    run = training(heads=["a", "b"])
+    assert epochs(callback, run, [0.5, 0.6, 0.7, 0.7], monitor) == 4
 
 
-def test_key_of_a_dataset_does_not_choose_the_direction() -> None:
-    callback = make(
-        {"name": "early_stopping", "args": {"monitor": "val_loss(accounts)", "patience": 1}}
-    )
-    assert epochs(callback, training(), [0.7, 0.6, 0.5, 0.5], "val_loss(accounts)") == 4
+@pytest.mark.parametrize(
+    "monitor",
+    [
+        "val_loss(auc)",
+        "val_account_mae",
+        "val_precision_mae",
+        "val_precision_at_mae",
+        "accuracy_loss",
+        "val_error_of_account",
+    ],
+)
+def test_only_the_words_of_the_metric_itself_choose_the_direction(monitor: str) -> None:
+    run = training(heads=["precision", "precision_at", "account", "accuracy"])
+    callback = make({"name": "early_stopping", "args": {"monitor": monitor, "patience": 1}})
+    assert epochs(callback, run, [0.7, 0.6, 0.5, 0.5], monitor) == 4
 
 
 def test_early_stopping_restores_the_best_weights() -> None:
