@@ -219,16 +219,18 @@ class _KerasTraining:
         if not passes.steps_in_epoch:
             for callback in self._callbacks:
                 callback.epoch_begin(training, epoch)
-        if self._seed is not None and self._step.has_random_state:
-            # Random numbers in the model depend on seed and epoch alone, so that a resumed training
-            # draws the same ones.
-            tf.random.set_seed(self._seed + epoch)
-            self._step.renew()
         start, steps_before = time.monotonic(), training.steps
         # Lines within an epoch are counted from its start, so a short epoch has only its last line.
         shown = start
         while steps_per_epoch is None or passes.steps_in_epoch < steps_per_epoch:
             parts = next(batches)
+            if self._seed is not None and training.steps == steps_before:
+                # Random numbers in the model depend on seed and epoch alone, so that a resumed
+                # training draws the same ones. `batches` sets the seed too, for a pass over the
+                # rows.
+                tf.random.set_seed(self._seed + epoch)
+                if self._step.has_random_state:
+                    self._step.renew()
             stepped = self._step(parts)
             if not stepped.rows:
                 # With `steps_per_epoch` the passes repeat, so a step without rows means that no

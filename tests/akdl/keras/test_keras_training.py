@@ -99,14 +99,18 @@ def shuffled_config(folder: Path, epochs: int, **checkpoint: Any) -> dict[str, A
     return {**SHUFFLED, "epochs": epochs, "callbacks": [{"name": "checkpoint", "args": args}]}
 
 
-@pytest.mark.long
-def test_resumption_after_an_epoch_gives_the_same_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "more", [pytest.param({}, marks=pytest.mark.long), {"steps_per_epoch": 3}], ids=str
+)
+def test_resumption_after_an_epoch_gives_the_same_weights(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
     """With shuffling and dropout: both depend on the seed and the epoch only."""
-    whole = train(shuffled_config(tmp_path / "whole", 4), script("shuffled"))
-    train(shuffled_config(tmp_path / "parts", 2), script("shuffled"))
-    resumed = train(shuffled_config(tmp_path / "parts", 4), script("shuffled"))
+    whole = train({**shuffled_config(tmp_path / "whole", 4), **more}, script("shuffled"))
+    train({**shuffled_config(tmp_path / "parts", 2), **more}, script("shuffled"))
+    resumed = train({**shuffled_config(tmp_path / "parts", 4), **more}, script("shuffled"))
     assert resumed.history == whole.history
-    assert resumed.steps == whole.steps == 20
+    assert resumed.steps == whole.steps == 4 * more.get("steps_per_epoch", 5)
     assert_equal_weights(resumed.model.get_weights(), whole.model.get_weights())
 
 
