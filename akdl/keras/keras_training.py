@@ -58,7 +58,7 @@ PROGRESS_S = 10.0
 
 
 class SaveError(ValueError):
-    """A trained model could not be saved; the message names the checkpoint that contains it."""
+    """A trained model could not be saved; the message says where its checkpoint is, if any."""
 
 
 def train(
@@ -87,7 +87,8 @@ def train(
     Raises:
         akdl.user_code.config_file.ConfigError: The config is wrong; lists all mistakes.
         ValueError: Results of the callbacks do not fit together, or the loss became NaN.
-        SaveError: The trained model could not be saved; a checkpoint contains it.
+        SaveError: The trained model could not be saved; a checkpoint contains it, except in an
+            operator without `checkpointDir`.
     """
     user = UserModule(module)
     checked = prepare(TRAIN, config, placeholders, user, unknown_names)
@@ -117,7 +118,7 @@ class _KerasTraining:
         # them is an error before a server of the group starts.
         self._group = group = Group(devices=config.get("devices"))
         self._report = report if group.is_chief else (lambda line: None)
-        self._folder = folder
+        self._folder, self._is_operator = folder, task_config is not None
         self._watch = TrainingWatch(task_config, folder, group.is_chief, group.sum)
         if folder is not None:
             folder.fetch()
@@ -440,24 +441,35 @@ class _KerasTraining:
         return saved
 
     def _keep(self, path: str, problem: Exception | None) -> str:
-        """Make sure that a checkpoint contains the model that could not be saved, and return the
-        error's text.
+        """Return the error's text for a model that could not be saved, after making sure that a
+        checkpoint contains it, if there is a place that outlasts this process.
         """
         settings = self._settings
+        reason = (
+            "another worker failed" if problem is None else f"{type(problem).__name__}: {problem}"
+        )
+        failed = f"the model is trained, but could not be saved to {path}: {reason}."
+        if self._folder is not None:
+            return (
+                f"{failed} Its checkpoint is in {self._folder.address}: to save it without training"
+                " again, run the job again with this checkpointDir"
+            )
         # With settings, the checkpoint of the last epoch contains the model already.
         if settings is None:
+            # The work folder of an operator's process is removed, with all temporary files.
+            if self._is_operator:
+                return (
+                    f"{failed} It is lost, because this operator has no checkpointDir: set one, so"
+                    " that another run does not train again"
+                )
             folder = f"{path}.kept"
             if self._group.is_chief and try_folder(folder) is not None:
                 folder = tempfile.mkdtemp(prefix="akdl-kept-")
             settings = CheckpointSettings(folder)
             self._save(settings)
-        reason = (
-            "another worker failed" if problem is None else f"{type(problem).__name__}: {problem}"
-        )
         return (
-            f"the model is trained, but could not be saved to {path}: {reason}. Its checkpoint is"
-            f" {latest(settings.path)}: to save it without training again, run again with the"
-            f" checkpoint callback and the path {settings.path}"
+            f"{failed} Its checkpoint is {latest(settings.path)}: to save it without training"
+            f" again, run again with the checkpoint callback and the path {settings.path}"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from akdl import testing
 from tests.akdl.keras.support import user_module, weights_in
 
 pytestmark = [
@@ -34,6 +35,19 @@ def train(config: dict[str, Any], user: Any) -> Any:
     from akdl.keras.keras_training import train
 
     return train({**CONFIG, **config}, user)
+
+
+def blocking(path: Path, calls: list[Any]) -> Any:
+    """Return a module that fills the model's folder when the training ends."""
+
+    def to_save(model: Any) -> Any:
+        calls.append(model)
+        if len(calls) == 2:
+            path.mkdir()
+            (path / "other").write_text("")
+        return model
+
+    return module(awf_model_to_save_fn=to_save)
 
 
 def checkpoints(path: Path, **args: Any) -> list[Any]:
@@ -78,20 +92,35 @@ def test_a_model_that_cannot_be_saved_is_kept(tmp_path: Path) -> None:
 
     path = tmp_path / "model"
     calls: list[Any] = []
-
-    def to_save(model: Any) -> Any:
-        calls.append(model)
-        if len(calls) == 2:
-            path.mkdir()
-            (path / "other").write_text("")
-        return model
-
     with pytest.raises(
         SaveError, match=f"could not be saved to {path}: OSError.* Its checkpoint is {path}.kept/"
     ):
-        train({"save_path": str(path)}, module(awf_model_to_save_fn=to_save))
+        train({"save_path": str(path)}, blocking(path, calls))
     for kept, trained in zip(weights_in(Path(f"{path}.kept")), calls[0].get_weights()):
         np.testing.assert_array_equal(kept, trained)
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        (None, "It is lost, because this operator has no checkpointDir: set one"),
+        ("memory://keras-targets/checkpoints", "in memory://keras-targets/checkpoints: .* run the"),
+    ],
+)
+def test_an_operator_does_not_name_a_checkpoint_in_its_work_folder(
+    tmp_path: Path, address: str | None, message: str
+) -> None:
+    from akdl.keras import operator
+    from akdl.keras.keras_training import SaveError
+
+    if address is not None:
+        pytest.importorskip("fsspec")
+    task_config = testing.train_task_config(
+        {"x": [1.0]}, {"x": "DOUBLE"}, str(tmp_path), checkpoint_dir=address
+    )
+    user = blocking(Path(task_config.saved_model_dir), [])
+    with pytest.raises(SaveError, match=message):
+        operator.main(task_config, user, CONFIG)
 
 
 def test_a_wrong_model_to_save_is_found_before_the_training(tmp_path: Path) -> None:
