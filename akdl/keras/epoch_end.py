@@ -69,8 +69,10 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self.is_over = self.model.stop_training = True
 
     def _note(self, batches: Any) -> Any:
-        # This runs while the last batch is read, so before the step that trains on it ends.
-        self._batches = int(batches)
+        # This runs while the last batch is read, so before the step that trains on it ends. The
+        # report of 0 batches is the only one if there are none, and follows the other one if not.
+        if self._batches is None:
+            self._batches = int(batches)
         return batches
 
     def _most_steps(self, total: Total) -> int | None:
@@ -90,7 +92,8 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
 
 def _one_ahead(data: Any, note: Callable[[object], object]) -> Any:
-    """Return the dataset, which calls `note` with its number of elements before the last one.
+    """Return the dataset, which calls `note` with its number of elements before the last one, and
+    with 0 at its end.
 
     The elements are numbered from 1 and pass through a sliding window of two. Only the window that
     begins at the last element has a single number, so it is recognized before the element is used.
@@ -115,4 +118,11 @@ def _one_ahead(data: Any, note: Callable[[object], object]) -> Any:
         )
         return element
 
-    return data.enumerate(1).window(2, shift=1).flat_map(pair).map(first)
+    ahead = data.enumerate(1).window(2, shift=1).flat_map(pair).map(first)
+
+    def end(number: object) -> object:
+        """Return no elements; report 0 when these are asked for."""
+        tf.numpy_function(note, [number], tf.int64)
+        return ahead.take(0)
+
+    return ahead.concatenate(tf.data.Dataset.range(1).flat_map(end))

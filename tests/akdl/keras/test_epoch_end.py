@@ -156,6 +156,27 @@ def test_batches_tell_their_length_to_keras(tmp_path: Path, plain: list[Any], pa
     assert int(task_config.tf_context.flink_stream_dataset().cardinality()) == 28
 
 
+@pytest.mark.parametrize("rows", [0, 1, 8, 28])
+def test_a_worker_reports_its_number_of_batches_at_the_last_one(tmp_path: Path, rows: int) -> None:
+    """0 batches too, or the group would not agree on the last step of the epoch."""
+    import tensorflow as tf
+
+    from akdl.keras.epoch_end import EpochEnd
+
+    cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
+    task_config = testing.train_task_config(
+        {"x": X, "y": X}, TYPES, str(tmp_path), cluster=cluster, num_workers=2
+    )
+    sent: list[list[float]] = []
+    data = tf.data.Dataset.from_tensor_slices(({"x": X[:rows]}, X[:rows])).batch(8)
+    end = EpochEnd(data, task_config, lambda own: sent.append(own) or own)
+    batches = iter(end.data)
+    for _ in range(max(1, -(-rows // 8))):
+        next(batches, None)
+        end.on_train_batch_end(0)
+    assert sent[-1] == [1 + -(-rows // 8) * 2, 0.0] and list(batches) == []
+
+
 def test_batches_of_a_group_tell_no_length(tmp_path: Path) -> None:
     """Keras would take that of a share for the steps of all workers, which are more."""
     import tensorflow as tf
