@@ -21,7 +21,7 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     Pass `data` of this object to `model.fit` in place of the dataset: it is read one batch ahead,
     since only the next batch shows whether a batch is the last one. `is_over` distinguishes the end
-    of the pass from other reasons for `stop_training`.
+    of the pass from other reasons for `stop_training`, and `is_whole` is set after the last step.
 
     Args:
         data: One pass over the rows of this worker, as batches.
@@ -42,24 +42,24 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._number = 0 if task_config.task_type == "chief" else task_config.task_index + 1
         self._workers = task_config.num_workers
         self._batches: int | None = None
-        self._steps: int | None = None
-        self.is_over = False
+        self.is_over = self.is_whole = False
         # Without eager execution the length is not needed, because there the optimizers of Keras
         # wait for the rows before they count.
         length = int(tf.data.experimental.cardinality(data)) if tf.executing_eagerly() else None
         # In a group a known length is of no use: Keras takes the length of this worker's own share
         # for the number of steps of the group.
         self._is_counted = total is None and length != tf.data.experimental.UNKNOWN_CARDINALITY
+        self._steps = length if self._is_counted else None
         self._is_single = single or not self._is_counted
         self.data = data if self._is_counted else _one_ahead(data, self._note)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if self._is_counted:
-            return
-        if self._steps is None:
+        if self._steps is None and not self._is_counted:
             self._steps = self._batches if self._total is None else self._most_steps(self._total)
-        # A call of several steps (`steps_per_execution`) may pass over the number.
-        if self._steps is not None and batch + 1 >= self._steps:
+        # A call of several steps (`steps_per_execution`) may pass over the number. An infinite
+        # dataset has a negative one.
+        self.is_whole = self._steps is not None and batch + 1 >= self._steps > 0
+        if self.is_whole and not self._is_counted:
             self.is_over = self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

@@ -58,7 +58,8 @@ def fit(model: Any, plan: Plan, task_config: TaskConfig) -> Any:
     """Fit a compiled model from the last checkpoint on, and return the `History` of all epochs.
 
     The checkpoints are in `task_config.checkpoint_dir`; without it the training begins at step 0.
-    The epochs of earlier attempts are in the history too, since checkpoints contain it.
+    The epochs of earlier attempts are in the history too, since checkpoints contain it, except for
+    an epoch whose process was killed after its last step, before the metrics were saved.
 
     Raises:
         ValueError: A checkpoint of another model, workers that see different folders, or a wrong
@@ -180,6 +181,7 @@ class _Fit:
                 progress.next_epoch()
                 continue
             data, last, steps, end = self._next_call(progress)
+            callback.end = end
             self._model.fit(
                 data,
                 initial_epoch=progress.epoch,
@@ -270,6 +272,9 @@ class _Progress:
 class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Counts, reports and saves at the ends of epochs; for parameter servers."""
 
+    # The callback that closes this call of `model.fit`; None with `steps_per_epoch`.
+    end: EpochEnd | None = None
+
     def __init__(
         self,
         progress: _Progress,
@@ -291,7 +296,10 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_end(self, epoch: int, logs: KerasLogs = None) -> None:
         progress, values = self._progress, _values(logs)
-        if self._watch.stop:
+        is_whole = (
+            progress.batch >= (self._plan.steps or 0) if self.end is None else self.end.is_whole
+        )
+        if self._watch.stop and not is_whole:
             # The request came inside this epoch. Its values are shown, but it does not count as an
             # epoch.
             self._unfinished = [values]
@@ -300,7 +308,11 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         progress.next_epoch()
         progress.logs.append(values)
         self._watch.report(progress.step, _numbers(values))
-        if progress.epoch % self._plan.every_epochs == 0 or progress.epoch >= self._plan.epochs:
+        if (
+            self._watch.stop
+            or progress.epoch % self._plan.every_epochs == 0
+            or progress.epoch >= self._plan.epochs
+        ):
             self._save(values)
 
     def history(self) -> dict[str, list[Any]]:

@@ -227,6 +227,35 @@ def test_stop_request_ends_training_at_the_next_step_and_the_next_job_resumes(
     assert len(history["loss"]) == 4
 
 
+@pytest.mark.parametrize("rows", ["in epochs of 7 steps", "counted", "of unknown number"])
+def test_a_stop_at_the_last_step_of_an_epoch_leaves_it_in_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str
+) -> None:
+    import tensorflow as tf
+
+    from akdl.training.training_watch import TrainingWatch
+
+    work, changes = tmp_path / "work", {"num_epochs": 2}
+    if rows == "in epochs of 7 steps":
+        changes["steps_per_epoch"] = 7
+    elif rows == "of unknown number":
+        raw = testing.encode_rows({"x": X, "label": (X > 0).astype(int)}, TYPES)
+        changes["raw_dataset_fn"] = lambda: tf.data.Dataset.from_tensor_slices(raw).filter(
+            lambda row: True
+        )
+    last = changes.get("steps_per_epoch", STEPS)
+    with monkeypatch.context() as patch:
+
+        def step_end(self: Any, done: int, metrics: Any) -> None:
+            self.stop = done == last
+
+        patch.setattr(TrainingWatch, "step_end", step_end)
+        _, stopped = train(config(work, tmp_path / "checkpoints"), **changes)
+    model, history = train(config(work, tmp_path / "checkpoints"), **changes)
+    assert len(history["loss"]) == 2 and history["loss"][:1] == stopped["loss"]
+    assert int(model.optimizer.iterations.numpy()) == 2 * last
+
+
 def test_the_best_checkpoints_are_kept(tmp_path: Path) -> None:
     import tensorflow as tf
 
