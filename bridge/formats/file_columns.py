@@ -152,6 +152,10 @@ def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
         if "UTF8" in str(error):
             raise
         raise RowError(f"column {column.name!r}: the file is damaged: {error}") from None
+    plain = _plain(cells.type)
+    if plain != cells.type:
+        cells = cells.cast(plain)
+        is_text = _is_text(plain)
     if cells.type == target:
         result = cells
     elif is_text and pt.is_temporal(target):
@@ -216,6 +220,14 @@ def _check_cast(column: FileColumn, found: pa.DataType) -> None:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pt.is_string(kind) or pt.is_large_string(kind))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The same type without dictionaries, and with one kind of list."""
+    if pt.is_dictionary(kind):
+        return kind.value_type
+    is_list = pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
+    return pa.list_(_plain(kind.value_type)) if is_list else kind
 
 
 def with_room(kind: pa.DataType) -> pa.DataType:
