@@ -19,7 +19,7 @@ from akdl.wire.column_type import FLOATS, INTEGERS, ColumnType, Kind
 from bridge.formats.file_columns import (
     FileColumn,
     cast_cells,
-    check_numbers,
+    check_exact,
     declared_column,
     inexact,
     is_inexact,
@@ -160,7 +160,7 @@ def _inferred(column: FileColumn, cells: pa.Array) -> pa.Array:
     for text in cells.filter(pc.greater_equal(pc.abs(numbers), 2.0**53)).to_pylist():
         if text is not None and text.lstrip("+-").isdecimal() and is_inexact(text):
             raise pa.ArrowInvalid(inexact(text))
-    check_numbers(cells, numbers)
+    check_exact(cells, numbers)
     return numbers
 
 

@@ -60,10 +60,23 @@ _TIMESTAMPS = {"s": (0, "s"), "ms": (3, "ms"), "us": (6, "us"), "ns": (6, "us")}
 _MOST_DIGITS = 38
 REMEDY = "declare another type in schemaStr, or leave it out with selectedCols"
 
+_CAST_IT = (
+    "declare TIMESTAMP for it in schemaStr, or TIMESTAMP_LTZ if it has a zone, and CAST it in"
+    " select"
+)
 _REMEDIES = {
     "expected no zone offset": "declare TIMESTAMP_LTZ for it in schemaStr",
     "expected a zone offset": (
         "declare TIMESTAMP for it in schemaStr, and CAST it in select if its zone is the session's"
+    ),
+    "neither 0 nor 1": (
+        "declare INT or DOUBLE for it in schemaStr, and compare it in select, as in x <> 0"
+    ),
+    "has a time of day": _CAST_IT,
+    "has a date": _CAST_IT,
+    "has no unit": (
+        "declare BIGINT for it in schemaStr, and convert it in select, as in TO_TIMESTAMP_LTZ(x, 3)"
+        " if it has milliseconds"
     ),
 }
 
@@ -170,9 +183,12 @@ def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
     else:
         if is_text and (pt.is_integer(target) or pt.is_floating(target) or pt.is_decimal(target)):
             cells = pc.ascii_trim_whitespace(cells)
+        # Arrow rounds a float to the digits of a decimal, but refuses a text with more digits.
+        if pt.is_decimal(_element(target)) and pt.is_floating(_element(cells.type)):
+            cells = cells.cast(pa.list_(pa.string()) if pt.is_list(target) else pa.string())
         # Two steps, because rescaling a decimal of 128 bits wraps around silently.
         result = cells.cast(with_room(target)).cast(target)
-    check_numbers(cells, result)
+    check_exact(cells, result)
     _check_length(column, result)
     return result
 
@@ -214,7 +230,7 @@ def _check_cast(column: FileColumn, found: pa.DataType) -> None:
     except pa.ArrowException as error:
         raise SchemaError(
             f"the column {column.name!r} has the type {found}, which cannot become {column.sql}:"
-            f" {error}: {REMEDY}"
+            f" {error}: {remedy_of(error)}"
         ) from None
 
 
@@ -241,32 +257,50 @@ def with_room(kind: pa.DataType) -> pa.DataType:
     return pa.decimal256(76, kind.scale) if pt.is_decimal(kind) else kind
 
 
-def check_numbers(cells: pa.Array, result: pa.Array) -> None:
-    """Refuse what Arrow reads as another number: texts with hexadecimal digits, and numbers that
-    become infinite.
+def _element(kind: pa.DataType) -> pa.DataType:
+    return _element(kind.value_type) if pt.is_list(kind) else kind
+
+
+def check_exact(cells: pa.Array, result: pa.Array) -> None:
+    """Refuse cells that Arrow has changed in a cast without an error, such as texts with
+    hexadecimal digits, and numbers that became infinite.
     """
     # The casts convert the elements of lists too, with the same faults.
     while pt.is_list(result.type) and pt.is_list(cells.type):
         cells = cells.flatten()
         result = result.flatten()
-    is_text = _is_text(cells.type)
-    if (
-        is_text
-        and pt.is_integer(result.type)
-        and pc.any(pc.match_substring_regex(cells, "(?i)^[+-]?0x")).as_py()
-    ):
-        raise pa.ArrowInvalid("it has hexadecimal digits")
-    may_be_beyond = pt.is_floating(result.type) and (is_text or cells.type == pa.float64())
-    if may_be_beyond and pc.any(pc.is_inf(result)).as_py():
+    found = cells.type
+    target = result.type
+    is_text = _is_text(found)
+    # Arrow takes the unit of the declared type, so one number would be several times.
+    if pt.is_integer(found) and (pt.is_timestamp(target) or pt.is_time(target)):
+        raise pa.ArrowInvalid("a number has no unit of time")
+    if pt.is_timestamp(found) and pt.is_time(target):
+        raise pa.ArrowInvalid("it has a date")
+    if pt.is_timestamp(found) and pt.is_date(target):
+        # Both casts take the zone of the cells, so an instant is a date at midnight in its zone.
+        times = cells.cast(pa.time64("ns")).cast(pa.int64())
+        _refuse(pc.not_equal(times, 0), "it has a time of day")
+    if pt.is_boolean(target) and (pt.is_integer(found) or pt.is_floating(found)):
+        _refuse(pc.not_equal(result.cast(found), cells), "it is neither 0 nor 1")
+    if is_text and pt.is_integer(target):
+        _refuse(pc.match_substring_regex(cells, "(?i)^[+-]?0x"), "it has hexadecimal digits")
+    may_be_beyond = is_text or found == pa.float64() or pt.is_decimal(found)
+    if pt.is_floating(target) and may_be_beyond and pc.any(pc.is_inf(result)).as_py():
         is_finite = (
             pc.invert(pc.match_substring_regex(cells, "(?i)inf"))
             if is_text
             else pc.is_finite(cells)
         )
-        if pc.any(pc.and_(pc.is_inf(result), is_finite)).as_py():
-            raise pa.ArrowInvalid(
-                f"it is beyond {'FLOAT' if result.type == pa.float32() else 'DOUBLE'}"
-            )
+        _refuse(
+            pc.and_(pc.is_inf(result), is_finite),
+            f"it is beyond {'FLOAT' if target == pa.float32() else 'DOUBLE'}",
+        )
+
+
+def _refuse(is_wrong: pa.Array, reason: str) -> None:
+    if pc.any(is_wrong).as_py():
+        raise pa.ArrowInvalid(reason)
 
 
 def _check_length(column: FileColumn, cells: pa.Array) -> None:

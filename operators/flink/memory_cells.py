@@ -278,10 +278,6 @@ def _natural(column_type: ColumnType, cells: Cells) -> pa.Array:
             else arrow_type(column_type)
         )
         cells = pa.array(cells, natural)
-    elif kind is Kind.BOOLEAN and not types.is_boolean(cells.type):
-        is_one = pc.equal(cells, 1)
-        _refuse(pc.invert(pc.or_(is_one, pc.equal(cells, 0))))
-        return is_one
     elif kind in FLOATS:
         # A FLOAT may lose digits of an integer, but Arrow's cast to it refuses such an integer. The
         # way through double allows it.

@@ -21,6 +21,7 @@ from bridge.schema import Schema
 
 INSTANT = datetime.datetime(2024, 5, 31, 18, tzinfo=datetime.timezone.utc)
 NAIVE = datetime.datetime(2024, 5, 31, 18)
+MIDNIGHT = datetime.datetime(2024, 5, 31)
 TEXTS = pa.array(["b", None, "a", "b"])
 EXACT: dict[str, tuple[pa.Array, str, list[Any]]] = {
     "unsigned 8": (pa.array([255], pa.uint8()), "SMALLINT", [255]),
@@ -112,6 +113,16 @@ def declared(sql: str) -> Any:
         ("ARRAY<FLOAT>", pa.array([[1, None]]), [[1.0, None]]),
         ("BIGINT", pa.array([5], pa.duration("us")), [5]),
         ("STRING", pa.nulls(2), [None, None]),
+        ("DATE", pa.array([MIDNIGHT, None], pa.timestamp("ns")), [MIDNIGHT.date(), None]),
+        ("DATE", pa.array([INSTANT], pa.timestamp("s", "Etc/GMT-6")), [datetime.date(2024, 6, 1)]),
+        ("BOOLEAN", pa.array([0, 1, None], pa.uint8()), [False, True, None]),
+        ("BOOLEAN", pa.array([0.0, 1.0]), [False, True]),
+        ("DECIMAL(5, 2)", pa.array([1.55, None]), [decimal.Decimal("1.55"), None]),
+        ("DECIMAL(5, 2)", pa.array([1.55], pa.float32()), [decimal.Decimal("1.55")]),
+        ("DECIMAL(38, 18)", pa.array([0.1]), [decimal.Decimal("0.1")]),
+        ("DECIMAL(38, 0)", pa.array([1e22]), [decimal.Decimal(10**22)]),
+        ("ARRAY<DECIMAL(5, 2)>", pa.array([[1.55], None]), [[decimal.Decimal("1.55")], None]),
+        ("FLOAT", pa.array([decimal.Decimal("1.5")]), [1.5]),
     ],
 )
 def test_declared_types_are_cast(sql: str, cells: pa.Array, expected: list[Any]) -> None:
@@ -135,6 +146,47 @@ def test_declared_types_are_cast(sql: str, cells: pa.Array, expected: list[Any])
 def test_declared_types_do_not_lose_cells(sql: str, cells: pa.Array) -> None:
     with pytest.raises(RowError, match="^column 'x', row 1: .* declare another type in schemaStr"):
         cells_for_flink(declared(sql), cells)
+
+
+@pytest.mark.fault("data", "A declared type that would change a cell refuses it")
+@pytest.mark.parametrize(
+    ("sql", "cells", "words"),
+    [
+        ("DATE", pa.array([MIDNIGHT, NAIVE]), "it has a time of day: declare TIMESTAMP for it"),
+        ("DATE", pa.array([MIDNIGHT, NAIVE], pa.timestamp("s", "UTC")), "it has a time of day"),
+        ("ARRAY<DATE>", pa.array([[], [None, NAIVE]]), "it has a time of day"),
+        ("BOOLEAN", pa.array([1, 2]), "it is neither 0 nor 1: declare INT"),
+        ("BOOLEAN", pa.array([0.0, 0.5]), "it is neither 0 nor 1"),
+        ("BOOLEAN", pa.array([1.0, float("nan")]), "it is neither 0 nor 1"),
+        ("ARRAY<BOOLEAN>", pa.array([[0], [5]]), "it is neither 0 nor 1"),
+        ("DECIMAL(5, 2)", pa.array([1.55, 1.555]), "data loss"),
+        ("DECIMAL(5, 2)", pa.array([1.55, 1.555], pa.float32()), "data loss"),
+        ("ARRAY<DECIMAL(5, 2)>", pa.array([[1.55], [1.555]]), "data loss"),
+        ("FLOAT", pa.array([1, decimal.Decimal("1e58")], pa.decimal256(59, 0)), "beyond FLOAT"),
+    ],
+)
+def test_cells_that_a_declared_type_would_change_are_refused(
+    sql: str, cells: pa.Array, words: str
+) -> None:
+    with pytest.raises(RowError, match=f"^column 'x', row 2: .*{words}"):
+        cells_for_flink(declared(sql), cells)
+
+
+@pytest.mark.parametrize(
+    ("sql", "found", "words"),
+    [
+        ("TIMESTAMP", pa.int64(), r"no unit of time: declare BIGINT .*TO_TIMESTAMP_LTZ\(x, 3\)"),
+        ("TIMESTAMP_LTZ(3)", pa.int64(), "no unit of time"),
+        ("ARRAY<TIMESTAMP(3)>", pa.list_(pa.int64()), "no unit of time"),
+        ("TIME(3)", pa.int32(), "no unit of time"),
+        ("TIME(3)", pa.timestamp("us"), "it has a date: declare TIMESTAMP for it"),
+    ],
+)
+def test_types_without_an_exact_cast_are_refused_before_a_job(
+    sql: str, found: pa.DataType, words: str
+) -> None:
+    with pytest.raises(SchemaError, match=f"cannot become .*{words}"):
+        check_type(declared(sql), found)
 
 
 def test_types_of_later_files_have_to_fit_the_first_one() -> None:
