@@ -214,7 +214,15 @@ def _number(text: str, wanted: pa.DataType | None) -> Any:
         # A literal with more digits than its column is compared as a plain number.
         with suppress(pa.ArrowException):
             return pa.scalar(Decimal(text), wanted)
-    return int(text) if re.fullmatch("-?[0-9]+", text) else float(text)
+    is_whole = text.lstrip("-").isdecimal()
+    if wanted is not None and pt.is_integer(wanted) and not is_whole:
+        # pyarrow would compare a float with a column as FLOAT, and refuse integers beyond 2**24.
+        number = pa.scalar(Decimal(text))
+        with suppress(pa.ArrowException):
+            return number.cast(pa.int64())
+        return number
+    is_float = wanted is not None and pt.is_floating(wanted)
+    return int(text) if is_whole and not is_float else float(text)
 
 
 def _text(text: str, wanted: pa.DataType | None) -> Any:

@@ -27,6 +27,7 @@ ROWS = pa.table(
         ),
         "two words": pa.array([0, 1, 0, 1, None]),
         "DATE": pa.array([1, 2, 3, 4, 5]),
+        "people": pa.array([20_000_000, None, 2**53 + 1, 3, -(2**63)]),
     }
 )
 TYPES = {field.name: field.type for field in ROWS.schema}
@@ -66,6 +67,14 @@ TYPES = {field.name: field.type for field in ROWS.schema}
         ("id = 1e0", [1]),
         ("city = 'a``b' OR city = 'a`b'", [4]),
         ("city = 'a``b'", []),
+        ("people > 2.5", [0, 2, 3]),
+        ("1e6 <= people", [0, 2]),
+        ("people = 2.5", []),
+        ("NOT people = 2.5", [0, 2, 3, 4]),
+        ("people IN (3.0, 2e7)", [0, 3]),
+        ("people BETWEEN -0.5 AND 9007199254740993.0", [0, 2, 3]),
+        ("people < 1e25", [0, 2, 3, 4]),
+        ("price < 9007199254740993", [0, 2, 3, 4]),
     ],
 )
 def test_predicates_keep_the_rows_of_sql(text: str, expected: list[int]) -> None:
@@ -97,6 +106,7 @@ def test_predicates_keep_the_rows_of_sql(text: str, expected: list[int]) -> None
         ("id IN ()", "found '\\)' at character 8"),
         ("id NOT 5", "found '5' at character 8"),
         ("id < 9223372036854775808", "found '9223372036854775808' at character 6"),
+        ("id < 1e999999999", "found '1e999999999' at character 6"),
         ("price + 1 > 2", r"found '\+ 1 > 2' at character 7"),
     ],
 )

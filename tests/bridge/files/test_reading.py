@@ -146,6 +146,26 @@ def test_selected_columns_and_filters_are_read(tmp_path: pathlib.Path) -> None:
         describe("Source", [path], selected=["citi"])
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("id > 94.5", range(95, 100)),
+        ("2.5 > id", range(3)),
+        ("id = 50.5", ()),
+        ("NOT id <> 50.0", [50]),
+        ("id BETWEEN 18.5 AND 2.1e1", range(19, 22)),
+    ],
+)
+def test_groups_of_integers_are_filtered_by_decimals(
+    tmp_path: pathlib.Path, condition: str, expected: Iterable[int]
+) -> None:
+    path = str(tmp_path / "a.parquet")
+    ids = pa.array([*range(100), 2**60])
+    pq.write_table(pa.table({"id": ids}), path, row_group_size=10)
+    found = read(path, condition=f"id < 1e2 AND ({condition})")["id"].to_pylist()
+    assert found == list(expected)
+
+
 def test_a_filter_over_cells_that_are_cast_leaves_no_group_out(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(
