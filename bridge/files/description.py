@@ -6,6 +6,7 @@ that its file has the described columns. Only folders whose names have values ar
 
 from __future__ import annotations
 
+import datetime
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +47,7 @@ def describe(
     schema: Schema | None = None,
     may_be_empty: bool = False,
     csv: CsvForm = PLAIN_CSV,
+    zone: Callable[[], datetime.tzinfo] = lambda: datetime.timezone.utc,
 ) -> FileTable:
     """Describe the table in the files at some addresses.
 
@@ -60,6 +62,8 @@ def describe(
         may_be_empty: Accept folders without files, if a schema is declared.
         csv: Form of files of CSV. If it has the names of the columns, names of folders are not
             read as columns.
+        zone: Gives the time zone of texts that an SQL predicate compares with instants; called only
+            if there are columns of instants.
 
     Raises:
         BridgeError: The files cannot be a table as it is asked for; the text names the parameter.
@@ -111,7 +115,7 @@ def describe(
                 " selectedCols, or write the file with to_csv(index=False)"
             )
         columns = tuple(declared.get(name) or column_of_field(fields[name]) for name in names)
-    expression, filtered = _filter(where, condition, fields, declared)
+    expression, filtered = _filter(where, condition, fields, declared, zone)
     table = FileTable(
         where,
         known_format,
@@ -193,7 +197,11 @@ def _is_integer(text: str) -> bool:
 
 
 def _filter(
-    where: str, condition: Any, fields: dict[str, pa.Field], declared: dict[str, FileColumn]
+    where: str,
+    condition: Any,
+    fields: dict[str, pa.Field],
+    declared: dict[str, FileColumn],
+    zone: Callable[[], datetime.tzinfo],
 ) -> tuple[pc.Expression | None, list[FileColumn]]:
     """Expression of a filter, and the columns that it reads."""
     if condition is None:
@@ -211,7 +219,14 @@ def _filter(
         f"{where}: parameter 'filter'", ConfigurationError, ValueError, TypeError, pa.ArrowException
     ):
         if isinstance(condition, str):
-            expression = expression_of(condition, types)
+            # In Arrow's types for Flink, instants lack the zone that sets them apart.
+            zoned = {
+                name: pa.timestamp(column.arrow.unit, "UTC")
+                for name, column in known.items()
+                if column.sql.startswith("TIMESTAMP_LTZ")
+            }
+            local = zone() if zoned else datetime.timezone.utc
+            expression = expression_of(condition, {**types, **zoned}, local)
         else:
             expression = (
                 condition

@@ -31,11 +31,17 @@ _EXAMPLE = (
 )
 
 
-def expression_of(text: str, types: Mapping[str, pa.DataType]) -> pc.Expression:
+def expression_of(
+    text: str, types: Mapping[str, pa.DataType], zone: datetime.tzinfo = datetime.timezone.utc
+) -> pc.Expression:
     """Expression for a predicate over columns of these types; ConfigurationError if it cannot be
     one.
+
+    Args:
+        types: Type of each column. That of instants has a zone, though their cells are in UTC.
+        zone: Time zone of literals for instants, unless they have an offset.
     """
-    return _Parser(text, types).whole()
+    return _Parser(text, types, zone).whole()
 
 
 class _Token(NamedTuple):
@@ -50,9 +56,10 @@ class _Parser:
     It becomes an expression of pyarrow, with which whole row groups and folders can be left out.
     """
 
-    def __init__(self, text: str, types: Mapping[str, pa.DataType]) -> None:
+    def __init__(self, text: str, types: Mapping[str, pa.DataType], zone: datetime.tzinfo) -> None:
         self._text = text
         self._types = types
+        self._zone = zone
         self._tokens: list[_Token] = []
         at = 0
         while text[at:].strip():
@@ -100,7 +107,7 @@ class _Parser:
     def _comparison(self) -> pc.Expression:
         operand = self._operand()
         type_ = self._types.get(operand.text) if operand.kind == "column" else None
-        left = self._expression(operand, None)
+        left = self._expression(operand, type_)
         if self._takes("IS"):
             is_not = self._takes("NOT")
             self._needs("NULL")
@@ -170,14 +177,19 @@ class _Parser:
         """
         kind, text, place = operand
         if kind == "column":
+            # SQL compares instants with local times by the rules of the session's zone.
+            if getattr(self._types[text], "tz", None) != getattr(wanted, "tz", None):
+                self._refuse(place)
             return pc.field(text)
         if kind == "key":
             return pc.scalar(text == "TRUE")
         types = {"DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us")}
         try:
-            return pc.scalar(
-                _number(text, wanted) if kind == "number" else _text(text, types.get(kind, wanted))
-            )
+            if kind == "number":
+                return pc.scalar(_number(text, wanted))
+            if getattr(wanted, "tz", None):
+                return pc.scalar(_instant(text, self._zone))
+            return pc.scalar(_text(text, types.get(kind, wanted)))
         except (ValueError, OverflowError, pa.ArrowException):
             self._refuse(place)
 
@@ -229,8 +241,20 @@ def _text(text: str, wanted: pa.DataType | None) -> Any:
     if wanted is not None and pt.is_date(wanted):
         return datetime.date.fromisoformat(text)
     if wanted is not None and pt.is_temporal(wanted):
-        return pa.scalar(text).cast(pa.timestamp("us") if pt.is_timestamp(wanted) else wanted)
+        return pa.array([text]).cast(pa.timestamp("us") if pt.is_timestamp(wanted) else wanted)[0]
     return text
+
+
+def _instant(text: str, zone: datetime.tzinfo) -> pa.Scalar:
+    """Instant of a text in UTC, as the cells of files have it."""
+    # Arrow 11 has fewer checks for a scalar.
+    texts = pa.array([text])
+    try:
+        return texts.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))[0]
+    except pa.ArrowException:
+        local = texts.cast(pa.timestamp("us"))[0]
+    offset = local.as_py().replace(tzinfo=zone).utcoffset()
+    return pc.subtract(local, pa.scalar(offset, pa.duration("us")))
 
 
 def columns_in(expression: pc.Expression, types: Mapping[str, pa.DataType]) -> list[str]:

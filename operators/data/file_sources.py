@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from bridge.exceptions import refused_at
 from bridge.formats.csv_text import CsvForm
 from bridge.formats.file_columns import arrow_schema_of
 from bridge.schema import Schema, quoted, split_watermark
+from operators.base.job import session_zone
 from operators.base.source_operator import SourceOperator, fetched
 from operators.batch_operator import BatchOperator
 from operators.flink.memory_table import memory_table
@@ -59,6 +61,7 @@ class _Files(WithParams, SourceOperator):
             values["filter"],
             schema,
             scan_s is not None,
+            zone=partial(session_zone, None, table_env),
         )
         return table_of_files(table_env, files, scan_s, watermark, isinstance(self, BatchOperator))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import zoneinfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -87,10 +88,43 @@ def test_predicates_keep_the_rows_of_sql(text: str, expected: list[int]) -> None
     )
 
 
+@pytest.mark.fault("data", "A filter compares instants in the session's time zone, as SQL does")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("t >= TIMESTAMP '2024-06-01 00:00:00'", [1, 2]),
+        ("'2024-06-01T04:00:00' > t", [0]),
+        ("t = '2024-06-01 04:00:00'", [1]),
+        ("t BETWEEN '2024-05-31 20:00:00Z' AND TIMESTAMP '2024-06-01 00:00:00+08:00'", []),
+        ("t IN ('2024-06-01 04:00:00', '2024-05-31T15:59:59+00:00')", [0, 1]),
+        ("t < DATE '2024-06-01'", [0]),
+        ("t > '2024-06-01 05:00:00' AND t < '9999-12-31 23:59:59'", [2]),
+        ("t IS NULL", [3]),
+    ],
+)
+def test_instants_are_compared_in_a_time_zone(text: str, expected: list[int]) -> None:
+    times = ["2024-05-31T15:59:59", "2024-05-31T20:00", "9999-12-31T00:00", None]
+    cells = [time and datetime.datetime.fromisoformat(time) for time in times]
+    rows = pa.table({"id": range(4), "t": pa.array(cells, pa.timestamp("us"))})
+    types = {"id": pa.int64(), "t": pa.timestamp("us", "UTC")}
+    expression = expression_of(text, types, zoneinfo.ZoneInfo("Asia/Shanghai"))
+    assert rows.filter(expression)["id"].to_pylist() == expected
+    assert columns_in(expression, {name: rows[name].type for name in types}) == ["t"]
+
+
+@pytest.mark.parametrize(
+    "text", ["t > at", "at <= t", "t IN (at)", "'2024-06-01' BETWEEN at AND t"]
+)
+def test_instants_are_not_compared_with_local_times(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="filter the source's table for all of SQL"):
+        expression_of(text, {**TYPES, "t": pa.timestamp("us", "UTC")})
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "it ends too early"),
+        ("at = '2024-05-31T18:00:00Z'", "found .* at character 7"),
         ("price >", "it ends too early"),
         ("price > 1 city", r"found 'city' at character 11"),
         ("price ! 1", r"found '! 1' at character 7"),

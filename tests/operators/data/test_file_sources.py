@@ -43,7 +43,7 @@ from tests.support.random_tables import ENDINGS, TABLES, difference, random_tabl
 
 @pytest.fixture(scope="module")
 def env() -> Iterator[MLEnv]:
-    yield useLocalEnv(2)
+    yield useLocalEnv(2, config={"table.local-time-zone": "Asia/Shanghai"})
     resetEnv()
 
 
@@ -77,6 +77,9 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
     table.to_pandas().to_json(tmp_path / "a.jsonl", orient="records", lines=True)
     table.to_pandas().to_csv(tmp_path / "a.csv", index=False)
     pq.write_table(random_table(draw, 50, 25), tmp_path / "wide.parquet")
+    instants = pa.array([15 * 3600, 20 * 3600], pa.timestamp("s", "UTC"))
+    pq.write_table(pa.table({"seen": instants}), tmp_path / "instants.parquet")
+    later = "seen >= TIMESTAMP '1970-01-02 00:00:00'"
     sources: dict[str, BatchOperator] = {
         "partitions": ParquetSourceBatchOp(
             filePath=str(tmp_path / "p"), columns=["day", "id"], filter="id < 3 OR day = 2"
@@ -94,6 +97,8 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
             filePath=f"{tmp_path}/a.*", selectedCols=["id"], format="orc"
         ).setFilePath(f"{tmp_path}/a.orc"),
         "wide": FileSourceBatchOp(filePath=f"{tmp_path}/wide.parquet"),
+        "instants": FileSourceBatchOp(filePath=f"{tmp_path}/instants.parquet", filter=later),
+        "in SQL": FileSourceBatchOp(filePath=f"{tmp_path}/instants.parquet").filter(later),
     }
     assert sources["partitions"].getColTypes() == ["BIGINT", "BIGINT"]
     assert sources["orc"].getSchemaStr() == "x FLOAT, id STRING"
@@ -122,6 +127,7 @@ def test_one_job_reads_all_formats(env: MLEnv, tmp_path: pathlib.Path) -> None:
         found["csv"].id
     ) == list(range(9, 5000))
     assert sorted(found["by name"].id) == list(range(5000))
+    assert cells(found["instants"]) == cells(found["in SQL"]) and len(found["in SQL"]) == 1
     described = describe("Source", [f"{tmp_path}/wide.parquet"])
     whole = FilePart(f"{tmp_path}/wide.parquet", 0, 0, 50)
     batches = list(FileParts(described).batches_of(whole))
