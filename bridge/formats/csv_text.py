@@ -298,7 +298,8 @@ class CsvReader(UngroupedReader):
             if not (
                 (form.skip_blank_line or most > 0) and len(row) <= 1 and not "".join(taken).strip()
             ):
-                found.append((line + reader.line_num, row or [""]))
+                # An empty line is a row of nulls, as for pyarrow and in Alink.
+                found.append((line + reader.line_num, row or [""] * len(self._names)))
         return found, "".join([*taken, *lines]).encode(errors="surrogateescape")
 
     def _line_of(self, row: int) -> int:

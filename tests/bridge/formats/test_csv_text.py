@@ -79,6 +79,16 @@ def test_blank_lines_are_no_rows(folder: pathlib.Path) -> None:
     assert rows(folder, '"a\n\nb",1\n\n', "a STRING, b INT") == [("a\n\nb", 1)]
 
 
+@pytest.mark.parametrize("cell", ["y", '"y"'])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "|"])
+def test_empty_lines_are_rows_of_nulls_if_they_are_not_skipped(
+    folder: pathlib.Path, cell: str, end: str
+) -> None:
+    text = end.join(["1,x", "", f"2,{cell}", ""])
+    found = rows(folder, text, "a INT, b STRING", skip_blank_line=False, row_delimiter=end)
+    assert found == [(1, "x"), (None, None), (2, "y")]
+
+
 def test_files_without_rows_are_empty_tables(folder: pathlib.Path) -> None:
     for text, first in (("a,b\n", True), ("a,b", True), ("\n\n", False)):
         assert rows(folder, text, "a INT, b INT", ignore_first_line=first) == []
