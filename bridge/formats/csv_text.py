@@ -83,9 +83,12 @@ class CsvReader(UngroupedReader):
             and not known.keys() >= set(self._names)
             and len(set(self._names)) == len(self._names)
         ):
-            # Our reader has the words for a row of a wrong number of cells, so it comes first.
             texts = self._texts(0, block, rows, self._names)
-            fields = zip(self._parsed(block, {}).schema, texts)
+            # pyarrow finds types in text alone, and takes a line of spaces for a row, so the rows
+            # are written again.
+            again = io.BytesIO()
+            pv.write_csv(pa.table(texts, self._names), again, pv.WriteOptions(include_header=False))
+            fields = zip(self._parsed(again.getvalue(), {}).schema, texts)
             types = {
                 field.name: self._exact(field, cells)
                 for field, cells in fields

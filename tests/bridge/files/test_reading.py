@@ -571,6 +571,24 @@ def test_csv_files_are_read_with_types_of_the_first_one(tmp_path: pathlib.Path) 
 
 
 @pytest.mark.parametrize(
+    ("text", "sql", "cells"),
+    [
+        ("a,b\n1,2\n\n   \n3,4\n", "BIGINT", [1, 3]),
+        ('a,b\n1,2\n \n3,"4\n"\n', "BIGINT", [1, 3]),
+        ("a\n1\n\n   \n3\n", "BIGINT", [1, 3]),
+        ('a\n1\n"  "\n', "STRING", ["1", "  "]),
+    ],
+)
+def test_types_of_csv_come_from_its_rows(
+    tmp_path: pathlib.Path, text: str, sql: str, cells: list[object]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    assert describe("Source", [str(path)]).columns[0].sql == sql
+    assert read(str(path))["a"].to_pylist() == cells
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("id,s\n1,2\n1\n", "line 3: expected 2 cells, got 1"),
