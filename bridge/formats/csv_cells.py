@@ -144,17 +144,17 @@ def _in_arrow_form(kind: Kind, cells: pa.Array) -> pa.Array:
 
 
 def _inferred(column: FileColumn, cells: pa.Array) -> pa.Array:
-    """Cells of a type that the first rows of a file have; 007 and 0x1F are not BIGINT there, but
+    """Cells of a type that the first rows of a file have; 007 and 0x1F are not numbers there, but
     texts.
     """
     if column.arrow not in (pa.int64(), pa.float64()):
         return cast_cells(column, cells)
     cells = pc.ascii_trim_whitespace(cells)
-    if column.arrow == pa.int64():
-        if has_other_numbers(cells):
-            raise pa.ArrowInvalid("its first digit is 0")
-        return cells.cast(column.arrow)
+    if has_other_numbers(cells):
+        raise pa.ArrowInvalid("its first digit is 0")
     numbers = cells.cast(column.arrow)
+    if column.arrow == pa.int64():
+        return numbers
     # From 2**53 on, a DOUBLE does not hold every integer, so the digits of each such text are
     # compared.
     for text in cells.filter(pc.greater_equal(pc.abs(numbers), 2.0**53)).to_pylist():
@@ -166,7 +166,7 @@ def _inferred(column: FileColumn, cells: pa.Array) -> pa.Array:
 
 def has_other_numbers(cells: pa.Array) -> bool:
     """True where a text such as 007 or 0x1F would become another number."""
-    return bool(pc.any(pc.match_substring_regex(cells, r"^\s*-?0[^\s]")).as_py())
+    return bool(pc.any(pc.match_substring_regex(cells, r"^\s*[+-]?0[0-9xX]")).as_py())
 
 
 def _pattern(column: ColumnType) -> str:

@@ -127,9 +127,11 @@ class CsvReader(UngroupedReader):
 
     def _exact(self, field: pa.Field, texts: pa.Array) -> pa.DataType:
         """Type that the cells of a column write: "007" is a text."""
+        if field.type in (pa.int64(), pa.float64()) and has_other_numbers(texts):
+            return pa.string()
         if field.type == pa.float64():
             self.cells(column_of_field(field), texts, 1)
-        return pa.string() if field.type == pa.int64() and has_other_numbers(texts) else field.type
+        return field.type
 
     def _blocks(self) -> Iterator[tuple[int, bytes, _Rows | None]]:
         """Yield whole rows as text, the number of lines before them, and the rows themselves where

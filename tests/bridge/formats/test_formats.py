@@ -54,6 +54,7 @@ LATER = "x,a,t\n" + f"1.5,1,{'t' * 999}\n" * 4_500  # more than a block
         (LATER + "1.5,9223372036854775808,t\n", None, "line 4502, column 'a': .*'9223372036854775808' as a scalar of type int64"),
         (LATER + "9223372036854775808,1,t\n", None, "line 4502, column 'x': .*9223372036854775808 needs more digits"),
         (LATER + "1.5,007,t\n", None, "line 4502, column 'a': .*its first digit is 0"),
+        (LATER + "007.5,1,t\n", None, "line 4502, column 'x': .*its first digit is 0"),
         (LATER + "x,1,t\n", None, "line 4502, column 'x': .*'x' as a scalar of type double"),
     ],
 )  # fmt: skip
@@ -68,12 +69,14 @@ def test_numbers_of_csv_are_exact_or_refused(
     ("cells", "sql", "expected"),
     [
         (["00501", "2134"], "STRING", ["00501", "2134"]),
+        (["00501", "1.5"], "STRING", ["00501", "1.5"]),
+        (["1.5", "-007.5"], "STRING", ["1.5", "-007.5"]),
         (["0x1F", "1"], "STRING", ["0x1F", "1"]),
-        (["0", "-5", " 7 "], "BIGINT", [0, -5, 7]),
+        (["0", "-5", " 7 ", "-0"], "BIGINT", [0, -5, 7, 0]),
         (
-            ["0.5", "1e300", "-inf", "9007199254740992"],
+            ["0.5", "1e300", "-inf", "9007199254740992", "-0.5", "0e1"],
             "DOUBLE",
-            [0.5, 1e300, float("-inf"), 2.0**53],
+            [0.5, 1e300, float("-inf"), 2.0**53, -0.5, 0],
         ),
     ],
 )
