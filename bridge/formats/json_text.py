@@ -235,7 +235,11 @@ class _Digits(str):
 
 
 class _InexactError(ValueError):
-    pass
+    """Error of an integer in a line of a block, counted from 0."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
 
 
 def _check_integers(block: bytes, names: Sequence[str]) -> None:
@@ -243,19 +247,19 @@ def _check_integers(block: bytes, names: Sequence[str]) -> None:
 
     The lines are parsed again, so lines without 16 digits in a row are skipped.
     """
-    for line in block.split(b"\n") if names else ():
+    for number, line in enumerate(block.split(b"\n") if names else ()):
         row = _row(line) if _LONG.search(line) else {}
         for name in names:
-            _refuse_inexact(name, row.get(name))
+            _refuse_inexact(number, name, row.get(name))
 
 
-def _refuse_inexact(name: str, value: object) -> None:
+def _refuse_inexact(line: int, name: str, value: object) -> None:
     if isinstance(value, _Digits) and is_inexact(value):
-        raise _InexactError(f"column {name!r}: {inexact(value)}")
+        raise _InexactError(line, f"column {name!r}: {inexact(value)}")
     for each in (
         value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
     ):
-        _refuse_inexact(name, each)
+        _refuse_inexact(line, name, each)
 
 
 def _row(line: bytes) -> dict[str, object]:
@@ -306,10 +310,12 @@ def _fault(
         return f"{where}{f', column {wrong_names[0]!r}' if wrong_names else ''}: {not_utf8(error)}"
     if error is not None:
         return f"{where}: expected an object in one line: {_reason(error)}"
-    # A line may be right alone, and differ in a type from the lines before it.
-    error = _error(line, columns, others) or failure
+    # A line may be right alone, and differ in a type from the lines before it. An integer in one of
+    # them is wrong then, as a number in this line makes it a DOUBLE.
+    alone = _error(line, columns, others)
+    error = alone or failure
     if isinstance(error, _InexactError):
-        return f"{where}, {error}"
+        return f"line {first + error.line + (place if alone else 0)}, {error}"
     if twice := _TWICE.search(str(error)):
         return f"{where}: expected the key {twice[1]!r} once, got it twice"
     if _error(line, columns, "ignore") is not None:
