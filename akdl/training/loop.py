@@ -17,7 +17,7 @@ import tensorflow as tf
 from akdl.training.data import DatasetSource, Part
 from akdl.training.model_call import describe, evaluated
 from akdl.training.objects import Heads, ObjectError, make_loss
-from akdl.training.row_metrics import Metrics, traced_once, with_rank_of
+from akdl.training.row_metrics import Metrics, traced_once, with_one_rank
 from akdl.training.workers import Group
 from akdl.user_code.config_file import Config
 
@@ -59,7 +59,7 @@ class Objective:
         ):
             if loss is None:
                 continue
-            label, weight = with_rank_of(output, label, weight)
+            output, label, weight = with_one_rank(output, label, weight)
             # The loss has no reduction, see `make_loss`, so there is a value per row.
             values = loss(label, output, sample_weight=weight)
             rows = tf.cast(tf.shape(output)[0], values.dtype)

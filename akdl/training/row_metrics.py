@@ -33,7 +33,7 @@ class Metrics:
         for number, (head, one, output) in enumerate(zip(heads.names, labels, split)):
             prefix = f"{head}_" if heads.several else ""
             # The class of an accuracy depends on the shape that the updates will have.
-            one, _ = with_rank_of(output, one, None)
+            output, one, _ = with_one_rank(output, one, None)
             for key in ("metrics", "weighted_metrics"):
                 given = config.get(key, [])
                 for spec in (
@@ -97,7 +97,7 @@ class Metrics:
         for metrics, one, output, factor in zip(
             self._by_head, labels, self._heads.split("outputs", outputs), weights
         ):
-            one, factor = with_rank_of(output, one, factor)
+            output, one, factor = with_one_rank(output, one, factor)
             for metric, is_weighted in metrics:
                 metric.update_state(one, output, sample_weight=factor if is_weighted else None)
 
@@ -108,16 +108,18 @@ class Metrics:
         return [variable for metric in self._all() for variable in metric.variables]
 
 
-def with_rank_of(output: Any, label: Any, weight: Any) -> tuple[Any, Any]:
-    """Return label and weight with a last axis of size 1 if the output has one."""
-    # Labels and weights get the rank of the output. Otherwise a mean over the last axis would be a
-    # mean over all rows of a batch.
-    if output.shape.rank != 2:
-        return label, weight
-    return tuple(
-        tf.expand_dims(one, -1) if one is not None and one.shape.rank == 1 else one
-        for one in (label, weight)
-    )
+def with_one_rank(output: Any, label: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """Return output, label and weight with a last axis of size 1 if they have a number per row."""
+    # Without that axis, a mean over the last axis would be a mean over all rows of a batch. If only
+    # one of label and output had it, their difference would be a matrix of all pairs of rows.
+    if output.shape.rank == 1 and (label.shape.rank == 1 or label.shape[1:] == [1]):
+        output = tf.expand_dims(output, -1)
+    if output.shape.rank == 2:
+        label, weight = (
+            tf.expand_dims(one, -1) if one is not None and one.shape.rank == 1 else one
+            for one in (label, weight)
+        )
+    return output, label, weight
 
 
 def traced_once(function: Callable[..., object]) -> Any:

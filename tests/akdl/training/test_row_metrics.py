@@ -63,3 +63,34 @@ def test_row_metrics_equal_those_of_keras() -> None:
         assert logs[ours] == pytest.approx(expected[theirs], rel=1e-5), ours
         assert logs[f"val_{ours}"] == pytest.approx(expected[theirs], rel=1e-5), ours
     assert abs(expected["plain"] - expected["weighted"]) > 1e-3
+
+
+@pytest.mark.fault("data", "A loss pairs each output with the label of its own row")
+@pytest.mark.parametrize("label_shape", [[2], [2, 1]])
+@pytest.mark.parametrize("output_shape", [[2], [2, 1]])
+@pytest.mark.parametrize("loss", ["mse", "squares"])
+def test_loss_and_metrics_pair_each_output_with_its_own_label(
+    loss: str, output_shape: list[int], label_shape: list[int]
+) -> None:
+    import tensorflow as tf
+
+    from akdl.training.data import Part
+    from akdl.training.loop import Objective
+    from akdl.training.objects import Heads
+    from akdl.training.row_metrics import Metrics
+
+    def squares(label: Any, output: Any) -> Any:
+        return tf.square(label - output)
+
+    user = user_module(squares=squares)
+    label = tf.reshape(tf.constant([1.0, 4.0]), label_shape)
+    output = tf.reshape(tf.constant([1.0, 2.0]), output_shape)
+    heads = Heads(None, output)
+    config: dict[str, Any] = {"loss": loss, "weighted_metrics": [loss]}
+    for weight, expected in ((None, 2.0), (tf.constant([2.0, 0.5]), 1.0)):
+        part = Part(None, label, weight, 2)
+        assert float(Objective(config, user, heads)(part, output, 2.0)) == expected
+    metrics = Metrics(config, user, heads, label, output)
+    metrics.update(Part(None, label, tf.constant([3.0, 1.0]), 2), output)
+    total, count = metrics.state()
+    assert total / count == 1.0
