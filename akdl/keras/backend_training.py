@@ -122,7 +122,7 @@ def train(
     if folder is not None:
         folder.fetch()
         folder.begin(0 if task_config is None else task_config.attempt)
-    history = checkpoints.restore(model)
+    history = checkpoints.restore(model, batches(_TRAINING))
     events.on_train_begin()
     made_steps, rows = itertools.count(int(model.optimizer.iterations) + 1), training_batches()
     # Keras says so of each generator, although it is the end of the epoch.
@@ -186,8 +186,11 @@ class _Checkpoints:
         if every_steps is not None:
             raise BackendError("callbacks: every_steps of checkpoint needs the backend tensorflow")
 
-    def restore(self, model: Any) -> list[dict[str, float]]:
-        """Restore the last checkpoint, and return the metrics of its epochs."""
+    def restore(self, model: Any, batches: Iterator[object]) -> list[dict[str, float]]:
+        """Restore the last checkpoint, and return the metrics of its epochs.
+
+        A model that makes its variables with its first batch makes them with one of `batches`.
+        """
         found = self._found()
         if not found:
             return []
@@ -195,6 +198,8 @@ class _Checkpoints:
             raise BackendError(
                 f"callbacks: {self._path} has checkpoints already, and resume is false"
             )
+        if not model.built:
+            model.evaluate(_first(batches, 1), verbose=0)
         model.optimizer.build(model.trainable_variables)
         model.load_weights(found[-1])
         with open(self._place(_HISTORY), encoding="utf-8") as file:
@@ -223,6 +228,11 @@ class _Checkpoints:
 
     def _place(self, name: str) -> str:
         return os.path.join(self._path or "", name)
+
+
+def _first(batches: Iterator[object], count: int) -> Iterator[object]:
+    """Yield `count` batches as a generator, since Keras takes no other iterators."""
+    yield from itertools.islice(batches, count)
 
 
 def _made(spec: Any, place: Any, user: object) -> Any:

@@ -25,9 +25,9 @@ MODULE = """
 import keras
 import numpy as np
 
-def awf_create_model_fn(units):
-    hidden = keras.layers.Dense(units, "relu")
-    return keras.Sequential([keras.Input([2], name="x"), hidden, keras.layers.Dense(1)])
+def awf_create_model_fn(units, is_built=True):
+    layers = [keras.layers.Dense(units, "relu"), keras.layers.Dense(1)]
+    return keras.Sequential([keras.Input([2], name="x")] * is_built + layers)
 
 def awf_create_train_dataset_fn(rows, batch_size):
     x = np.random.rand(rows, 2).astype(np.float32)
@@ -90,12 +90,22 @@ def epochs(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("framework", ["torch", "jax"])
+@pytest.mark.parametrize(
+    ("framework", "changed"),
+    [
+        ("torch", {}),
+        ("jax", {}),
+        ("torch", {"model_args": {"units": 4, "is_built": False}}),
+    ],
+)
 def test_resumed_training_equals_an_uninterrupted_one(
-    framework: str, tmp_path: pathlib.Path
+    framework: str, changed: dict[str, Any], tmp_path: pathlib.Path
 ) -> None:
-    kept = {"callbacks": [{"name": "checkpoint", "args": {"path": "kept", "keep": 1}}]}
-    whole = epochs(run(tmp_path / "whole", framework, epochs=4))
+    kept = {
+        **changed,
+        "callbacks": [{"name": "checkpoint", "args": {"path": "kept", "keep": 1}}],
+    }
+    whole = epochs(run(tmp_path / "whole", framework, epochs=4, **changed))
     assert len(whole) == 4 and "mean_absolute_error" in whole[0] and "val_loss" in whole[0]
     first = epochs(run(tmp_path / "parts", framework, **kept))
     rest = epochs(run(tmp_path / "parts", framework, epochs=4, **kept))
