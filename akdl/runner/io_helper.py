@@ -28,6 +28,7 @@ _FILES_OF_TRAINING = (
     "keras",
     "eval_val",
     "export",
+    "best",
     "best_ckpt",
     "pretrained_ckpt",
 )

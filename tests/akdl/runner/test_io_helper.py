@@ -66,6 +66,7 @@ def test_only_files_of_training_are_removed(
     ):
         (tmp_path / name).write_text("x")
     make_model(tmp_path / "export" / "best")
+    make_model(tmp_path / "best")
     io_helper.remove_checkpoint_files(str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     io_helper.remove_checkpoint_files(str(tmp_path / "nowhere"))

@@ -32,6 +32,8 @@ from akdl.runner.config import TrainTaskConfig
 from akdl.runner.context import first_shape
 from akdl.runner.io_helper import remove_checkpoint_files
 from akdl.runner.user_params import plain
+from akdl.storage.training_folders import CheckpointFolder
+from akdl.training.checkpoints import BEST, restore
 from akdl.training.objects import make_metric
 from akdl.training.workers import sum_over_workers
 from akdl.user_code.config_file import Config
@@ -72,33 +74,38 @@ def main(task_config: TrainTaskConfig) -> None:
     make_model = functools.partial(build_model, params["layers"], shape, num_labels)
     with strategy.scope():
         model = make_model()
-        model.compile(_optimizer(params), _loss(labels), metrics=_metrics(labels))
+        metrics = _metrics(labels)
+        model.compile(_optimizer(params), _loss(labels), metrics=metrics)
     total = sum_over_workers(strategy)
     train, valid = _datasets(task_config, params, shape, labels, is_alone=total is None)
-    best: _BestWeights | None = None
+    _choose_checkpoints(task_config, params, total)
+    train_config: Config = {}
     if params["saveBestOnly"]:
         if valid is None:
             raise ValueError("saveBestOnly needs rows to evaluate on: set validationSplit")
-        best = _BestWeights(params["bestMetric"])
-    _choose_checkpoints(task_config, params, total)
+        train_config = _best_checkpoint(params["bestMetric"], metrics)
+        # The best epoch is a checkpoint, so that a continued training compares its epochs with it.
+        task_config.checkpoint_dir = task_config.checkpoint_dir or os.path.join(
+            task_config.work_dir, ".best"
+        )
     epochs, secs = int(params["numEpochs"]), params.get("saveCheckpointsSecs")
+    every_epochs = max(1, round(params["saveCheckpointsEpochs"]))
     plan = Plan(
         lambda seed: train,
         None if valid is None else lambda: valid,
         epochs,
         None,
-        {},
+        train_config,
         # All workers have to write at the same step, and their clocks differ. So a group counts
-        # epochs.
-        every_epochs=(
-            epochs if secs and total is None else max(1, round(params["saveCheckpointsEpochs"]))
-        ),
+        # epochs. Each epoch may be the best one.
+        every_epochs=1 if train_config else epochs if secs and total is None else every_epochs,
         every_secs=secs,
-        callbacks=[] if best is None else [best],
     )
     fit(model, plan, task_config)
-    if best is not None:
-        best.end()
+    if train_config:
+        assert task_config.checkpoint_dir is not None
+        folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir).path
+        restore(os.path.join(folder, BEST), total, model=model, optimizer=model.optimizer)
     # Every worker reads the weights, because some variables are sums over all workers.
     weights = model.get_weights()
     if task_config.task_type == "chief":
@@ -202,6 +209,19 @@ def _metrics(labels: list[Any] | None) -> list[Any]:
     # half.
     made = [make_metric({"name": name, "args": {"thresholds": 0.0}}, None) for name in kinds]
     return [metrics.AUC(from_logits=True, name="auc"), metrics.BinaryAccuracy(threshold=0.0), *made]
+
+
+def _best_checkpoint(metric: str, metrics: list[Any]) -> Config:
+    """Return the keys of a train config that keep the best checkpoint by a metric."""
+    metric = {"acc": "binary_accuracy", "accuracy": "binary_accuracy"}.get(metric, metric)
+    known = sorted(["loss", *(one if isinstance(one, str) else one.name for one in metrics)])
+    if metric not in known:
+        raise ValueError(f"bestMetric: expected one of {', '.join(known)}, got {metric!r}")
+    return {
+        "keep_best_checkpoints": 1,
+        "best_checkpoint_metric": f"val_{metric}",
+        "best_checkpoint_bigger": metric in _BIGGER_IS_BETTER,
+    }
 
 
 def _datasets(
@@ -325,33 +345,12 @@ def _choose_checkpoints(task_config: TrainTaskConfig, params: Config, total: Tot
     task_config.checkpoint_dir = params.get("checkpointFilePath")
     if task_config.checkpoint_dir is None or not params["removeCheckpointBeforeTraining"]:
         return
+    # A restart of the same job continues from its own checkpoint.
+    if task_config.attempt:
+        return
     if task_config.task_type == "chief":
         remove_checkpoint_files(task_config.checkpoint_dir)
     if total is not None:
         # The sum makes all workers wait for the chief. Otherwise one of them could resume from a
         # checkpoint that the chief removes.
         total([0.0])
-
-
-class _BestWeights(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Sets the weights of the best epoch at the end."""
-
-    def __init__(self, metric: str) -> None:
-        super().__init__()
-        self._metric = {"acc": "binary_accuracy", "accuracy": "binary_accuracy"}.get(metric, metric)
-        self._best: float | None = None
-        self._weights: Any = None
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        name = f"val_{self._metric}"
-        if name not in logs:
-            known = ", ".join(sorted(key[4:] for key in logs if key.startswith("val_")))
-            raise ValueError(f"bestMetric: expected one of {known}, got {self._metric!r}")
-        value = -logs[name] if self._metric in _BIGGER_IS_BETTER else logs[name]
-        # No later value would be smaller than NaN.
-        if not math.isnan(value) and (self._best is None or value < self._best):
-            self._best, self._weights = value, self.model.get_weights()
-
-    def end(self) -> None:
-        if self._weights is not None:
-            self.model.set_weights(self._weights)

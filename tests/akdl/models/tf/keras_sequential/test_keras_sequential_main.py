@@ -101,20 +101,44 @@ def test_regression_is_repeatable_with_a_seed(tmp_path: Path) -> None:
     assert np.corrcoef(first["prediction"], labels)[0, 1] > 0.95
 
 
-def test_epoch_whose_metric_is_nan_is_not_the_best() -> None:
-    import tensorflow as tf
+@pytest.mark.parametrize(
+    ("attempt", "removes", "stays"), [(0, True, False), (1, True, True), (0, False, True)]
+)
+def test_checkpoints_of_other_jobs_are_removed_and_own_ones_stay(
+    attempt: int, removes: bool, stays: bool, tmp_path: Path
+) -> None:
+    from akdl.models.tf.keras_sequential.keras_sequential_main import _choose_checkpoints
 
-    from akdl.models.tf.keras_sequential.keras_sequential_main import _BestWeights
+    config = testing.train_task_config({"t": [1]}, {"t": "INT"}, str(tmp_path), attempt=attempt)
+    kept = tmp_path / "kept" / "checkpoint"
+    kept.parent.mkdir()
+    kept.touch()
+    params = {"checkpointFilePath": str(kept.parent), "removeCheckpointBeforeTraining": removes}
+    _choose_checkpoints(config, params, None)
+    assert config.checkpoint_dir == str(kept.parent) and kept.exists() == stays
 
-    model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False)])
-    model.build([None, 1])
-    best = _BestWeights("loss")
-    best.set_model(model)
-    for epoch, loss in enumerate([float("nan"), 2.0, 1.0, 3.0]):
-        model.set_weights([np.array([[epoch]])])
-        best.on_epoch_end(epoch, {"val_loss": loss})
-    best.end()
-    assert model.get_weights()[0].tolist() == [[2.0]]
+
+def test_best_epoch_of_an_earlier_training_is_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rate makes the training worse, and the second job has one epoch more, or none."""
+    changes = {
+        "labels": False,
+        "validationSplit": 0.25,
+        "saveBestOnly": True,
+        "layers": [],
+        "optimizer": "SGD(1.0, 0.99)",
+        "checkpointFilePath": str(tmp_path / "kept"),
+        "removeCheckpointBeforeTraining": False,
+    }
+    models = [
+        train(tmp_path / f"job {number}", VALUES.sum(axis=1), "DOUBLE", numEpochs=count, **changes)
+        for number, count in enumerate([2, 3, 3])
+    ]
+    losses = [float(text.split()[0]) for text in capsys.readouterr().out.split("val_loss: ")[1:]]
+    assert len(losses) == 3 and losses[0] < min(losses[1:])
+    first, *others = (predict(model)["prediction"].tolist() for model in models)
+    assert others == [first, first]
 
 
 @pytest.mark.slow
