@@ -93,7 +93,8 @@ def train_estimator(
     module = require_estimator("train_estimator")
     if is_group(estimator.config) and estimator.config.train_distribute is not None:
         # In step, TensorFlow fails on all workers when the first one has no more rows.
-        train_config = _in_common_steps(train_config, task_config)
+        replicas = estimator.config.train_distribute.num_replicas_in_sync
+        train_config = _in_common_steps(train_config, task_config, replicas)
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn = _serving_fn(module, export_config)
     export_dir = _export_dir(export_config, task_config)
@@ -425,10 +426,10 @@ def _export_dir(export_config: Config, task_config: TaskConfig) -> str:
     return str(folder)
 
 
-def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
+def _in_common_steps(train_config: Config, task_config: TaskConfig, replicas: int) -> Config:
     """Return the config with the same number of steps for all workers.
 
-    Smaller shares are repeated.
+    Smaller shares are repeated. `replicas` is the number of devices of all workers.
     """
     epochs = _required(train_config, "num_epochs")
     batch_size = _required(train_config, "batch_size")
@@ -448,10 +449,12 @@ def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
             f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more"
             " rows or set fewer workers"
         )
-    # TF_CONFIG counts the workers apart from the chief. The steps are rounded up, because the last
-    # batch of all passes may be smaller.
+    # TF_CONFIG counts the workers apart from the chief.
     worker = 0 if task_config.task_type == "chief" else task_config.task_index + 1
-    hook = CommonSteps(-(-rows * epochs // batch_size), worker, task_config.num_workers)
+    # A step takes one batch for each device of the worker. The steps are rounded up, because the
+    # last batch of all passes may be smaller.
+    rows_of_step = batch_size * max(1, replicas // task_config.num_workers)
+    hook = CommonSteps(-(-rows * epochs // rows_of_step), worker, task_config.num_workers)
     return dict(train_config, num_epochs=None, hooks=[*(train_config.get("hooks") or []), hook])
 
 
