@@ -8,6 +8,7 @@ in checkpoints.
 
 from __future__ import annotations
 
+import collections
 import glob
 import inspect
 import itertools
@@ -110,31 +111,43 @@ def train(
     )
 
     def batches(name: str) -> Iterator[object]:
-        context = getattr(task_config, "context", None)
-        yield from user.create(name, config, batch_size=config["batch_size"], context=context)
+        context, is_empty = getattr(task_config, "context", None), True
+        for batch in user.create(name, config, batch_size=config["batch_size"], context=context):
+            is_empty = False
+            yield batch
+        if is_empty:
+            raise BackendError(
+                f"there are no rows: {name} in {user.file} returned an empty dataset"
+            )
 
-    def training_batches() -> Iterator[object]:
-        # With `steps_per_epoch`, an epoch begins where the last one has ended.
-        while steps is not None:
+    def repeated() -> Iterator[object]:
+        while True:
             yield from batches(_TRAINING)
-        yield from batches(_TRAINING)
 
     if folder is not None:
         folder.fetch()
         folder.begin(0 if task_config is None else task_config.attempt)
     history = checkpoints.restore(model, batches(_TRAINING))
+    resumed, rows = len(history), repeated()
     events.on_train_begin()
-    made_steps, rows = itertools.count(int(model.optimizer.iterations) + 1), training_batches()
+    made_steps = itertools.count(int(model.optimizer.iterations) + 1)
     # Keras says so of each generator, although it is the end of the epoch.
     warnings.filterwarnings("ignore", "Your input ran out of data")
-    for epoch in range(len(history), epochs):
+    for epoch in range(epochs):
         if seed is not None:
             # The random numbers of an epoch depend on the seed and its number alone, so that a
             # training that resumes draws the same ones.
             keras.utils.set_random_seed(seed + epoch)
+        # With `steps_per_epoch`, an epoch begins where the last one has ended. Keras reads ahead,
+        # so each epoch has a generator of its own.
+        taken = batches(_TRAINING) if steps is None else _first(rows, steps)
+        if epoch < resumed:
+            if steps is not None:
+                collections.deque(taken, maxlen=0)
+            continue
         validation = batches(_VALIDATION) if user.has(_VALIDATION) else None
         fitted = model.fit(
-            rows if steps is not None else training_batches(),
+            taken,
             epochs=epoch + 1,
             initial_epoch=epoch,
             steps_per_epoch=steps,

@@ -96,6 +96,7 @@ def epochs(done: subprocess.CompletedProcess[str]) -> list[str]:
         ("torch", {}),
         ("jax", {}),
         ("torch", {"model_args": {"units": 4, "is_built": False}}),
+        ("torch", {"steps_per_epoch": 1}),
     ],
 )
 def test_resumed_training_equals_an_uninterrupted_one(
@@ -129,10 +130,11 @@ def test_early_stopping_counts_over_epochs(tmp_path: pathlib.Path) -> None:
     [
         ({"callbacks": ["tensor_bored"]}, "callbacks: neither module.py nor Keras has 'tensor_bored'"),
         ({"loss": "mse_of_two"}, "mse_of_two"),
+        ({"train_data_args": {"rows": 0}, "steps_per_epoch": 2}, "there are no rows: awf_create_train"),
     ],
-    ids=["callback", "loss"],
+    ids=["callback", "loss", "rows"],
 )  # fmt: skip
-def test_what_keras_does_not_know_is_refused(
+def test_wrong_names_and_empty_datasets_are_refused(
     changed: dict[str, Any], error: str, tmp_path: pathlib.Path
 ) -> None:
     done = run(tmp_path / "run", "torch", **changed)
