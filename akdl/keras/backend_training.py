@@ -183,8 +183,8 @@ def train(
 class _Checkpoints:
     """Weights of model and optimizer after epochs, in files with the number of the epoch.
 
-    The metrics of the epochs lie next to them. They are written first, and read as far as the
-    weights go, so that a process may be killed at any moment.
+    The metrics of the epochs are in a file next to them. A process may be killed between two files,
+    so the last checkpoint is the newest one of which there are both.
     """
 
     def __init__(
@@ -204,20 +204,25 @@ class _Checkpoints:
 
         A model that makes its variables with its first batch makes them with one of `batches`.
         """
-        found = self._found()
+        found = {int(os.path.basename(path)[: -len(_WEIGHTS)]): path for path in self._found()}
         if not found:
             return []
         if not self._resume:
             raise BackendError(
                 f"callbacks: {self._path} has checkpoints already, and resume is false"
             )
-        if not model.built:
-            model.evaluate(_first(batches, 1), verbose=0)
-        model.optimizer.build(model.trainable_variables)
-        model.load_weights(found[-1])
-        with open(self._place(_HISTORY), encoding="utf-8") as file:
-            history: list[dict[str, float]] = json.load(file)
-        return history[: int(os.path.basename(found[-1])[: -len(_WEIGHTS)])]
+        history: list[dict[str, float]] = []
+        # An address receives the weights of the first epoch before the metrics.
+        if os.path.exists(self._place(_HISTORY)):
+            with open(self._place(_HISTORY), encoding="utf-8") as file:
+                history = json.load(file)
+        last = max((epoch for epoch in found if epoch <= len(history)), default=0)
+        if last:
+            if not model.built:
+                model.evaluate(_first(batches, 1), verbose=0)
+            model.optimizer.build(model.trainable_variables)
+            model.load_weights(found[last])
+        return history[:last]
 
     def save(self, model: Any, history: list[dict[str, float]], is_last: bool) -> bool:
         """Write a checkpoint where one is due, and return whether it was."""
