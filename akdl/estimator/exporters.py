@@ -9,6 +9,7 @@ folder. A `feature_spec` describes a request, so it does not include the label.
 from __future__ import annotations
 
 import json
+import math
 import os
 from typing import Any, Mapping
 
@@ -92,8 +93,9 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
         if gfile.exists(kept):
             with gfile.GFile(kept) as file:
                 best = json.loads(file.read()).get(self._metric)
-            # A NaN is never better, and compares as false.
-            if best is not None and not self._sign * value < self._sign * best:
+            # A NaN is never better than a number, and any evaluation is as good as a NaN.
+            is_number = best is not None and not math.isnan(best)
+            if is_number and not self._sign * value < self._sign * best:
                 return None
         exported = self._exporter.export(
             estimator, export_path, checkpoint_path, eval_result, is_the_final_export

@@ -86,6 +86,16 @@ def test_best_exporter_accepts_a_metric_whose_smaller_values_are_better(
     assert exports(0.8) != first
 
 
+def test_best_exporter_replaces_a_first_model_whose_metric_is_nan(
+    trained: Any, tmp_path: Path
+) -> None:
+    from akdl.estimator.exporters import model_best_exporter
+
+    for auc in (float("nan"), 0.7, 0.6, float("nan")):
+        assert run(model_best_exporter("best", spec()), trained, tmp_path, auc) == 1
+    assert (tmp_path / "best" / "best.json").read_text() == '{"auc": 0.7}'
+
+
 def test_a_metric_that_is_missing_is_an_error_at_once(trained: Any, tmp_path: Path) -> None:
     from akdl.estimator.exporters import model_best_exporter
 
