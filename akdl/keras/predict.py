@@ -24,6 +24,7 @@ from akdl.training.objects import Heads
 from akdl.training.user_functions import UserModule
 from akdl.training.workers import Group
 from akdl.user_code.config_file import Config, ConfigError, read_config
+from akdl.wire.cells import as_array
 
 logger = logging.getLogger(__name__)
 
@@ -241,7 +242,7 @@ def _write_tfrecord(path: str, batches: Iterator[Columns]) -> None:
             for cells in zip(*columns.values()):
                 example = tf.train.Example()
                 for name, cell in zip(names, cells):
-                    _fill(example.features.feature[name], np.ravel(cell))
+                    _fill(example.features.feature[name], np.ravel(as_array(cell)))
                 writer.write(example.SerializeToString())
 
 

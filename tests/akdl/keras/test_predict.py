@@ -66,6 +66,23 @@ def test_predict_writes_each_kind_of_file(tmp_path: Path, kind: str) -> None:
     assert columns["prediction"] == pytest.approx(expected_predictions(tmp_path), abs=1e-6)
 
 
+@pytest.mark.fault("data", "Bytes in TFRecord files of predictions keep the zeros at their ends")
+def test_tfrecords_keep_zeros_at_the_ends_of_bytes(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    from akdl.keras.predict import _write_tfrecord
+
+    path, cells = str(tmp_path / "p"), [b"ab\0\0", b"\0"]
+    columns = {"one": np.array(cells, object), "two": np.array([cells, cells], object)}
+    _write_tfrecord(path, iter([columns]))
+    (first, _) = (
+        tf.train.Example.FromString(one.numpy()).features.feature
+        for one in tf.data.TFRecordDataset(path)
+    )
+    assert list(first["one"].bytes_list.value) == cells[:1]
+    assert list(first["two"].bytes_list.value) == cells
+
+
 def test_predict_gives_rows_of_several_models_with_several_outputs(tmp_path: Path) -> None:
     import tensorflow as tf
 
