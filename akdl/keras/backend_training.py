@@ -17,7 +17,7 @@ import logging
 import math
 import os
 import warnings
-from typing import Any, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping, TypeVar
 
 from akdl.keras.task_configs import TRAIN, TrainResult, is_checkpoint, prepare
 from akdl.process.ranks import read_cluster
@@ -35,6 +35,7 @@ _HISTORY = "history.json"
 _TRAINING, _VALIDATION = "awf_create_train_dataset_fn", "awf_create_val_dataset_fn"
 
 Logs = Mapping[str, float]
+_Made = TypeVar("_Made")
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +73,15 @@ def train(
             f"with its backend {keras.backend.backend()} Keras trains in one process, with one"
             " optimizer: set numWorkers=1 and numPSs=0, or envVars=['KERAS_BACKEND=tensorflow']"
         )
+    if "devices" in config:
+        raise BackendError(
+            f"devices: the backend {keras.backend.backend()} chooses the device: remove the key,"
+            " and hide GPUs with envVars=['CUDA_VISIBLE_DEVICES=...']"
+        )
+    if "val_data_args" in config and not user.has(_VALIDATION):
+        say(
+            f"no validation: {user.file} does not define {_VALIDATION}, so val_data_args is ignored"
+        )
     epochs, steps, seed = config.get("epochs", 1), config.get("steps_per_epoch"), config.get("seed")
     if seed is not None:
         keras.utils.set_random_seed(seed)
@@ -83,11 +93,11 @@ def train(
         metrics=_made(config.get("metrics"), keras.metrics, module),
         weighted_metrics=_made(config.get("weighted_metrics"), keras.metrics, module),
     )
-    watch, checkpoints, callbacks = TrainingWatch(task_config, folder), _Checkpoints(), []
+    watch, checkpoints, callbacks = TrainingWatch(task_config, folder), _Checkpoints(None), []
     for spec in config.get("callbacks", []):
         name, args = name_and_args(spec)
         if is_checkpoint(spec):
-            checkpoints = _Checkpoints(**args)
+            checkpoints = _called("callback checkpoint", _Checkpoints, args)
         else:
             callbacks.append(_made(spec, keras.callbacks, module))
             if isinstance(callbacks[-1], str):
@@ -189,7 +199,7 @@ class _Checkpoints:
 
     def __init__(
         self,
-        path: str | None = None,
+        path: str | None,
         every_epochs: int = 1,
         keep: int = 3,
         resume: bool = True,
@@ -198,6 +208,8 @@ class _Checkpoints:
         self._path, self._every, self._keep, self._resume = path, every_epochs, keep, resume
         if every_steps is not None:
             raise BackendError("callbacks: every_steps of checkpoint needs the backend tensorflow")
+        if min(every_epochs, keep) < 1:
+            raise BackendError("callbacks: every_epochs and keep of checkpoint: expected 1 or more")
 
     def restore(self, model: Any, batches: Iterator[object]) -> list[dict[str, float]]:
         """Restore the last checkpoint, and return the metrics of its epochs.
@@ -267,5 +279,30 @@ def _made(spec: Any, place: Any, user: object) -> Any:
     # Keras chooses the class of this name by shapes.
     known.pop("accuracy", None)
     found = getattr(user, name, known.get(plain_name(name), name))
-    # A function, or a short name of Keras, such as mse.
-    return found(**args) if callable(found) and (args or inspect.isclass(found)) else found
+    if inspect.isclass(found):
+        return _called(name, found, args)
+    if not args:
+        # A function, or a short name of Keras, such as mse.
+        return found
+    if not callable(found):
+        raise BackendError(
+            f"{name}: expected a class of {place.__name__}, or a class or function of your module,"
+            f" since it has the arguments {', '.join(args)}"
+        )
+    # Reports show a metric by the name of its function.
+    title = args.pop("name", name)
+
+    def with_arguments(*values: object) -> object:
+        return found(*values, **args)
+
+    with_arguments.__name__ = title
+    return with_arguments
+
+
+def _called(name: str, kind: Callable[..., _Made], args: Config) -> _Made:
+    """Make an object, and list the arguments that it takes if it refuses the given ones."""
+    try:
+        return kind(**args)
+    except TypeError as error:
+        known = ", ".join(one for one in inspect.signature(kind).parameters if one != "kwargs")
+        raise BackendError(f"{name}: {error}; its arguments are {known}") from error

@@ -131,8 +131,10 @@ def test_early_stopping_counts_over_epochs(tmp_path: pathlib.Path) -> None:
         ({"callbacks": ["tensor_bored"]}, "callbacks: neither module.py nor Keras has 'tensor_bored'"),
         ({"loss": "mse_of_two"}, "mse_of_two"),
         ({"train_data_args": {"rows": 0}, "steps_per_epoch": 2}, "there are no rows: awf_create_train"),
+        ({"callbacks": ["checkpoint"]}, "callback checkpoint: "),
+        ({"devices": ["GPU:0"]}, "devices: the backend torch chooses the device: remove the key"),
     ],
-    ids=["callback", "loss", "rows"],
+    ids=["callback", "loss", "rows", "path", "devices"],
 )  # fmt: skip
 def test_wrong_names_and_empty_datasets_are_refused(
     changed: dict[str, Any], error: str, tmp_path: pathlib.Path
