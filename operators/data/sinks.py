@@ -351,9 +351,10 @@ class _FileOfProgram(Receiver):
     def abandon(self) -> None:
         from bridge.files.publishing import abandon
 
-        # The property makes the files when it is first read, so it is read only if rows came.
-        if "_files" in vars(self):
-            self._files.close()
+        # The property makes the files when it is first read, so it is read only if rows came. The
+        # next job of an elastic training makes new ones.
+        if (files := vars(self).pop("_files", None)) is not None:
+            files.close()
             abandon(self.sink)
 
     @cached_property
@@ -385,9 +386,9 @@ class _AkFile(Receiver):
 
     def abandon(self) -> None:
         # A job that failed before its first row has begun no file, and reading the property would
-        # begin one.
-        if "_begun" in vars(self):
-            whole, writer = self._begun
+        # begin one. The next job of an elastic training begins a new one.
+        if (begun := vars(self).pop("_begun", None)) is not None:
+            whole, writer = begun
             with suppress(OSError):
                 # An open zip file would write its end when it is garbage-collected, after the file
                 # was removed.

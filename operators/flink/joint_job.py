@@ -6,6 +6,7 @@ otherwise train or read its input again for each result.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +24,8 @@ from bridge.workarounds.java_text import flink_classes, running_jvm
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
+
+logger = logging.getLogger(__name__)
 
 # This is the client of a job, and an iterator of its elements, or None if nothing is collected.
 _Started = tuple[Any, Any]
@@ -66,7 +69,7 @@ def run_jointly(
 
     The caller calls `finish` of the receivers afterwards, since receivers call functions of the
     user, which an interrupt may end. If the job fails or is interrupted, all receivers are
-    abandoned here.
+    abandoned here, and may serve another job.
 
     Args:
         table_env: Environment of all tables.
@@ -97,7 +100,11 @@ def run_jointly(
                 collected[chunk.getField(1)][1].take(_batch(chunk.getField(3), folder))
     except BaseException:
         for _, receiver in received:
-            receiver.abandon()
+            # The error of the job is the one to report, and the other receivers have rows too.
+            try:
+                receiver.abandon()
+            except Exception as error:
+                logger.warning("what a failed job has left could not be removed: %s", error)
         raise
 
 

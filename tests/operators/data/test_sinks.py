@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import pathlib
 
+import pyarrow as pa
 import pytest
 from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import BridgeError, ConfigurationError
+from bridge.files.publishing import FileSink
+from bridge.schema import Schema
 from operators import (
     AkSinkBatchOp,
     AkSourceBatchOp,
@@ -23,6 +26,8 @@ from operators import (
 )
 from operators.alink.ak_file import read_rows
 from operators.alink.java_times import zone_of
+from operators.data.sinks import _AkFile, _FileOfProgram
+from operators.flink.joint_job import Receiver
 
 pytestmark = pytest.mark.flink
 
@@ -50,6 +55,26 @@ def test_all_sinks_write_in_one_job(
     )
     assert frame.name.tolist() == ["ann", "bob", None]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["deep", "people.ak", "table"]
+
+
+@pytest.mark.fault("data", "The second job of an elastic training writes its file from the start")
+@pytest.mark.parametrize("kind", ["ak", "csv"])
+def test_abandoned_file_of_the_program_serves_another_job(
+    kind: str, tmp_path: pathlib.Path
+) -> None:
+    path = str(tmp_path / f"a.{kind}")
+    file: Receiver = (
+        _AkFile(path, Schema.parse("a BIGINT"), zone_of("UTC"))
+        if kind == "ak"
+        else _FileOfProgram(FileSink("", path, kind, "0" * 8, pa.schema({"a": "int64"}), True))
+    )
+    file.take(pa.record_batch({"a": [1]}))
+    file.abandon()
+    assert not list(tmp_path.iterdir())
+    file.take(pa.record_batch({"a": [2]}))
+    file.finish()
+    rows = list(read_rows(path)) if kind == "ak" else pathlib.Path(path).read_text()
+    assert rows in ([(2,)], "2\n")
 
 
 @pytest.mark.fault("data", "Two sinks of a job with one place are refused")

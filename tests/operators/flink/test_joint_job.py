@@ -86,11 +86,16 @@ def test_one_job_gives_rows_to_receivers_and_a_table(
     )
 
 
+class Unremovable(Kept):
+    def abandon(self) -> None:
+        raise OSError("the disk is gone")
+
+
 def test_receivers_are_told_that_their_job_failed(env: MLEnv) -> None:
     kept = Kept()
     table = env.btenv.sql_query("SELECT 1 / (n - 1) AS x FROM (VALUES (1)) AS v(n)")
     with pytest.raises(Exception, match="(?i)zero"):
-        run_jointly(env.btenv, [(table, kept)], [], None)
+        run_jointly(env.btenv, [(table, Unremovable()), (table, kept)], [], None)
     assert kept.end == "abandoned" and not files_of_jobs()
 
 
