@@ -119,7 +119,10 @@ class SlotWatch:
         # parallelism.
         self._slots = max(workers + elastic.servers, parallelism)
         self._fewest = max(elastic.least + elastic.servers, parallelism)
-        self._total = int(rest.get("/overview")["slots-total"])
+        overview = rest.get("/overview")
+        self._total = int(overview["slots-total"])
+        # Other jobs of the cluster hold these slots.
+        self._others = self._total - int(overview["slots-available"])
         self._managers = self._known()
         self._job = ""
         # Number of slots for the next job, once this one was cancelled for it; 0 if it was
@@ -150,8 +153,11 @@ class SlotWatch:
         total = int(overview["slots-total"])
         waits = self._waits()
         change = ""
-        # A job that has lost a TaskManager and was restarted by Flink waits for its slots.
-        if waits and total < self._total:
+        left = total - self._others
+        # A job that has lost a TaskManager and was restarted by Flink waits for its slots. If the
+        # smallest group does not fit either, it waits until Flink gives it up with an error that
+        # has the reason, which a cancelled job lacks.
+        if waits and total < self._total and left >= self._fewest:
             change = "fewer"
         # None means that the job does not run yet. It may not have its slots then, and `free` would
         # count them twice.
@@ -168,10 +174,7 @@ class SlotWatch:
         # A job that waits makes no progress and loses nothing. One that runs is cancelled only
         # after a checkpoint, so that few steps are repeated.
         if change == "fewer" or self._is_saved():
-            # After a loss, `total - self._total` is negative: the number of slots that the cluster
-            # has lost since this job began.
-            left = self._slots + (free if change == "more" else total - self._total)
-            self._wanted = max(self._fewest, left)
+            self._wanted = self._slots + free if change == "more" else left
             self._rest.cancel(self._job)
             tell(
                 f"{self._elastic.name}:"

@@ -59,8 +59,12 @@ class Cluster(Rest):
 def watch_of(
     cluster: Cluster, folder: Path, least: int = 1, most: int = 3, wait_s: float = 10.0
 ) -> SlotWatch:
+    """Watch of a job that begins on two free slots, and takes them."""
     group = Elastic("train.py", least, most, 0, wait_s, str(folder), lambda workers: None)
-    return SlotWatch(cluster, "Op_1", group, 2, 1)
+    free, cluster.free = cluster.free, 2
+    watch = SlotWatch(cluster, "Op_1", group, 2, 1)
+    cluster.free = free
+    return watch
 
 
 @pytest.fixture(autouse=True)
@@ -145,6 +149,20 @@ def test_a_restart_that_waits_for_a_lost_slot_becomes_another_job(tmp_path: Path
     assert cluster.cancelled == ["own"]
     cluster.free = 1
     assert watch.leads_to_another_job()
+
+
+def test_a_restart_without_slots_for_the_smallest_group_waits_for_them(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.total = 3  # one of them belongs to another job
+    watch = watch_of(cluster, tmp_path)
+    cluster.total, cluster.tasks = 1, {"SCHEDULED": 2}
+    for now in (0, 10, 20):
+        watch.look(now)
+    assert not cluster.cancelled, "the error of a cancelled job has no reason"
+    cluster.total = 2
+    for now in (30, 40):
+        watch.look(now)
+    assert cluster.cancelled == ["own"]
 
 
 def test_a_start_that_waits_for_its_slots_is_left_alone(tmp_path: Path) -> None:
