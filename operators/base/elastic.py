@@ -69,7 +69,8 @@ def _run_elastic(op: JobTable, job: Callable[[], _Result], group: str, elastic: 
     config = table_env.get_config()
     rest = rest_of(config)
     needs = needs_of(table_env, op._groups)
-    was_stopped = STOPPED in files_at(elastic.checkpoint_dir)
+    # An earlier training may have left such a file.
+    stopped = files_at(elastic.checkpoint_dir).get(STOPPED)
     while True:
         waited_for(lambda: check_slots(config, needs))
         slots = free_slots(config)
@@ -93,7 +94,7 @@ def _run_elastic(op: JobTable, job: Callable[[], _Result], group: str, elastic: 
             if not waited_for(watch.leads_to_another_job):
                 raise
             logger.info("%s: the job ended: %s", elastic.name, error)
-        if STOPPED in files_at(elastic.checkpoint_dir) and not was_stopped:
+        if files_at(elastic.checkpoint_dir).get(STOPPED) not in (None, stopped):
             # The user's request arrived while the earlier job ended. The chief of the new job would
             # take the old file for the stop of an earlier training and go on, so the request is
             # made again.

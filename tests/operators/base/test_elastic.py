@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from operators.base import elastic
 from operators.base.elastic import Elastic, SlotWatch, run
 from operators.base.operator import Operator
 from operators.flink.rest import Rest, RestError
+from operators.progress.state import Shown
 
 
 def plan_of(group: str) -> dict[str, Any]:
@@ -197,6 +201,43 @@ def test_silent_host_counts_as_lost_once_flink_has_forgotten_it(tmp_path: Path) 
     cluster = Forgets()
     watch, cluster.silent, cluster.free = watch_of(cluster, tmp_path, wait_s=0.05), "a", 1
     assert watch.leads_to_another_job()
+
+
+@pytest.mark.parametrize("had_stopped", [False, True])
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_stop_that_a_lost_job_has_noted_is_requested_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, had_stopped: bool, is_stopped: bool
+) -> None:
+    class Trains(Operator[Any]):
+        _table_env = SimpleNamespace(get_config=lambda: None)
+
+    op = Trains()
+    op._shown["Op_1"] = Shown("train.py")
+    op._elastic["Op_1"] = Elastic("train.py", 1, 2, 0, 1.0, str(tmp_path), lambda workers: None)
+    for name, answer in {
+        "rest_of": Cluster(),
+        "needs_of": [],
+        "check_slots": None,
+        "free_slots": 2,
+        "parallelism_of": 1,
+        "running": nullcontext(),
+    }.items():
+        monkeypatch.setattr(elastic, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(SlotWatch, "leads_to_another_job", lambda watch: True)
+    stopped = tmp_path / "STOPPED"
+    if had_stopped:
+        stopped.touch()
+        os.utime(stopped, (1, 1))
+    errors = [RuntimeError("a host is lost")]
+
+    def job() -> bool:
+        if not errors:
+            return (tmp_path / "STOP").exists()
+        if is_stopped:
+            stopped.touch()
+        raise errors.pop()
+
+    assert run(op, job) is is_stopped
 
 
 def test_two_elastic_trainings_in_one_job_are_refused(tmp_path: Path) -> None:
