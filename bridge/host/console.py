@@ -12,7 +12,7 @@ import os
 import sys
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
-from typing import TextIO
+from typing import Literal, TextIO
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def print_line(stream: TextIO, text: str) -> None:
 
 
 class LogFile(RotatingFileHandler):
-    """A log file of lines, renamed to `PATH.1` and so on when it is full.
+    """A log file of lines, renamed to `PATH.1` and so on when it is full; an existing one goes on.
 
     It is for this user only, and on YARN for the NodeManager. It is abandoned at the first error,
     with one warning in Flink's log.
@@ -51,6 +51,7 @@ class LogFile(RotatingFileHandler):
 
     def __init__(self, path: str, most_bytes: int = 100 << 20, most_files: int = 10) -> None:
         self._is_open = True
+        self._has_begun = False
         # The file is created with its first line, so a process that prints nothing leaves no file.
         # Of `most_files`, one is the file in use, and the others are its backups.
         super().__init__(
@@ -78,8 +79,12 @@ class LogFile(RotatingFileHandler):
         self.close()
 
     def _open(self) -> TextIOWrapper:
+        # The first file may have lines of an earlier process of this name, whose job failed. A full
+        # file without backups is not renamed, and is replaced.
+        mode: Literal["a", "w"] = "w" if self._has_begun else "a"
+        self._has_begun = True
         return open(
-            self.baseFilename, "w", encoding=self.encoding, errors=self.errors, opener=_open_own
+            self.baseFilename, mode, encoding=self.encoding, errors=self.errors, opener=_open_own
         )
 
 
