@@ -22,7 +22,7 @@ from operators.params.accessors import (
     SavedModelPredictStreamParams,
     TrainerParams,
 )
-from operators.params.param import WithParams
+from operators.params.param import Param, WithParams
 from operators.params.rendering import Description, Rendered
 from operators.params.saved import HARMLESS
 from operators.predict_batch import (
@@ -74,6 +74,7 @@ class TableModelPredictor(_Predictor):
     def setModelData(self: _Table, model: BatchOperator) -> _Table:
         """Set the operator whose table contains the model."""
         self._model = model
+        self._file = None
         return self
 
     def getModelData(self) -> BatchOperator:
@@ -86,6 +87,12 @@ class TableModelPredictor(_Predictor):
                 " use save() to write it"
             )
         return self._model
+
+    def _set(self, param: Param, name: str, value: object) -> None:
+        super()._set(param, name, value)
+        # The source of the model that was set last counts.
+        if param.name == "modelFilePath":
+            self._model = self._file = None
 
     def _linked(self, operator: Any, data: object) -> object:
         return operator._predict_with(self._model_file(), data)

@@ -112,6 +112,28 @@ def test_a_loaded_pipeline_can_be_saved_again(exported: str, tmp_path: pathlib.P
     )  # fmt: skip
 
 
+@pytest.mark.fault("data", "A used or loaded stage predicts with the model that was set last")
+def test_model_that_was_set_last_counts(
+    rows: MemSourceBatchOp, exported: str, tmp_path: pathlib.Path
+) -> None:
+    path, other = str(tmp_path / "saved"), tmp_path / "other"
+    PipelineModel(TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT")).save(path)
+    (stage,) = PipelineModel.load(path).getTransformers()
+    assert isinstance(stage, TFTableModelPredictor)
+    loaded = stage._model_file()
+    for name in ("first", "second"):
+        model = rows.select("*")
+        # A job would pack it.
+        model._packed = name
+        assert stage.setModelData(model)._model_file() == name
+    assert stage.setModelFilePath(exported)._model_file() == loaded
+    with pytest.raises(ConfigurationError, match="the model is from a file, not from a table"):
+        stage.getModelData()
+    other.mkdir()
+    (other / "saved_model.pb").write_text("other")
+    assert stage.setModelFilePath(str(other))._model_file() not in ("second", loaded)
+
+
 @pytest.mark.fault("security", "A pipeline file runs no code unless it is trusted")
 def test_untrusted_file_runs_nothing_of_its_author(exported: str, tmp_path: pathlib.Path) -> None:
     """The interpreter and the variables of a hostile file are refused before anything of them is
