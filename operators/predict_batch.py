@@ -113,7 +113,7 @@ class PredictOp(WithParams, Operator[Any]):
         table_env = data._table_env
         settings = self._settings(data, model, models is not None)
         group = settings.process.group
-        self._models = frozenset({group})
+        self._models = frozenset(settings.process.groups)
         inputs = [data] if models is None else [data, models]
         try:
             # With `resumeDir`, rows that an earlier run has predicted are split off first. The

@@ -92,6 +92,11 @@ class ModelSettings:
     copies: int = 1
     restarts: bool = True
 
+    @property
+    def groups(self) -> list[str]:
+        """Group of each copy; further ones have their number in the name."""
+        return [f"{self.group}_{copy}" if copy else self.group for copy in range(self.copies)]
+
 
 class StalledModel(Exception):
     """The process has ended, as the model did not finish a batch in time; requests have to be sent

@@ -63,13 +63,9 @@ class PredictionSettings:
 def model_process(settings: PredictionSettings, copy: int = 0) -> ModelProcess:
     """Join the process of this host with the model; the first caller starts it.
 
-    With several copies on a host, each is a group of its own, with the number in its name.
+    With several copies on a host, each is a group of its own.
     """
-    process = (
-        replace(settings.process, group=f"{settings.process.group}_{copy}")
-        if copy
-        else settings.process
-    )
+    process = replace(settings.process, group=settings.process.groups[copy])
     return ModelProcess(process, settings.placed or path_on_host(settings.model))
 
 

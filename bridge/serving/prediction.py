@@ -191,7 +191,6 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         self._parts = (
             None if self.settings.resumption is None else PredictionParts(self.settings.resumption)
         )
-        close_with_worker(self.close)
         copies = self.settings.process.copies
         subtask = runtime_context.get_index_of_this_subtask()
         # The copies load their models side by side. Each task begins with another copy, since equal
@@ -204,12 +203,13 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         # Processes that were joined are noted before an error of another one is raised, so that
         # `close` releases them.
         self._processes += [each.result() for each in joined if each.exception() is None]
-        for each in joined:
-            each.result()
+        # The worker may have ended while the models were loaded. This closes them at once then.
+        close_with_worker(self.close)
+        processes = [each.result() for each in joined]
         # A row may take seconds. With files to continue from, a failed job should not lose more
         # rows than the model predicts in a second, so the first request has one row.
-        self._size = RequestSize(1 if self._parts else self._processes[0].batch_size)
-        descriptions = [process.description for process in self._processes]
+        self._size = RequestSize(1 if self._parts else processes[0].batch_size)
+        descriptions = [process.description for process in processes]
         self._status.loaded(",".join(each.gpus for each in descriptions if each.gpus))
         self._metrics = PredictionMetrics(
             runtime_context.get_metrics_group(), max(each.load_s for each in descriptions)

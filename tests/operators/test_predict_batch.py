@@ -69,6 +69,14 @@ def test_result_has_kept_columns_and_outputs(
     assert op.getColNames() == names
 
 
+def test_job_releases_the_processes_of_all_copies(
+    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp]
+) -> None:
+    op = rows.link(predictor(inferProcesses=3))
+    (group,) = op._shown
+    assert op._models == {group, f"{group}_1", f"{group}_2"}
+
+
 def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(
     rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp]
 ) -> None:

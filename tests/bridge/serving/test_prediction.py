@@ -9,6 +9,7 @@ import threading
 import types as python_types
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import psutil
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 from google.protobuf import json_format
 
-from akdl.wire import Serving, TableColumn
+from akdl.wire import Description, Serving, TableColumn
 from bridge.codec.ipc import read_batch, write_batch
 from bridge.exceptions import RowError, TaskError
 from bridge.flink.elements import Element
@@ -210,6 +211,19 @@ def predicting() -> Iterator[Any]:
     for each in made:
         each.function.close()
     wait_until(lambda: not task_processes(), "the processes have ended")
+
+
+def test_processes_of_a_worker_that_has_ended_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def join(settings: PredictionSettings, copy: int) -> Mock:
+        made.append(Mock(description=Description(), batch_size=1))
+        return made[-1]
+
+    monkeypatch.setattr("bridge.serving.prediction.model_process", join)
+    monkeypatch.setattr("bridge.serving.prediction.close_with_worker", lambda close: close())
+    Predicting(process={"copies": 2}, model="unused")
+    assert [each.close.call_count for each in made] == [1, 1]
 
 
 @pytest.mark.tf
