@@ -108,18 +108,19 @@ def check_scheduler(config: FlinkConfiguration, operator: str) -> None:
     """Refuse Flink's adaptive scheduler, also in reactive mode: `operator` needs the number of
     tasks that is planned.
     """
-    found = config.get(_SCHEDULER, "") or config.get("scheduler-mode", "")
-    rest = None if found else rest_of(config)
+    rest = rest_of(config)
+    where = ""
     if rest is not None:
         # As in `check_slots`, a cluster that does not answer is reported when the job is sent.
         with suppress(OSError, ValueError, KeyError, TypeError):
-            found = {entry["key"]: entry["value"] for entry in rest.get("/jobmanager/config")}.get(
-                _SCHEDULER, ""
-            )
-    if found.lower() in ("adaptive", "reactive"):
+            # The scheduler is that of the cluster, whatever the configuration of a job says.
+            config = {entry["key"]: entry["value"] for entry in rest.get("/jobmanager/config")}
+            where = f" in the configuration of the Flink cluster at {rest.address}"
+    found = {config.get(key, "").lower() for key in (_SCHEDULER, "scheduler-mode")}
+    if found & {"adaptive", "reactive"}:
         raise ConfigurationError(
             f"{operator} needs all of its tasks, but Flink's adaptive scheduler starts fewer where"
-            f" slots are missing. Set {_SCHEDULER} to default"
+            f" slots are missing. Set {_SCHEDULER} to default{where}"
         )
 
 

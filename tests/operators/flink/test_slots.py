@@ -276,22 +276,34 @@ def test_the_adaptive_scheduler_is_refused(config: dict[str, str]) -> None:
         check_scheduler(config, "MyOp")
 
 
-def test_the_scheduler_of_a_cluster_is_found() -> None:
-    for value in ("Default", "Adaptive"):
-        answer = [
-            {"key": "jobmanager.scheduler", "value": value},
-            {"key": "rest.port", "value": "1"},
-        ]
-        refused = (
-            pytest.raises(ConfigurationError, match="adaptive scheduler")
-            if value == "Adaptive"
-            else contextlib.nullcontext()
+@pytest.mark.parametrize("own", ["", "Default", "Adaptive"])
+@pytest.mark.parametrize(
+    ("key", "value", "is_refused"),
+    [
+        ("jobmanager.scheduler", "Default", False),
+        ("jobmanager.scheduler", "Adaptive", True),
+        ("scheduler-mode", "reactive", True),
+    ],
+)
+def test_scheduler_of_a_cluster_counts_and_not_that_of_the_job(
+    key: str, value: str, is_refused: bool, own: str
+) -> None:
+    answer = [{"key": key, "value": value}, {"key": "rest.port", "value": "1"}]
+    refused = (
+        pytest.raises(
+            ConfigurationError,
+            match="MyOp needs all .* to default in the configuration of the Flink cluster at 127",
         )
-        with serving(lambda path: answer) as config, refused:  # noqa: B023
-            check_scheduler(config, "MyOp")
-            check_scheduler({**config, "jobmanager.scheduler": "Default"}, "MyOp")
+        if is_refused
+        else contextlib.nullcontext()
+    )
+    with serving(lambda path: answer) as config, refused:
+        check_scheduler({**config, **({"jobmanager.scheduler": own} if own else {})}, "MyOp")
+
+
+def test_scheduler_of_a_cluster_that_does_not_answer_is_not_checked() -> None:
     with serving(lambda path: {}["a LookupError"]) as config:
-        check_scheduler(config, "MyOp")
+        check_scheduler({**config, "jobmanager.scheduler": "Default"}, "MyOp")
     check_scheduler({"execution.target": "local"}, "MyOp")
 
 
