@@ -329,12 +329,6 @@ def variables(
     return {
         # TensorFlow would print lines about instruction sets at its start.
         "TF_CPP_MIN_LOG_LEVEL": "1",
-        **MEMORY,
-        **passed,
-        "PATH": os.path.dirname(python) + os.pathsep + passed.get("PATH", os.defpath),
-        "PYTHONPATH": folder.library,
-        # Files that TensorFlow and scripts leave there are removed with the folder.
-        "TMPDIR": folder.temporary,
         # A process that is killed would lose the lines in Python's buffer, which often have the
         # reason.
         "PYTHONUNBUFFERED": "1",
@@ -344,6 +338,12 @@ def variables(
         "PYTHONFAULTHANDLER": "1",
         # With gRPC's support of forks, a script that forks can hang in gRPC's own handlers.
         "GRPC_ENABLE_FORK_SUPPORT": "0",
+        **MEMORY,
+        **passed,
+        "PATH": os.path.dirname(python) + os.pathsep + passed.get("PATH", os.defpath),
+        "PYTHONPATH": folder.library,
+        # Files that TensorFlow and scripts leave there are removed with the folder.
+        "TMPDIR": folder.temporary,
         # Our socket that reserves the port stays open while TensorFlow binds the port, which needs
         # SO_REUSEPORT in both.
         "TF_GRPC_REUSE_PORT": "true",

@@ -38,6 +38,13 @@ _OWN_VARIABLES = {
     "RANK",
     "WORLD_SIZE",
     "LOCAL_RANK",
+    "TF_GRPC_REUSE_PORT",
+    "CUDA_VISIBLE_DEVICES",
+    "TF_NUM_INTRAOP_THREADS",
+}
+_INSTEAD = {
+    "CUDA_VISIBLE_DEVICES": "set gpusPerWorker or gpusPerModel, or AKDL_GPUS on the hosts",
+    "TF_NUM_INTRAOP_THREADS": "set intraOpParallelism",
 }
 
 
@@ -179,7 +186,12 @@ def variables(value: Sequence[str]) -> list[str]:
     ours = [name for name in names if name in _OWN_VARIABLES or is_private(name)]
     if ours:
         raise ConfigurationError(
-            f"{', '.join(ours)} cannot be set: each process needs its own value"
+            "; ".join(
+                [
+                    f"{', '.join(ours)} cannot be set: each process needs its own value",
+                    *(_INSTEAD[name] for name in ours if name in _INSTEAD),
+                ]
+            )
         )
     return given
 

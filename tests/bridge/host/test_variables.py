@@ -35,9 +35,14 @@ def test_only_allowed_variables_are_passed_on(folder: WorkFolder) -> None:
 def test_variables_named_by_the_user_are_passed_on(folder: WorkFolder) -> None:
     own = {"AWS_PROFILE": "mine", "OTHER": "secret", "HOME": "/home/me"}
     given = variables(
-        None, own, "/env/bin/python", folder, ["AWS_PROFILE", "NOT_SET", "A=1=2", "HOME=/elsewhere"]
+        None,
+        own,
+        "/env/bin/python",
+        folder,
+        ["AWS_PROFILE", "NOT_SET", "A=1=2", "HOME=/elsewhere", "PYTHONFAULTHANDLER="],
     )
     assert (given["AWS_PROFILE"], given["A"], given["HOME"]) == ("mine", "1=2", "/elsewhere")
+    assert (given["PYTHONFAULTHANDLER"], given["PYTHONUNBUFFERED"]) == ("", "1")
     assert not {"OTHER", "NOT_SET"} & set(given)
 
 

@@ -86,6 +86,11 @@ REFUSED = [
         ["TF_CONFIG={}", "AKDL_TOKEN=x", "PATH=/bin"],
         "TF_CONFIG, AKDL_TOKEN, PATH cannot be set",
     ),
+    (
+        "envVars",
+        ["CUDA_VISIBLE_DEVICES=1", "TF_NUM_INTRAOP_THREADS=8", "TF_GRPC_REUSE_PORT"],
+        "own value; set gpusPerWorker or gpusPerModel, or AKDL_GPUS on the hosts; set intraOpParallelism$",
+    ),
     ("intraOpParallelism", 0, "a whole number of at least 1"),
     ("exactDoubles", 1, "True or False"),
 ]
