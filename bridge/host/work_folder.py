@@ -88,12 +88,13 @@ class WorkFolder:
     def add(self, user_files: Sequence[UserFile]) -> None:
         """Copy the user's files into it."""
         for file in user_files:
-            target = pathlib.Path(self.path, file.path)
-            if PRIVATE_FOLDER in target.parts or ".." in target.parts:
+            path = pathlib.Path(file.path)
+            if path.is_absolute() or {PRIVATE_FOLDER, ".."} & set(path.parts):
                 raise ConfigurationError(
                     f"the user file {file.path!r} would be outside of the work folder, or in"
                     f" {PRIVATE_FOLDER}, which is akdl's"
                 )
+            target = self.path / path
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(target, "wb", opener=private) as copy:
                 if file.shipped:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 
 import pytest
 
+from bridge.exceptions import ConfigurationError
 from bridge.host.work_folder import WorkFolder
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
@@ -35,6 +37,20 @@ def test_work_folder_holds_user_files_and_akdl_and_is_removed_as_a_whole() -> No
         folder.remove()
         folder.remove()
     assert not os.path.exists(folder.path)
+
+
+@pytest.mark.parametrize("place", ["a/../b", ".akdl/tmp"])
+def test_only_the_paths_of_user_files_count(place: str, tmp_path: pathlib.Path) -> None:
+    for name in ("a", "b", ".akdl/tmp"):
+        (tmp_path / name).mkdir(parents=True)
+    folder = WorkFolder(SETTINGS.user_files, place=f"{tmp_path}/{place}")
+    try:
+        assert {"data", "main.py"} < set(os.listdir(folder.path))
+        for path in ("../x", f"{tmp_path}/x", ".akdl/lib/x", "a/../../x"):
+            with pytest.raises(ConfigurationError, match="would be outside of the work folder"):
+                folder.add([UserFile(path, b"")])
+    finally:
+        folder.remove()
 
 
 OWNER = """
