@@ -28,18 +28,18 @@ def warn(text: str, level: int = logging.WARNING) -> None:
 
 
 def tell(text: str) -> None:
-    """Print to stderr, for the user alone. The stream may be closed, replaced or None."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        print_line(sys.stderr, f"akdl: {text}")
+    """Print to stderr, for the user alone."""
+    print_line(sys.stderr, f"akdl: {text}")
 
 
 def print_line(stream: TextIO, text: str) -> None:
     """Write and flush; characters that the stream's encoding lacks, as in the locale C, become
-    escapes.
+    escapes. The stream may be closed, replaced or None.
     """
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-    stream.flush()
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.flush()
 
 
 class LogFile(RotatingFileHandler):

@@ -7,7 +7,6 @@ some hundred lines in which the user's own line is lost.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
@@ -91,7 +90,7 @@ def _hook_program(previous: Any) -> None:
         if lines is None:
             previous(kind, error, trace)
         else:
-            _write(lines)
+            print_line(sys.stderr, "\n".join(lines))
 
     sys.excepthook = hook
 
@@ -109,7 +108,8 @@ def _hook_threads(previous: Any) -> None:
         if lines is None:
             previous(arguments)
         else:
-            _write([f"Exception in thread {name}:", *lines[: LINES - 1]])
+            first = f"Exception in thread {name}:"
+            print_line(sys.stderr, "\n".join([first, *lines[: LINES - 1]]))
 
     threading.excepthook = hook
 
@@ -136,12 +136,6 @@ def _safely(error: BaseException, trace: TracebackType | None) -> list[str] | No
     # An error here would hide the error of the user.
     except Exception:
         return None
-
-
-def _write(lines: list[str]) -> None:
-    """Print lines, unless stderr was closed or replaced, as at the end of a program."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        print_line(sys.stderr, "\n".join(lines))
 
 
 def _ours() -> tuple[str, ...]:

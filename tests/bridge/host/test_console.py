@@ -17,6 +17,18 @@ def test_ascii_console_shows_other_characters_as_escapes(monkeypatch: pytest.Mon
     assert console.buffer.getvalue() == b"gr\\xfcn \\ud800\n"
 
 
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+@pytest.mark.parametrize("is_none", [False, True])
+def test_console_that_is_closed_fails_nothing(
+    monkeypatch: pytest.MonkeyPatch, name: str, is_none: bool
+) -> None:
+    console = io.StringIO()
+    console.close()
+    monkeypatch.setattr(f"sys.{name}", None if is_none else console)
+    say("rows are predicted")
+    warn("slowly")
+
+
 def test_a_warning_is_on_stderr_and_in_the_log(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
