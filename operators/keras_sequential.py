@@ -55,6 +55,7 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
 
     _kind = "train"
     _has_own_script = True
+    _checkpoint_param = "checkpointFilePath"
     _label_kinds: frozenset[Kind]
     _with_labels: bool
 

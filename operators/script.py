@@ -55,6 +55,7 @@ class ScriptOp(WithParams, Operator[Any]):
     _env_variable = "TF231_PYTHON_ENV_PATH"
     # This is True for operators whose script is part of akdl.
     _has_own_script = False
+    _checkpoint_param = "checkpointDir"
 
     def stop(self) -> None:
         """Request that the training ends at its next step, successfully and with the model so far.
@@ -62,19 +63,21 @@ class ScriptOp(WithParams, Operator[Any]):
         The last checkpoint is kept. The Keras and Estimator runners and the functions of
         `akdl.engine.train` stop within seconds; a custom training loop can check for the file
         `STOP` in `task_config.checkpoint_dir`. Call this method from a thread other than the one
-        that waits for the job, or in another program on an operator with the same `checkpointDir`.
+        that waits for the job, or in another program on an operator with the same `checkpointDir`,
+        or `checkpointFilePath` of operators that have it.
 
         Raises:
-            ConfigurationError: `checkpointDir` is not set, or cannot be reached.
+            ConfigurationError: This parameter is not set, or the folder cannot be reached.
         """
         name = self._name
-        address = self._values.get("checkpointDir")
+        parameter = self._checkpoint_param
+        address = self._values.get(parameter)
         if address is None:
             raise ConfigurationError(
-                f"{name}.stop(): the request is a file in the checkpoint folder: set checkpointDir"
+                f"{name}.stop(): the request is a file in the checkpoint folder: set {parameter}"
                 " before the job starts"
             )
-        with refused_at(f"{name}.stop(): parameter 'checkpointDir'", FileError, OSError):
+        with refused_at(f"{name}.stop(): parameter {parameter!r}", FileError, OSError):
             ask_to_stop(address)
 
     def _link(

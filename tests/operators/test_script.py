@@ -11,6 +11,7 @@ from akdl.storage.training_folders import CheckpointFolder
 from bridge.exceptions import ConfigurationError, SchemaError
 from operators import (
     BatchOperator,
+    KerasSequentialRegressorTrainBatchOp,
     MLEnv,
     StreamOperator,
     TableSourceBatchOp,
@@ -67,6 +68,16 @@ def test_stop_leaves_a_request_in_the_folder_of_checkpoints(
         match=r"stop\(\): parameter 'checkpointDir': nosuch://bucket: it cannot be reached",
     ):
         op.setCheckpointDir("nosuch://key:secret@bucket").stop()
+
+
+def test_stop_of_a_training_of_layers_is_in_its_own_folder(tmp_path: pathlib.Path) -> None:
+    op = KerasSequentialRegressorTrainBatchOp(
+        tensorCol="x", labelCol="y", layers=["Dense(8)"], checkpointFilePath=str(tmp_path)
+    )
+    op.stop()
+    assert (tmp_path / "STOP").exists()
+    with pytest.raises(ConfigurationError, match=r"set checkpointFilePath before the job starts"):
+        op.setCheckpointFilePath(None).stop()
 
 
 @pytest.mark.flink
