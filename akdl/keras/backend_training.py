@@ -75,8 +75,8 @@ def train(
         )
     if "devices" in config:
         raise BackendError(
-            f"devices: the backend {keras.backend.backend()} chooses the device: remove the key,"
-            " and hide GPUs with envVars=['CUDA_VISIBLE_DEVICES=...']"
+            f"devices: the backend {keras.backend.backend()} chooses the device: remove the key;"
+            " the variable CUDA_VISIBLE_DEVICES, and gpusPerWorker of an operator, hide GPUs"
         )
     if "val_data_args" in config and not user.has(_VALIDATION):
         say(

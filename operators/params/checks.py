@@ -43,7 +43,9 @@ _OWN_VARIABLES = {
     "TF_NUM_INTRAOP_THREADS",
 }
 _INSTEAD = {
-    "CUDA_VISIBLE_DEVICES": "set gpusPerWorker or gpusPerModel, or AKDL_GPUS on the hosts",
+    "CUDA_VISIBLE_DEVICES": (
+        "set gpusPerWorker or gpusPerModel, 0 for no GPU; or AKDL_GPUS on the hosts"
+    ),
     "TF_NUM_INTRAOP_THREADS": "set intraOpParallelism",
 }
 
