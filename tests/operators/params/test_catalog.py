@@ -89,7 +89,7 @@ REFUSED = [
     (
         "envVars",
         ["CUDA_VISIBLE_DEVICES=1", "TF_NUM_INTRAOP_THREADS=8", "TF_GRPC_REUSE_PORT"],
-        "own value; set gpusPerWorker or gpusPerModel, or AKDL_GPUS on the hosts; set intraOpParallelism$",
+        "own value; set gpusPerWorker or gpusPerModel, 0 for no GPU; or AKDL_GPUS on the hosts; set intraOpParallelism$",
     ),
     ("intraOpParallelism", 0, "a whole number of at least 1"),
     ("exactDoubles", 1, "True or False"),
