@@ -19,6 +19,8 @@ import os
 import re
 import threading
 import time
+from concurrent import futures
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
@@ -442,11 +444,28 @@ class ModelStore:
             raise
 
     def _try(self, model: ServedModel) -> None:
-        """Reject a model that cannot predict rows that its predecessor could."""
+        """Reject a model that cannot predict rows that its predecessor could, or takes too long."""
         sample = self._sample
         if sample is None:
             return
-        _, bad = model.predict_collecting(sample.columns, sample.rows)
+        result: Future[tuple[dict[str, Values], list[BadRow]]] = Future()
+
+        def predict() -> None:
+            try:
+                result.set_result(model.predict_collecting(sample.columns, sample.rows))
+            except BaseException as error:
+                result.set_exception(error)
+
+        # A thread that hangs inside of a model cannot be stopped. It must not keep later models
+        # back.
+        threading.Thread(target=predict, name="akdl-trial", daemon=True).start()
+        limit_s = self._serving.infer_timeout
+        try:
+            _, bad = result.result(limit_s or None)
+        except futures.TimeoutError:
+            raise ServingError(
+                f"it does not predict {sample.rows} rows within {limit_s:g} s (inferTimeout)"
+            ) from None
         for row, message in bad:
             if row not in sample.bad:
                 raise ServingError(f"it cannot predict a row that the current model can: {message}")

@@ -374,6 +374,25 @@ def test_refused_model_leaves_memory_at_once(functions: Serving, tmp_path: pathl
     served.close()
 
 
+@pytest.mark.fault("jobs", "A newer model that hangs is refused, and a later one takes over")
+def test_newer_model_that_hangs_is_refused(functions: Serving, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "of_hanging.py").write_text("""
+import threading
+def load(path):
+    waits = threading.Event()
+    return lambda batch: (waits.wait() if 'bad' in path else 1) * batch['x']
+""")
+    functions.MergeFrom(Serving(function="of_hanging.py:load", model=f"{tmp_path}/m/1"))
+    functions.infer_timeout = 0.5
+    served = ModelStore(functions)
+    served.predict({"x": np.arange(2.0)}, 2)
+    with pytest.raises(ServingError, match=r"not predict 2 rows within 0.5 s \(inferTimeout\)"):
+        served.offer(f"{tmp_path}/m/bad", "bad")
+    served.offer(f"{tmp_path}/m/1", "again")
+    assert served.predict({"x": np.arange(2.0)}, 2)[2].number == 2
+    served.close()
+
+
 @pytest.mark.fault("jobs", "A candidate that fails as a whole fails no row, and is reported once")
 def test_candidate_that_cannot_predict_has_nulls_alone(
     functions: Serving, tmp_path: pathlib.Path
