@@ -170,8 +170,10 @@ class ShapingOperator(Operator[_Family]):
         )
 
     def toVector(self, selectedCol: str, outputCol: str | None = None) -> _Family:
-        """Convert an ARRAY column to dense vectors in text, such as "0.5 1.0"."""
-        text = f"ARRAY_JOIN(CAST({quoted(selectedCol)} AS ARRAY<STRING>), ' ')"
+        """Convert an ARRAY column to dense vectors in text, such as "0.5 1.0"; null elements become
+        NaN.
+        """
+        text = f"ARRAY_JOIN(CAST({quoted(selectedCol)} AS ARRAY<STRING>), ' ', 'NaN')"
         return self._with_cells("toVector", {outputCol or selectedCol: text})
 
     def convertTypes(self, selectedCols: str | Sequence[str], targetType: str) -> _Family:

@@ -130,6 +130,7 @@ TABLES: dict[str, tuple[Callable[[Any], Any], list[tuple[Any, ...]]]] = {
         [(1, 2, 2.0), (0, 0, 4.0)],
     ),
     "toVector": (lambda p: p.where("id = 1").select("ARRAY[id, 2] AS a").toVector("a", "v").select("v"), [("1 2",)]),
+    "toVector with a null": (lambda p: p.where("id = 1").select("ARRAY[score, NULL, 3] AS v").toVector("v"), [("0.5 NaN 3.0",)]),
     "convertTypes": (lambda p: p.select("id").convertTypes(["id"], "STRING"), [("1",), ("2",), ("3",)]),
     "setX(None)": (lambda p: RandomTableSourceBatchOp(numRows=2, numCols=1, idCol="id").setIdCol(None).select("1 AS x"), [(1,), (1,)]),
 }  # fmt: skip
