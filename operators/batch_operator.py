@@ -57,8 +57,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
 
     def firstN(self, n: int) -> BatchOperator:
         """Take n rows, the first n of a sorted table."""
-        if type(n) is not int or n < 1:
-            raise ConfigurationError(f"firstN: expected a number of rows of at least 1, got {n!r}")
+        _check_count("firstN", n)
         # In SQL, a LIMIT around a sorted subquery loses the order.
         with planning():
             return self._followed_by(self.getOutputTable().limit(n))
@@ -125,6 +124,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
     def sampleWithSize(self, numSamples: int, withReplacement: bool = False) -> BatchOperator:
         """Draw a number of random rows, different ones in each job."""
         refuse_replacement("sampleWithSize", withReplacement)
+        _check_count("sampleWithSize", numSamples)
         return self.orderBy("RAND()", limit=numSamples)
 
     def shuffle(self) -> BatchOperator:
@@ -338,6 +338,11 @@ class _TableReceiver(Receiver):
 
     def abandon(self) -> None:
         self._batches.clear()
+
+
+def _check_count(method: str, n: object) -> None:
+    if type(n) is not int or n < 1:
+        raise ConfigurationError(f"{method}: expected a number of rows of at least 1, got {n!r}")
 
 
 def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:

@@ -50,6 +50,10 @@ pytestmark = pytest.mark.flink
         ),
         (lambda p: p.firstN(0), "firstN: expected a number of rows of at least 1, got 0"),
         (
+            lambda p: p.sampleWithSize(0),
+            "sampleWithSize: expected a number of rows of at least 1, got 0",
+        ),
+        (
             lambda p: BatchOperator.sqlQuery("SELECT * FROM nowhere"),
             "sqlQuery: .*nowhere.* is not valid SQL: .*nowhere",
         ),
