@@ -33,7 +33,7 @@ class ShapingOperator(Operator[_Family]):
     def alias(self, fields: str | Sequence[str]) -> _Family:
         """Rename the first columns: a list of names, or names separated by commas."""
         names = (
-            [name.strip(" `") for name in fields.split(",")]
+            [name.strip().strip("`") for name in fields.split(",")]
             if isinstance(fields, str)
             else list(fields)
         )

@@ -94,7 +94,7 @@ TABLES: dict[str, tuple[Callable[[Any], Any], list[tuple[Any, ...]]]] = {
     "select with an expression": (lambda p: p.select("`i.|score` , name AS `n.*`, `id` + 1 AS j"), [(1, 0.5, "ann", 2), (2, 1.5, "bob", 3), (3, 2.5, None, 4)]),
     "filter": (lambda p: p.filter("id > 2"), [PEOPLE[2]]),
     "where": (lambda p: p.where("score < 1"), [PEOPLE[0]]),
-    "alias": (lambda p: p.alias("a, b, c").select("c"), [(0.5,), (1.5,), (2.5,)]),
+    "alias": (lambda p: p.alias("a, b,\n `c`").select("c"), [(0.5,), (1.5,), (2.5,)]),
     "alias with a list": (lambda p: p.select("id").alias(["x"]).where("x = 1"), [(1,)]),
     "alias of some": (lambda p: p.alias("a").select("a, name"), [(1, "ann"), (2, "bob"), (3, None)]),
     "firstN": (lambda p: p.orderBy("id").firstN(2), PEOPLE[:2]),
