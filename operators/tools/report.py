@@ -162,6 +162,9 @@ def _speeds(
     for (_, points), samples in zip(curves, members.values()):
         before = samples[0]
         for sample in samples[1:]:
+            # The counts of a member begin at zero in each attempt.
+            if sample[1].attempt != before[1].attempt:
+                before = sample
             passed = sample[0] - before[0]
             # Rows arrive in chunks, so differences over shorter times would jump. The last sample
             # always ends a difference, so that the curve reaches the end.

@@ -13,7 +13,7 @@ import pytest
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.member.status import DATA, START, TRAINING, WORK
 from operators.progress.record import Record
-from operators.tools.report import main, page_of
+from operators.tools.report import _speeds, main, page_of
 from tests.support.browser import opened
 from tests.support.statuses import status_of
 
@@ -89,6 +89,18 @@ def test_times_are_read_by_people_and_curves_begin_at_the_left() -> None:
     assert all(f">{label} s</text>" in page for label in (0, 40, 60, 80)), (
         "of the bars, and of the curve"
     )
+
+
+def test_speeds_begin_again_with_each_attempt() -> None:
+    samples = [
+        (
+            float(second),
+            status_of("g", 0, "chief 0", attempt=second // 30, rows_in=second % 30 * 10),
+        )
+        for second in range(0, 60, 5)
+    ]
+    ((_, points),) = _speeds({"chief 0": samples}, lambda status: status.rows_in)
+    assert [speed for _, speed in points] == [10.0] * 10
 
 
 @pytest.mark.process
