@@ -138,7 +138,11 @@ def _of_work(record: Record, workers: list[MemberStatus], words: str) -> Advice:
     places = (
         f" {busiest.label} worked for {busiest.place_s[place]:.0f} s in {place}." if place else ""
     )
-    pace = f" A step worked for {worked_s / steps:.1f} s." if steps > 0 else ""
+    pace = ""
+    if steps > 0:
+        step_s = worked_s / steps
+        shown = f"{step_s:.1f} s" if step_s >= 1.0 else f"{1000 * step_s:.0f} ms"
+        pace = f" A step worked for {shown}."
     return Advice(
         "The script is the bottleneck: raise numWorkers, or make its work cheaper.",
         words + places + pace + f" {busiest.label} used {busiest.cpu_s:.0f} s of processors.",

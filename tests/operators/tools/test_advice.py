@@ -67,7 +67,12 @@ def _with_memory(*megabytes: int) -> list[MemberStatus]:
         (
             _record([_used(step=10, work=3.0), _used(step=20, work=9.0)]),
             "The script is the bottleneck",
-            "A step worked for 0.6 s.",
+            "A step worked for 600 ms.",
+        ),
+        (
+            _record([_used(step=10, work=3.0), _used(step=20, work=15.0)]),
+            "The script is the bottleneck",
+            "A step worked for 1.2 s.",
         ),
         (
             _record(
