@@ -22,12 +22,13 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from akdl.near_names import did_you_mean, listed
 from akdl.serving.loaded_model import BadRow, RowsError, ServingError
 from akdl.serving.model import ServedBy, WatchedCall
 from akdl.serving.shared_calls import Predicted, SharedCalls
@@ -202,13 +203,17 @@ def _serve(given: argparse.Namespace) -> None:
 
 def _load(given: argparse.Namespace) -> dict[str, NamedModel]:
     """Load the models by their names; a model with `--columns` is a saved pipeline."""
-    models: dict[str, NamedModel] = {}
-    columns: dict[str, str] = dict(given.columns)
-    signatures: dict[str, str] = dict(given.signature)
+    paths: dict[str, str] = {}
     for name, path in given.models:
         name = name or name_of(path.rstrip("/")).partition(".")[0]
-        if name in models:
+        if name in paths:
             raise ConfigurationError(f"two models have the name {name!r}: write NAME={path}")
+        paths[name] = path
+    columns, signatures = (
+        _by_model(option, getattr(given, option), paths) for option, _ in _OF_ONE_MODEL
+    )
+    models: dict[str, NamedModel] = {}
+    for name, path in paths.items():
         key = signatures.get(name, signatures.get("", "serving_default"))
         text = columns.get(name, columns.get(""))
         models[name] = (
@@ -217,6 +222,26 @@ def _load(given: argparse.Namespace) -> dict[str, NamedModel]:
             else saved_pipeline(name, path, text, key, given.trusted)
         )
     return models
+
+
+def _by_model(
+    option: str, given: Sequence[tuple[str, str]], models: Collection[str]
+) -> dict[str, str]:
+    """Values of an option by the name of their model; "" for the other models."""
+    values: dict[str, str] = {}
+    for name, value in given:
+        if name and name not in models:
+            raise ConfigurationError(
+                f"--{option} {name}={value}: {name!r} is not among the models"
+                f" {listed(models)}{did_you_mean(name, models)}"
+            )
+        if name in values:
+            raise ConfigurationError(
+                f"--{option} has two values for {name or 'models without one'}: {values[name]} and"
+                f" {value}: remove one, or write NAME= before each"
+            )
+        values[name] = value
+    return values
 
 
 def _named(text: str) -> tuple[str, ...]:

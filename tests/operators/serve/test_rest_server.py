@@ -722,6 +722,9 @@ def test_newer_versions_take_over_next_to_other_models(tmp_path: pathlib.Path) -
         (["/nowhere", "--columns", "x FLOAT"], "akdl serve: the saved pipeline model cannot be read: .*/nowhere"),
         (["/nowhere", "--host", "0.0.0.0"], "akdl serve: --host 0.0.0.0: other hosts can reach it, which needs AKDL_SERVE_TOKEN or --token-file"),
         (["/nowhere", "--token-file", "/dev/null"], "akdl serve: the token in /dev/null is empty"),
+        (["/nowhere", "--columns", "x FLOAT", "--signature", "nowere=s"], r"akdl serve: --signature nowere=s: 'nowere' is not among the models 'nowhere' \(did you mean 'nowhere'\?\)"),
+        (["/nowhere", "--columns", "nowhere=x FLOAT", "--columns", "nowhere=y FLOAT"], "akdl serve: --columns has two values for nowhere: x FLOAT and y FLOAT: remove one"),
+        (["/nowhere", "--signature", "a", "--signature", "b"], "akdl serve: --signature has two values for models without one: a and b: "),
         (["/nowhere", "--port", "{taken}"], "akdl serve: .*Address already in use"),
     ],
 )  # fmt: skip
