@@ -124,6 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         " code, hosts or files",
     )
     given = parser.parse_args(arguments)
+    # getaddrinfo would take the number modulo 65536.
+    if not 0 <= given.port <= 65535:
+        parser.error(f"--port {given.port}: expected a number from 0 to 65535")
     # uvicorn handles the signal while it runs, and sends it again after its end. Before that,
     # during the loading of the model, this handler ends the program with status 0.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

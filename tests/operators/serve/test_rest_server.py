@@ -745,6 +745,14 @@ def test_failing_start_of_the_server_says_why(
     assert ended.value.code == 1 and re.match(message, capsys.readouterr().err)
 
 
+def test_port_beyond_the_range_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for port in ("65536", "-1"):
+        with pytest.raises(SystemExit) as ended:
+            main(["/nowhere", "--port", port])
+        error = f"--port {port}: expected a number from 0 to 65535"
+        assert ended.value.code == 2 and error in capsys.readouterr().err
+
+
 def test_saved_pipeline_without_columns_is_refused(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
