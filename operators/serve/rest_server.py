@@ -37,6 +37,7 @@ from akdl.storage.model_forms import ModelError
 from akdl.wire.columns import Values
 from akdl.wire.row_parts import gathered
 from bridge.exceptions import BridgeError, ConfigurationError
+from bridge.group.addresses import with_port
 from operators.serve.named_models import NamedModel, Predict, StoredModel, saved_pipeline
 from operators.serve.rest_messages import (
     RefusedRequest,
@@ -193,7 +194,7 @@ def _serve(given: argparse.Namespace) -> None:
         # the models, several times.
         gc.set_threshold(100_000, 10, 10)
         listening.listen(BACKLOG)
-        url = f"http://{given.host}:{listening.getsockname()[1]}/v1/models"
+        url = f"http://{with_port(given.host, listening.getsockname()[1])}/v1/models"
         for name, model in models.items():
             print(f"akdl serve: {name}, version {model.version}, at {url}/{name}", flush=True)
         with suppress(KeyboardInterrupt, SystemExit):

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import http.client
 import json
+import logging
 import os
 import pathlib
 import re
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -751,6 +753,30 @@ def test_port_beyond_the_range_is_refused(capsys: pytest.CaptureFixture[str]) ->
             main(["/nowhere", "--port", port])
         error = f"--port {port}: expected a number from 0 to 65535"
         assert ended.value.code == 2 and error in capsys.readouterr().err
+
+
+def test_printed_address_of_an_ipv6_host_is_a_url(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = types.SimpleNamespace(version="1", close=lambda: None)
+    # The host of the tests may have no IPv6.
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    monkeypatch.setattr("gc.set_threshold", lambda *_: None)
+    for name, value in (
+        ("_load", lambda _: {"half": model}),
+        ("RestApplication", lambda *_: None),
+        ("os._exit", sys.exit),
+    ):
+        monkeypatch.setattr(f"operators.serve.rest_server.{name}", value)
+    monkeypatch.setattr("operators.serve.connections.SparseLog", logging.Filter)
+    # uvicorn's Config closes all handlers of logging, and with them the stderr of other tests.
+    monkeypatch.setattr("uvicorn.Config", lambda *_, **__: None)
+    monkeypatch.setattr("uvicorn.Server", lambda _: types.SimpleNamespace(run=lambda sockets: None))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit):
+        main(["/nowhere", "--host", "::1", "--port", "0"])
+    assert re.search(r" at http://\[::1\]:\d+/v1/models/half\n", capsys.readouterr().out)
 
 
 def test_saved_pipeline_without_columns_is_refused(
