@@ -32,8 +32,8 @@ from akdl.near_names import did_you_mean, listed
 from akdl.serving.loaded_model import BadRow, RowsError, ServingError
 from akdl.serving.model import ServedBy, WatchedCall
 from akdl.serving.shared_calls import Predicted, SharedCalls
-from akdl.storage.files import name_of
-from akdl.storage.model_forms import ModelError
+from akdl.storage.files import FileError, is_remote, local_path, name_of
+from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, ModelError
 from akdl.wire.columns import Values
 from akdl.wire.row_parts import gathered
 from bridge.exceptions import BridgeError, ConfigurationError
@@ -78,6 +78,7 @@ _BYTES_OF_VALUE = 8
 _METRICS = ("/metrics", "/monitoring/prometheus/metrics")
 # A name before a model or option has no slash or space, so that paths and columns may have "=".
 _NAMED = re.compile(r"(?:([^/\s=]+)=)?(.*)", re.DOTALL)
+_ENDINGS = (*MODEL_FILES, *ARCHIVES, ".akdl")
 _OF_ONE_MODEL = [
     ("columns", 'MODEL is a saved pipeline for these columns: "[NAME=]x0 FLOAT, x1 FLOAT"'),
     ("signature", "signature of a SavedModel: [NAME=]KEY; default: serving_default"),
@@ -110,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=_named,
         metavar="[NAME=]MODEL",
         help="folder or file of a model, numbered ones, archive, or saved pipeline; NAME is in its"
-        " addresses, by default that of its file or folder",
+        " addresses, by default that of its folder, or of its file without the ending",
     )
     for name, text in _OF_ONE_MODEL:
         parser.add_argument(f"--{name}", action="append", default=[], type=_named, help=text)
@@ -139,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"akdl serve needs the package {error.name}: install the extras tf and serve of akdl,"
             " as you installed akdl\n",
         )
-    except (BridgeError, ModelError, ServingError, OSError) as error:
+    except (BridgeError, FileError, ModelError, ServingError, OSError) as error:
         text = str(error)
         # A file whose model was recognized is not a pipeline.
         if isinstance(error, ModelError) and not re.search("trusted=True|cannot be loaded", text):
@@ -209,7 +210,9 @@ def _load(given: argparse.Namespace) -> dict[str, NamedModel]:
     """Load the models by their names; a model with `--columns` is a saved pipeline."""
     paths: dict[str, str] = {}
     for name, path in given.models:
-        name = name or name_of(path.rstrip("/")).partition(".")[0]
+        name = name or _default_name(path)
+        if not name:
+            raise ConfigurationError(f"{path} has no name before its ending: write NAME={path}")
         if name in paths:
             raise ConfigurationError(f"two models have the name {name!r}: write NAME={path}")
         paths[name] = path
@@ -226,6 +229,15 @@ def _load(given: argparse.Namespace) -> dict[str, NamedModel]:
             else saved_pipeline(name, path, text, key, given.trusted)
         )
     return models
+
+
+def _default_name(path: str) -> str:
+    """Name of a folder, or name of a file without the ending of its format."""
+    name = name_of(path.rstrip("/"))
+    if not is_remote(path) and os.path.isdir(local_path(path)):
+        return name
+    ending = next((each for each in _ENDINGS if name.lower().endswith(each)), "")
+    return name[: len(name) - len(ending)]
 
 
 def _by_model(

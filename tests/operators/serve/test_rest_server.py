@@ -32,7 +32,7 @@ from akdl.wire.columns import Values
 from operators import PipelineModel, TFSavedModelPredictor
 from operators.serve.named_models import NamedModel
 from operators.serve.rest_messages import Target, answer_of
-from operators.serve.rest_server import RestApplication, _token, main
+from operators.serve.rest_server import RestApplication, _default_name, _token, main
 from tests.akdl.serving import models
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
@@ -727,6 +727,8 @@ def test_newer_versions_take_over_next_to_other_models(tmp_path: pathlib.Path) -
         (["/nowhere", "--columns", "x FLOAT", "--signature", "nowere=s"], r"akdl serve: --signature nowere=s: 'nowere' is not among the models 'nowhere' \(did you mean 'nowhere'\?\)"),
         (["/nowhere", "--columns", "nowhere=x FLOAT", "--columns", "nowhere=y FLOAT"], "akdl serve: --columns has two values for nowhere: x FLOAT and y FLOAT: remove one"),
         (["/nowhere", "--signature", "a", "--signature", "b"], "akdl serve: --signature has two values for models without one: a and b: "),
+        (["/nowhere/.onnx"], "akdl serve: /nowhere/.onnx has no name before its ending: write NAME=/nowhere/.onnx"),
+        (["file://nohost/m"], "akdl serve: file://nohost/m: file:// needs three slashes"),
         (["/nowhere", "--port", "{taken}"], "akdl serve: .*Address already in use"),
     ],
 )  # fmt: skip
@@ -745,6 +747,24 @@ def test_failing_start_of_the_server_says_why(
             ]
         )
     assert ended.value.code == 1 and re.match(message, capsys.readouterr().err)
+
+
+def test_default_name_of_a_model_is_that_of_its_folder_or_file(tmp_path: pathlib.Path) -> None:
+    for folder in ("resnet.v2", "m.zip", ".model"):
+        (tmp_path / folder).mkdir()
+    for place, name in (
+        ("resnet.v2", "resnet.v2"),
+        ("resnet.v2/", "resnet.v2"),
+        ("m.zip", "m.zip"),
+        (".model", ".model"),
+        ("price.v1.ONNX", "price.v1"),
+        ("price.tar.gz", "price"),
+        ("pipeline.akdl", "pipeline"),
+        (".onnx", ""),
+    ):
+        assert _default_name(str(tmp_path / place)) == name
+        assert _default_name(f"file://{tmp_path / place}") == name
+    assert _default_name("s3://bucket/m.v2/") == "m.v2"
 
 
 def test_port_beyond_the_range_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
