@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import getpass
 import os
 import pathlib
 import re
@@ -14,11 +13,10 @@ import shutil
 import socket
 import sys
 import tempfile
-import urllib.parse
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from akdl.masking import login_of, shown
+from akdl.masking import shown
 from akdl.process import preflight
 from akdl.tf_version import parse_version
 from akdl.versions import FLINK_PYTHONS, FLINKS
@@ -33,7 +31,7 @@ from operators.flink.rest import Rest
 from operators.flink.slots import grows
 from operators.prepare.python_env import find_python
 from operators.prepare.requirements import Wanted, wanted_in
-from operators.tools.passwords import refuse_password
+from operators.tools.passwords import REMEDY_OF_CLUSTER, refuse_password, with_password
 
 OK = "ok"
 NOTE = "note"
@@ -114,12 +112,7 @@ def main(arguments: Sequence[str]) -> int:
         help="free space that temporary files should have (default 2)",
     )
     options = parser.parse_args(arguments)
-    remedy = (
-        "give https://USER@HOST:PORT and type the password or pass it to the standard input, or set"
-    )
-    refuse_password(
-        parser, "--cluster", options.cluster or "", f"{remedy} FLINK_REST_CLIENT_HEADERS"
-    )
+    refuse_password(parser, "--cluster", options.cluster or "", REMEDY_OF_CLUSTER)
     findings = [
         *python(),
         *java(),
@@ -133,25 +126,10 @@ def main(arguments: Sequence[str]) -> int:
         *gpus(),
     ]
     if options.cluster:
-        options.cluster = _with_password(options.cluster)
+        options.cluster = with_password(options.cluster)
         findings += cluster(options.cluster, options.ca_file or not options.insecure)
     sys.stdout.write(as_lines(findings))
     return int(any(each.state == WRONG for each in findings))
-
-
-def _with_password(address: str) -> str:
-    user = login_of(address)
-    if not user:
-        return address
-    # All users of this host could read the password of an argument, so it is typed, or passed to
-    # the standard input.
-    asked = (
-        getpass.getpass(f"Password of {user}: ")
-        if sys.stdin.isatty()
-        else sys.stdin.readline().rstrip("\n")
-    )
-    # The password becomes part of a URL, so all of its special characters are escaped.
-    return address.replace(f"{user}@", f"{user}:{urllib.parse.quote(asked, safe='')}@", 1)
 
 
 def as_lines(findings: Sequence[Finding]) -> str:

@@ -26,7 +26,7 @@ from bridge.member.status import ENDED, STARTING, SUFFIX
 from bridge.table_env import groups_in
 from operators.flink.rest import Rest
 from operators.progress.status_sources import RestSource
-from operators.tools.passwords import refuse_password
+from operators.tools.passwords import REMEDY_OF_CLUSTER, refuse_password, with_password
 
 # A rate is the difference of two readings. Members write their status each second, so after this
 # time both differ.
@@ -35,7 +35,10 @@ _BETWEEN_S = 1.2
 _STILL_S = 3.0
 # Output that goes to no terminal, such as a pipe, has this many columns.
 _WIDTH = 120
-_WHERE = "the process id of a program on this host, or host:port of a cluster's REST endpoint"
+_WHERE = (
+    "the process id of a program on this host, or a cluster's REST endpoint: host:port, or"
+    " https://[USER@]HOST:PORT"
+)
 _JOB = "a script, or id or name of a job of the cluster (default: all)"
 
 
@@ -132,14 +135,20 @@ def _run(
     parser.add_argument(
         "--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with"
     )
+    parser.add_argument(
+        "--insecure", action="store_true", help="do not check the certificate of the cluster"
+    )
     given = parser.parse_args(arguments)
-    refuse_password(parser, "CLUSTER", given.where, "set FLINK_REST_CLIENT_HEADERS")
+    refuse_password(parser, "CLUSTER", given.where, REMEDY_OF_CLUSTER)
+    given.where = with_password(given.where)
     try:
         if given.where.isdigit():
             job: Program | Cluster = Program(int(given.where), given.job)
             advice = "For the jobs of a cluster, give its REST endpoint"
         else:
-            job = Cluster(Rest(given.where, given.ca_file or True, proxies=True), given.job)
+            job = Cluster(
+                Rest(given.where, given.ca_file or not given.insecure, proxies=True), given.job
+            )
             advice = f"Running jobs: {job}"
         if not show(job):
             raise ConfigurationError(

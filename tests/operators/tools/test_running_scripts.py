@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import io
 import os
 import threading
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from operators.flink.rest import Rest
 from operators.tools import running_scripts
 from operators.tools.running_scripts import Cluster, doing, stacks, top
 from tests.bridge.member.test_script_faults import INPUT, OUTPUT, SCRIPTS
+from tests.support.http import served
 from tests.support.leftovers import wait_until
 from tests.support.statuses import status_of
 
@@ -188,6 +191,19 @@ def test_a_killed_worker_of_an_earlier_attempt_is_not_shown() -> None:
         (0, 1),
         (1, 1),
     ]
+
+
+@pytest.mark.process
+def test_the_password_of_a_cluster_is_read_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    login = "Basic " + base64.b64encode(b"me:p@ss/w").decode()
+    files = {"/jobs/overview": b'{"jobs": []}', "/taskmanagers": b'{"taskmanagers": []}'}
+    with served(files=files, login=login) as site:
+        monkeypatch.setattr("sys.stdin", io.StringIO("p@ss/w\n"))
+        assert stacks([site.url.replace("http://", "http://me@"), "--insecure"]) == 1
+    error = capsys.readouterr().err
+    assert "Running jobs: none" in error and "p@ss" not in error and "p%40ss" not in error
 
 
 def test_stacks_refuses_a_password_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
