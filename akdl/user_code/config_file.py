@@ -75,14 +75,18 @@ def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
         elif isinstance(place, list) and part.isdigit() and int(part) < len(place):
             place = place[int(part)]
         else:
-            break
+            raise _without_place(path, place, part)
     last = parts[-1]
     if isinstance(place, dict):
         place[last] = value
     elif isinstance(place, list) and last.isdigit() and int(last) < len(place):
         place[int(last)] = value
     else:
-        raise ConfigError("given", [f"{path} cannot be set: {named(place)} has no {last!r}"])
+        raise _without_place(path, place, last)
+
+
+def _without_place(path: str, place: object, part: str) -> ConfigError:
+    return ConfigError("given", [f"{path} cannot be set: {named(place)} has no {part!r}"])
 
 
 def named(value: object) -> str:

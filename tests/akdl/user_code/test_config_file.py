@@ -69,7 +69,8 @@ def test_set_value_changes_and_adds_values_at_paths(
         ("a.b", "a.b cannot be set: 1 has no 'b'"),
         ("list.2", "list.2 cannot be set: a list has no '2'"),
         ("list.x", "list.x cannot be set: a list has no 'x'"),
-        ("list.7.y", "list.7.y cannot be set: a list has no 'y'"),
+        ("list.7.y", "list.7.y cannot be set: a list has no '7'"),
+        ("list.7.0", "list.7.0 cannot be set: a list has no '7'"),
     ],
 )
 def test_set_value_refuses_paths_without_a_place(path: str, message: str) -> None:
