@@ -28,7 +28,8 @@ def read_config(path: str) -> dict[str, Any]:
     """Read a JSON object from a file.
 
     Raises:
-        ConfigError: The file is missing, not JSON, not UTF-8, nested too deeply, or not an object.
+        ConfigError: The file is missing, not readable, not JSON, not UTF-8, nested too deeply, or
+            not an object.
     """
     name = os.path.basename(path)
     try:
@@ -36,6 +37,8 @@ def read_config(path: str) -> dict[str, Any]:
             return parse_config(name, file.read())
     except FileNotFoundError:
         raise ConfigError(name, [f"there is no file {path}"]) from None
+    except OSError as error:
+        raise ConfigError(name, [f"{path} cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError as error:
         raise ConfigError(name, [f"expected JSON as UTF-8: {error}"]) from None
 

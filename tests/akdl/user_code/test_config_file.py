@@ -30,6 +30,11 @@ def test_file_without_a_json_object_is_refused(
     assert str(caught.value).startswith(f"the c.json config has a mistake:\n- {message}")
 
 
+def test_folder_in_place_of_a_config_is_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ConfigError, match=f"{tmp_path} cannot be read: Is a directory"):
+        read_config(str(tmp_path))
+
+
 def test_read_config_returns_the_values_of_a_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "c.json").write_text('{"größe": [1, null]}', encoding="utf-8")
     assert read_config(str(tmp_path / "c.json")) == {"größe": [1, None]}
