@@ -91,7 +91,11 @@ def main(args: Sequence[str] | None = None) -> int:
     given = parser.parse_args(args)
     # A folder is given by this command itself, in the process that it starts below.
     if os.path.isdir(given.file):
-        return _replay(given.file, given.pdb)
+        try:
+            kept = _failure_in(given.file)
+        except FileError as error:
+            return _refuse(given.file, error)
+        return _replay(given.file, kept, given.pdb)
     with tempfile.TemporaryDirectory(prefix="akdl_replay_") as place:
         folder = os.path.join(place, "work")
         os.mkdir(folder)
@@ -103,8 +107,7 @@ def main(args: Sequence[str] | None = None) -> int:
             os.mkdir(library)
             os.symlink(os.path.dirname(os.path.abspath(__file__)), os.path.join(library, "akdl"))
         except (OSError, FileError, ArchiveError) as error:
-            print(f"akdl replay: {shown(given.file)}: {error}", file=sys.stderr)
-            return 2
+            return _refuse(given.file, error)
         # A process of its own, because the script needs the variables of the job from its start,
         # and often another Python than the one of this command.
         python = kept.python if os.access(kept.python, os.X_OK) else sys.executable
@@ -118,9 +121,13 @@ def main(args: Sequence[str] | None = None) -> int:
         return subprocess.call(command, cwd=folder, env={**os.environ, **environment})
 
 
-def _replay(folder: str, debugs: bool) -> int:
+def _refuse(file: str, error: Exception) -> int:
+    _say(f"{shown(file)}: {error}")
+    return 2
+
+
+def _replay(folder: str, kept: _Failure, debugs: bool) -> int:
     """Run the script in this process, and compare its error with that of the job."""
-    kept = _failure_in(folder)
     task, logs = kept.task, os.path.join(folder, PRIVATE_FOLDER, "logs")
     # The file has paths relative to the work folder, because this host need not have the job's one.
     task.work_dir, task.num_workers = folder, 1
@@ -160,7 +167,7 @@ def _failure_in(folder: str) -> _Failure:
             found = json.load(file)
         return _Failure(ParseDict(found.pop("task"), Task(), ignore_unknown_fields=True), **found)
     except (
-        FileNotFoundError,
+        OSError,
         AttributeError,
         LookupError,
         TypeError,

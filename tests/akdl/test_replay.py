@@ -240,3 +240,11 @@ def test_replay_refuses_a_file_that_no_failed_script_left(
                 archive.addfile(entry, io.BytesIO(data))
     assert replay.main([str(path)]) == 2
     assert expected in capsys.readouterr().err and os.listdir(tmp_path) == ["failure.tar"]
+
+
+def test_replay_refuses_a_folder(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay.main([str(tmp_path)]) == 2
+    expected = f"akdl replay: {tmp_path}: expected a file that a failed script left with"
+    assert capsys.readouterr().err.startswith(expected)
