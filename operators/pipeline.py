@@ -9,9 +9,11 @@ import tempfile
 import zipfile
 from typing import Any, Generic, TypeVar, Union, cast
 
+from akdl.masking import shown
+from akdl.storage.files import FileError, is_remote, local_path
 from akdl.storage.local_files import WholeFile
 from akdl.wire import Serving
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, refused_at
 from bridge.host.program_folder import named_by_content, program_folder
 from operators.batch_operator import BatchOperator
 from operators.data.sinks import AkSinkBatchOp
@@ -325,21 +327,28 @@ class PipelineModel(_Stages[_Predictor]):
         they have run already.
 
         Args:
-            path: Path of the file.
+            path: Path of the file, in an existing folder of this host.
             overwrite: If False, an existing file is an error.
             numFiles: Must be 1.
 
         Raises:
-            ConfigurationError: The file exists and `overwrite` is False.
+            ConfigurationError: The file exists and `overwrite` is False, or cannot be written.
         """
         if not isinstance(path, str) or numFiles != 1:
             raise ConfigurationError(
                 "PipelineModel.save: expected the path of one file: a pipeline cannot be saved in a"
                 " table; the model table of a stage is getTransformers()[0].getModelData()"
             )
-        if not overwrite and os.path.exists(path):
+        if is_remote(path):
             raise ConfigurationError(
-                f"PipelineModel.save: {path} exists already, and overwrite is False"
+                f"PipelineModel.save: {shown(path)}: only files on this host can be written: save"
+                " the pipeline here, and copy the file"
+            )
+        with refused_at("PipelineModel.save", FileError):
+            target = local_path(path)
+        if os.path.isdir(target) or (not overwrite and os.path.exists(target)):
+            raise ConfigurationError(
+                f"PipelineModel.save: {path} exists already; overwrite=True replaces a file"
             )
         stages = [
             {
@@ -353,7 +362,9 @@ class PipelineModel(_Stages[_Predictor]):
             }
             for stage in self._stages
         ]
-        with WholeFile(path) as whole, zipfile.ZipFile(whole, "w") as file:
+        with refused_at(f"PipelineModel.save: {path} cannot be written", OSError):
+            incomplete = WholeFile(target)
+        with incomplete as whole, zipfile.ZipFile(whole, "w") as file:
             for number, stage in enumerate(self._stages):
                 # A function may need no model.
                 if model := stage._model_file():

@@ -278,7 +278,9 @@ def test_pipelines_accept_the_calls_of_alink(
     path = str(tmp_path / "saved")
     model.save(path)
     model.save(path, True)
-    with pytest.raises(ConfigurationError, match="saved exists already, and overwrite is False"):
+    with pytest.raises(
+        ConfigurationError, match="saved exists already; overwrite=True replaces a file"
+    ):
         model.save(path, overwrite=False)
     BatchOperator.execute()  # after a save
     predictor = (

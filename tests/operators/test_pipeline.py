@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import zipfile
 from typing import Any
 
@@ -169,6 +170,32 @@ def test_saving_that_fails_leaves_the_file_that_was_there(
             str(path)
         )
     assert path.read_text() == "the one before"
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("s3://key:hunter2@bucket/p", r"s3://\S*bucket/p: only files on this host can be written"),
+        ("file://host/p", "file://host/p: file:// needs three slashes"),
+        ("{folder}/missing/p", "{folder}/missing/p cannot be written: .*No such file or directory"),
+        ("file://{folder}/old", "file://{folder}/old exists already; overwrite=True replaces"),
+        ("{folder}", "{folder} exists already"),
+    ],
+)
+def test_pipeline_is_not_saved_at_other_places(
+    place: str, message: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "old").touch()
+    with pytest.raises(ConfigurationError) as caught:
+        PipelineModel().save(place.format(folder=tmp_path), overwrite=False)
+    expected = f"PipelineModel.save: {message.format(folder=tmp_path)}"
+    assert re.match(expected, str(caught.value)) and "hunter2" not in str(caught.value)
+    assert os.listdir(tmp_path) == ["old"]
+
+
+def test_pipeline_is_saved_at_the_path_of_a_file_address(tmp_path: pathlib.Path) -> None:
+    PipelineModel().save(f"file://{tmp_path}/saved")
+    assert saved_parts(tmp_path / "saved")[0] == ["pipeline.json"]
 
 
 def test_file_without_a_pipeline_model_is_refused(tmp_path: pathlib.Path) -> None:
