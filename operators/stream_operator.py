@@ -251,22 +251,27 @@ def _combined(ops: Sequence[StreamOperator]) -> StreamOperator:
     Cells become texts, because the tables have different columns.
     """
     table_env = ops[0]._table_env
-    queries = []
-    for number, op in enumerate(ops):
-        table = op.getOutputTable()
-        if op._table_env is not table_env:
-            raise ConfigurationError(
-                "StreamOperator.execute(): all printed streams must belong to one environment"
+    queries: dict[str, str] = {}
+    try:
+        for number, op in enumerate(ops):
+            table = op.getOutputTable()
+            if op._table_env is not table_env:
+                raise ConfigurationError(
+                    "StreamOperator.execute(): all printed streams must belong to one environment"
+                )
+            view = f"akdl_printed_{secrets.token_hex(4)}"
+            table_env.create_temporary_view(view, table)
+            # PyFlink cannot read arrays that contain nulls.
+            cells = ", ".join(
+                f"COALESCE(CAST({quoted(name)} AS STRING), 'null')" for name in op.getColNames()
             )
-        view = f"akdl_printed_{secrets.token_hex(4)}"
-        table_env.create_temporary_view(view, table)
-        # PyFlink cannot read arrays that contain nulls.
-        cells = ", ".join(
-            f"COALESCE(CAST({quoted(name)} AS STRING), 'null')" for name in op.getColNames()
-        )
-        queries.append(f"SELECT {number} AS op, ARRAY[{cells}] AS cells FROM {view}")
-    combined = StreamOperator()
-    combined._table = table_env.sql_query(" UNION ALL ".join(queries))
+            queries[view] = f"SELECT {number} AS op, ARRAY[{cells}] AS cells FROM {view}"
+        combined = StreamOperator()
+        combined._table = table_env.sql_query(" UNION ALL ".join(queries.values()))
+    finally:
+        for view in queries:
+            # Flink has resolved the views in the query, so the job doesn't need them.
+            table_env.drop_temporary_view(view)
     combined._include(*ops)
     return combined
 

@@ -44,11 +44,14 @@ def test_two_prints_in_one_job_with_nulls_and_updates(
     source = (
         CsvSourceStreamOp().setFilePath(str(tmp_path / "a.csv")).setSchemaStr("a INT, b STRING")
     )
+    table_env = getMLEnv().stenv
+    views = table_env.list_temporary_views()
     assert source.print() is source
     source.select("a + 1 AS c").print(1, title="next")
     source.select("COUNT(*) AS n").print(-1, key="count", refreshInterval=1, maxLimit=10)
     StreamOperator.execute("two prints")
-    assert "pipeline.name" not in getMLEnv().stenv.get_config().get_configuration().to_dict()
+    assert "pipeline.name" not in table_env.get_config().get_configuration().to_dict()
+    assert table_env.list_temporary_views() == views
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if ":" not in line] == ["a, b", "1, x", "2, null"]
     assert [line for line in lines if line.startswith("next")] == ["next: c", "next: 2"], (
