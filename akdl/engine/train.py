@@ -166,7 +166,7 @@ def train_estimator_one_worker(
     # The empty list of receivers asks for evaluations during the training, which the hook of early
     # stopping reads from the disk.
     watch = EstimatorWatch(estimator, task_config, train_config, _eval_spec(module, valid_fn), [])
-    hooks = []
+    hooks = list(train_config.get("hooks") or [])
     if patience is not None:
         kinds = module.experimental
         make = kinds.stop_if_no_increase_hook if bigger else kinds.stop_if_no_decrease_hook
@@ -175,8 +175,10 @@ def train_estimator_one_worker(
         # Evaluations are made at checkpoints, so between two of them the hook would find nothing
         # new.
         every = estimator.config.save_checkpoints_steps or int(patience)
-        hooks = [make(estimator, metric, int(patience), run_every_secs=None, run_every_steps=every)]
-    watch.train(input_fn, None, hooks, skips=True)
+        hooks.append(
+            make(estimator, metric, int(patience), run_every_secs=None, run_every_steps=every)
+        )
+    watch.train(input_fn, train_config.get("max_steps"), hooks, skips=True)
     found = watch.end()
     checkpoint = latest(os.path.join(estimator.model_dir, BEST)) if best else None
     served_by_default(estimator).export_saved_model(

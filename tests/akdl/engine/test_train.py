@@ -93,10 +93,11 @@ def test_train_estimator_trains_on_the_rows_of_raw_dataset_fn(tf: Any, task_conf
     assert found is None, "there are no rows to evaluate on"
 
 
+@pytest.mark.parametrize("name", ["train_estimator", "train_estimator_one_worker"])
 def test_train_estimator_ends_at_max_steps_and_names_an_unknown_key(
-    tf: Any, task_config: Any, caplog: pytest.LogCaptureFixture
+    tf: Any, task_config: Any, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    from akdl.engine.train import train_estimator
+    from akdl.engine import train
 
     estimator = classifier(tf, task_config)
     ends: list[int] = []
@@ -106,7 +107,7 @@ def test_train_estimator_ends_at_max_steps_and_names_an_unknown_key(
             ends.append(1)
 
     caplog.set_level(logging.WARNING, "akdl")
-    train_estimator(
+    getattr(train, name)(
         estimator,
         INPUT,
         dict(TRAIN, num_epochs=None, max_steps=7, hooks=[Hook()], batchsize=1),
