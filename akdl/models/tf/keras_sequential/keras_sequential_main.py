@@ -171,11 +171,18 @@ def _optimizer(params: Config) -> Any:
 def _labels(task_config: TrainTaskConfig) -> list[Any]:
     """Return the labels in order; their places are the classes of the network."""
     (column,) = task_config.extra_inputs[0].columns
-    found = sorted(
+    found = [
         row[column.name]
         for row in task_config.extra_inputs[0].rows()
         if row[column.name] is not None
-    )
+    ]
+    # NaN equals no label, not even itself.
+    if any(label != label for label in found):
+        raise ValueError(
+            f"labelCol {column.name!r}: expected a label in each row, got NaN. Replace NaN in the"
+            " query, or leave its rows out"
+        )
+    found.sort()
     if len(found) < 2:
         raise ValueError(
             f"labelCol {column.name!r}: expected two labels or more for a classifier, got {found}"
@@ -277,7 +284,13 @@ def _target(label: Any, labels: list[Any] | None) -> Any:
         return tf.cast(label, tf.float32)
     known = _constant(labels)
     hits = tf.equal(tf.cast(label, known.dtype)[:, tf.newaxis], known[tf.newaxis, :])
-    return tf.argmax(tf.cast(hits, tf.int32), axis=1)
+    message = (
+        "labelCol: a row has a label that the query of the distinct labels did not find: store the"
+        " table first if its query gives other rows each time"
+    )
+    found = tf.debugging.assert_equal(tf.reduce_any(hits, axis=1), True, message=message)
+    with tf.control_dependencies([found]):
+        return tf.argmax(tf.cast(hits, tf.int32), axis=1)
 
 
 def _constant(labels: Sequence[Any]) -> Any:

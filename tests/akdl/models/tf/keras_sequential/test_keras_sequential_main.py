@@ -206,6 +206,24 @@ def test_classifier_refuses_a_single_label(tmp_path: Path) -> None:
         train(tmp_path / "one", ["a"] * 400, "STRING")
 
 
+def test_classifier_refuses_nan_as_a_label(tmp_path: Path) -> None:
+    nan = float("nan")
+    with pytest.raises(ValueError, match="labelCol 'label': expected a label in each row, got NaN"):
+        train(tmp_path / "nan", [0.0, 1.0, nan, 2.0] * 100, "DOUBLE")
+
+
+def test_row_of_an_unknown_label_is_an_error() -> None:
+    import tensorflow as tf
+
+    from akdl.models.tf.keras_sequential.keras_sequential_main import _target
+
+    rows = tf.data.Dataset.from_tensors(["b", "a", "c"]).map(
+        lambda label: _target(label, ["a", "b"])
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a row has a label that"):
+        next(iter(rows))
+
+
 @pytest.mark.parametrize(
     ("layers", "length", "told"),
     [
