@@ -128,6 +128,8 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
             "userFiles": [SCRIPT],
             "mainScriptFile": SCRIPT,
             "selectedCols": columns,
+            # A float32 of a DOUBLE label would be another label.
+            "exactDoubles": self._with_labels,
             "userParams": json.dumps({**params, "labels": self._with_labels}),
         }
 

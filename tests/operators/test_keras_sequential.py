@@ -68,6 +68,11 @@ def test_wrong_values_are_refused_when_set(wrong: dict[str, float]) -> None:
         KerasSequentialClassifierTrainBatchOp(**wrong)
 
 
+def test_doubles_of_a_classifier_are_exact_as_they_may_be_labels() -> None:
+    values = KerasSequentialClassifierTrainBatchOp(**TRAIN)._values_of_all()
+    assert values["exactDoubles"] is True
+
+
 def model_file(tmp_path: pathlib.Path, facts: dict[Any, Any] | None) -> str:
     path = tmp_path / "model.zip"
     with zipfile.ZipFile(path, "w") as file:

@@ -6,7 +6,7 @@ User parameters are the parameters of the operators, and `labels`: True for a cl
 labels are the rows of extra input 1.
 
 The signature "serving_default" takes `tensor`, float32 of shape [n] + the tensor's shape. It
-returns `prediction` of shape [n]: labels of the type of the label column, or float32 for a
+returns `prediction` of shape [n]: labels as strings, booleans, int64 or float64, or float32 for a
 regression. A classifier also returns `detail`, a JSON object with the probability of each label.
 """
 
@@ -244,6 +244,9 @@ def _datasets(
     columns = [column for column in context.columns if column.name in names]
     shapes, types = {names[0]: list(shape), names[1]: []}, feature_spec(columns)
     specs = {name: tf.io.FixedLenFeature(shapes[name], types[name].dtype) for name in names}
+    if specs[names[1]].dtype == tf.float32:
+        # A DOUBLE label of a classifier is exact.
+        specs[names[1]] = tf.io.FixedLenFeature([], tf.float64)
     parser = get_columns_parser(specs, names[1], None, columns)
     if parser is None:
         got = ", ".join(f"{column.name} {column.type}" for column in columns)
@@ -294,7 +297,7 @@ def _target(label: Any, labels: list[Any] | None) -> Any:
 
 
 def _constant(labels: Sequence[Any]) -> Any:
-    kinds = {str: tf.string, bool: tf.bool, int: tf.int64, float: tf.float32}
+    kinds = {str: tf.string, bool: tf.bool, int: tf.int64, float: tf.float64}
     return tf.constant(labels, kinds[type(labels[0])])
 
 

@@ -31,17 +31,24 @@ def train(folder: Path, labels: Any, label_type: str, /, **changes: Any) -> Any:
     from akdl.models.tf.keras_sequential.keras_sequential_main import main
 
     folder.mkdir()
-    types = {"t": "ARRAY<DOUBLE>", "label": label_type}
+    types, params = {"t": "ARRAY<DOUBLE>", "label": label_type}, {**PARAMS, **changes}
     config = testing.train_task_config(
-        {"t": VALUES.tolist(), "label": labels}, types, str(folder), {**PARAMS, **changes}
+        {"t": VALUES.tolist(), "label": labels},
+        types,
+        str(folder),
+        params,
+        exact_doubles=params["labels"],
     )
-    if config.user_params["labels"]:
+    if params["labels"]:
         (folder / "labels").mkdir()
         known = testing.batch_task_config(
-            {"label": sorted(set(labels))}, {"label": label_type}, str(folder / "labels")
+            {"label": sorted(set(labels))},
+            {"label": label_type},
+            str(folder / "labels"),
+            exact_doubles=True,
         )
         config.extra_inputs = [
-            ExtraInput(known.dataset_file, testing.table_columns({"label": label_type}))
+            ExtraInput(known.dataset_file, testing.table_columns({"label": label_type}), True)
         ]
     main(config)
     return tf.saved_model.load(find_saved_model(config.saved_model_dir)).signatures[
@@ -64,7 +71,7 @@ def predict(signature: Any, rows: Any = VALUES) -> dict[str, Any]:
         pytest.param(["no", 'ye"s'], "STRING", marks=pytest.mark.long),
         pytest.param([3, 7], "INT", marks=pytest.mark.long),
         ([False, True], "BOOLEAN"),
-        pytest.param([0.0, 1.0], "DOUBLE", marks=pytest.mark.long),
+        ([0.1, 100000001.0, 100000002.0], "DOUBLE"),
         (["a", "b", "c"], "STRING"),
     ],
 )
