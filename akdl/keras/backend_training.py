@@ -19,6 +19,7 @@ import os
 import warnings
 from typing import Any, Callable, Iterator, Mapping, TypeVar
 
+from akdl.keras.averages import averaged_later
 from akdl.keras.task_configs import TRAIN, TrainResult, is_checkpoint, prepare
 from akdl.process.ranks import read_cluster
 from akdl.runner.config import TaskConfig
@@ -93,6 +94,7 @@ def train(
         metrics=_made(config.get("metrics"), keras.metrics, module),
         weighted_metrics=_made(config.get("weighted_metrics"), keras.metrics, module),
     )
+    average = averaged_later(model)
     watch, checkpoints, callbacks = TrainingWatch(task_config, folder), _Checkpoints(None), []
     for spec in config.get("callbacks", []):
         name, args = name_and_args(spec)
@@ -181,6 +183,7 @@ def train(
             folder.publish()
         if is_last:
             break
+    average()
     events.on_train_end()
     saved = config.get("save_path")
     if saved is not None:

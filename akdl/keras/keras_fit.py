@@ -14,6 +14,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
+from akdl.keras.averages import averaged_later
 from akdl.keras.epoch_end import EpochEnd
 from akdl.runner.config import TaskConfig
 from akdl.storage.training_folders import CheckpointFolder
@@ -65,7 +66,11 @@ def fit(model: Any, plan: Plan, task_config: TaskConfig) -> Any:
         ValueError: A checkpoint of another model, workers that see different folders, or a wrong
             config.
     """
-    return _Fit(model, plan, task_config).run()
+    average = averaged_later(model)
+    history = _Fit(model, plan, task_config).run()
+    with model.distribute_strategy.scope():
+        average()
+    return history
 
 
 def count_metrics_once(model: Any) -> None:
@@ -99,7 +104,7 @@ def count_metrics_once(model: Any) -> None:
     model.distribute_reduction_method = "sum"
 
 
-def steps_per_execution(model: Any) -> int:
+def steps_per_execution(model: object) -> int:
     """Read the number of steps that the model makes in one call; a variable in Keras 2."""
     steps = getattr(model, "_steps_per_execution", None)
     return int(getattr(model, "steps_per_execution", 1) if steps is None else steps.numpy())

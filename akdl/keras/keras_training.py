@@ -208,10 +208,25 @@ class _KerasTraining:
                     is_last or len(self._history) % settings.every_epochs == 0
                 ):
                     self._save(settings)
+            self._average()
         finally:
             for callback in self._callbacks:
                 callback.end(training)
         return TrainResult(training.model, self._history, training.steps, self._export())
+
+    def _average(self) -> None:
+        """Replace weights with their averages, as Keras does at the end of a training.
+
+        This comes after the last checkpoint, from which a longer training continues, and before
+        callbacks that restore weights.
+        """
+        variables = self._step._variables
+        with self._group.strategy.scope():
+            for optimizer, group in zip(variables.optimizers, variables.groups):
+                if getattr(optimizer, "use_ema", False):
+                    optimizer.finalize_variable_values(
+                        [variables.variables[number] for number in group]
+                    )
 
     def _epoch(self, batches: Iterator[list[Part]]) -> None:
         training, passes, epoch = self._training, self._passes, len(self._history)

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
 from akdl.user_code.module import load_module
 from tests.support.deadline import DEADLINE_S
@@ -62,6 +63,15 @@ def mlp_config(folder: Path, rows: int = 50, **more: Any) -> dict[str, Any]:
         "metrics": ["AUC"],
         **more,
     }
+
+
+def averaged_args() -> dict[str, Any]:
+    """Return the arguments of an optimizer that keeps averages; skip the test before Keras 2.11."""
+    import tensorflow as tf
+
+    if not hasattr(tf.keras.optimizers.SGD, "finalize_variable_values"):
+        pytest.skip("optimizers of this Keras keep no averages")
+    return {"learning_rate": 0.5, "use_ema": True, "ema_momentum": 0.8}
 
 
 def wide_deep_by_hand(seed: int, batches: list[Any]) -> tuple[list[Any], list[Any]]:

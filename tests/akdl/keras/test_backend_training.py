@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pathlib
 import subprocess
+import zipfile
 from typing import Any
 
+import numpy as np
 import pytest
 
 from operators import (
@@ -115,6 +118,22 @@ def test_resumed_training_equals_an_uninterrupted_one(
     ]
     assert len(list((tmp_path / "parts" / "kept").glob("*.h5"))) == 1
     assert (tmp_path / "parts" / "model" / "model.keras").is_file()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_weights_become_their_averages_once_at_the_end(
+    framework: str, tmp_path: pathlib.Path
+) -> None:
+    h5py = pytest.importorskip("h5py")
+    plain = {"name": "SGD", "args": {"learning_rate": 0.1}}
+    averaged = {"name": "SGD", "args": {**plain["args"], "use_ema": True, "ema_momentum": 0.5}}
+    lines = [epochs(run(tmp_path / "run", framework, optimizer=each)) for each in (plain, averaged)]
+    assert lines[0] == lines[1], "an epoch continues from the weights of the one before"
+    with zipfile.ZipFile(tmp_path / "run" / "model" / "model.keras") as file:
+        saved = h5py.File(io.BytesIO(file.read("model.weights.h5")))
+    # The first two variables of the optimizer are its steps and its rate.
+    assert np.array_equal(saved["layers/dense/vars/0"], saved["optimizer/vars/2"])
 
 
 @pytest.mark.process

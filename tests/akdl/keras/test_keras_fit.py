@@ -18,6 +18,7 @@ from akdl.user_code.script_warnings import ScriptWarnings
 from tests.akdl.engine.test_strategy import TYPES as POINTS
 from tests.akdl.engine.test_strategy import tables
 from tests.akdl.engine.test_train import EXPORT, INPUT, TYPES, served
+from tests.akdl.keras.support import averaged_args
 from tests.support.tf_group import ROOT, SCRIPTS, run_group
 
 pytestmark = [
@@ -86,6 +87,29 @@ def killed_after(
 
 def weights(model: Any) -> list[float]:
     return [float(value) for array in model.get_weights() for value in array.ravel()]
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_weights_become_their_averages_once_at_the_end(tmp_path: Path, seed: int | None) -> None:
+    """Also in a second job, which finds all epochs in its checkpoint."""
+    import tensorflow as tf
+
+    from akdl.keras.keras_fit import Plan, fit
+
+    def averaged() -> Any:
+        model = compiled()
+        model.compile(tf.keras.optimizers.SGD(**averaged_args()), "mse")
+        return model
+
+    x = X[:, np.newaxis]
+    data = tf.data.Dataset.from_tensor_slices(({"x": x}, x)).batch(50)
+    expected = averaged()
+    expected.fit(data, epochs=3, shuffle=False, verbose=0)
+    for job in ("first", "second"):
+        model = averaged()
+        plan = Plan(lambda seed: data, None, 3, None, {"seed": seed})
+        fit(model, plan, config(tmp_path / job, tmp_path / "checkpoints"))
+        assert weights(model) == pytest.approx(weights(expected), rel=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from akdl.storage.training_folders import CheckpointFolder, ask_to_stop
 from akdl.user_code.module import load_module
 from tests.akdl.keras.support import (
     SCRIPTS,
+    averaged_args,
     load,
     mlp_config,
     run_cli,
@@ -75,20 +76,25 @@ def test_mlp_batches_of_the_function_and_of_the_runner_are_the_same(tmp_path: Pa
 
 # Keras 3 says so of any dataset of unknown length
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
-def test_mlp_equals_keras_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_averaged", [False, True])
+def test_mlp_equals_keras_itself(tmp_path: Path, is_averaged: bool) -> None:
     """Batches of full size: Keras takes the same mean then."""
     import tensorflow as tf
 
-    module = script("mlp")
-    config = without_val(mlp_config(tmp_path, rows=48))
+    module, args = script("mlp"), averaged_args() if is_averaged else {"learning_rate": 0.5}
+    optimizer = {"name": "SGD", "args": args}
+    config = without_val(mlp_config(tmp_path, rows=48, optimizer=optimizer))
     vars(module).pop("awf_create_val_dataset_fn")
     result = train(config, module, tmp_path)
     tf.keras.utils.set_random_seed(5)
-    args = {**config["train_data_args"], "file": str(tmp_path / "train.csv")}
+    data_args = {**config["train_data_args"], "file": str(tmp_path / "train.csv")}
     model = module.awf_create_model_fn(**config["model_args"])
-    model.compile(tf.keras.optimizers.SGD(0.5), "binary_crossentropy", metrics=["AUC"])
+    model.compile(tf.keras.optimizers.SGD(**args), "binary_crossentropy", metrics=["AUC"])
     history = model.fit(
-        module.awf_create_train_dataset_fn(**args).batch(12), epochs=2, shuffle=False, verbose=0
+        module.awf_create_train_dataset_fn(**data_args).batch(12),
+        epochs=2,
+        shuffle=False,
+        verbose=0,
     ).history
     assert_equal_weights(result.model.get_weights(), model.get_weights(), 1e-6)
     assert [logs["loss"] for logs in result.history] == pytest.approx(history["loss"], rel=1e-5)
