@@ -6,6 +6,7 @@ They are arrays for an operator, and files for the command line.
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import logging
 import os
@@ -18,8 +19,8 @@ from akdl.keras.saving import load_model, require_models, wrong_file
 from akdl.keras.task_configs import PREDICT, prepare
 from akdl.storage.local_files import WholeFile
 from akdl.training.data import DatasetSource, Part, without_rows
-from akdl.training.loop import predict_function
-from akdl.training.model_call import call_on_sample
+from akdl.training.loop import replicas_function
+from akdl.training.model_call import call_on_sample, evaluated
 from akdl.training.objects import Heads
 from akdl.training.user_functions import UserModule
 from akdl.training.workers import Group
@@ -144,7 +145,7 @@ def _predict(config: Config, user: UserModule, group: Group, own: bool) -> Itera
     require_models(user, named)
     with group.strategy.scope():
         models = [load_model(user, one["path"], one["name"]) for one in named]
-    functions = [predict_function(group, model) for model in models]
+    functions = [replicas_function(group, functools.partial(evaluated, model)) for model in models]
     for step, parts in enumerate(source.filled_steps(source.dataset())):
         if step == 0:
             # A row is tried on each model in a plain call, whose error names the user's line.

@@ -7,7 +7,6 @@ own variables; and workers without rows take part until the last worker has no m
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, Callable, NamedTuple, Sequence
 
@@ -17,7 +16,7 @@ import tensorflow as tf
 from akdl.training.data import DatasetSource, Part
 from akdl.training.model_call import describe, evaluated
 from akdl.training.objects import Heads, ObjectError, make_loss
-from akdl.training.row_metrics import Metrics, traced_once, with_one_rank
+from akdl.training.row_metrics import Metrics, traced_once, with_mask, with_one_rank
 from akdl.training.workers import Group
 from akdl.user_code.config_file import Config
 
@@ -40,7 +39,8 @@ class Objective:
     """The loss of all outputs, each with its factor.
 
     A part's value is its share of the mean over all rows of a step. So the sum over all replicas is
-    the mean, however the rows are divided among them.
+    the mean, however the rows are divided among them. With a mask, it is the mean over the values
+    that the mask keeps, as in Keras.
     """
 
     def __init__(self, config: Config, user: Any, heads: Heads) -> None:
@@ -49,19 +49,34 @@ class Objective:
         self._losses = [None if spec is None else make_loss(spec, user) for spec in specs]
         self._factors = heads.specs("loss_weights", config.get("loss_weights", 1.0), 1.0)
 
-    def __call__(self, part: Part, outputs: Any, total: Any) -> Any:
-        """Return this part's share of the mean over `total` rows."""
+    def __call__(
+        self,
+        part: Part,
+        outputs: Any,
+        total: Any,
+        masks: object = None,
+        over_replicas: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    ) -> Any:
+        """Return this part's share of the mean over `total` rows.
+
+        `over_replicas` sums a number over the parts of all replicas, whose rows are the total.
+        """
         labels = self._heads.split("labels", part.label)
         weights = self._heads.split("weights", part.weight)
         shares = []
-        for loss, factor, label, output, weight in zip(
-            self._losses, self._factors, labels, self._heads.split("outputs", outputs), weights
+        for loss, factor, label, output, mask, weight in zip(
+            self._losses,
+            self._factors,
+            labels,
+            self._heads.split("outputs", outputs),
+            self._heads.split("masks", masks),
+            weights,
         ):
             if loss is None:
                 continue
             output, label, weight = with_one_rank(output, label, weight)
             # The loss has no reduction, see `make_loss`, so there is a value per row.
-            values = loss(label, output, sample_weight=weight)
+            values = loss(label, output, sample_weight=with_mask(mask, weight))
             rows = tf.cast(tf.shape(output)[0], values.dtype)
             # A user's function may have taken the mean over the part's rows already.
             if values.shape.rank == 0:
@@ -69,7 +84,13 @@ class Objective:
             else:
                 # A loss of a sequence has several values per row, which count as their mean.
                 each = tf.cast(tf.size(values), values.dtype) / rows
-                share = tf.reduce_sum(values) / each
+                if mask is not None:
+                    each *= tf.reduce_mean(tf.cast(mask, values.dtype))
+                    if over_replicas is not None:
+                        # The mask of a part may keep more values per row than the other masks.
+                        each = over_replicas(each * rows) / tf.cast(total, values.dtype)
+                # A mask may keep no value of a part.
+                share = tf.math.divide_no_nan(tf.reduce_sum(values), each)
             shares.append(factor * share / tf.cast(total, values.dtype))
         return tf.add_n(shares)
 
@@ -210,12 +231,14 @@ class TrainStep:
         # A step is one traced function: each further call from Python would take a large part of
         # the time of a small model.
         local = self._group.strategy.experimental_local_results
-        losses, outputs = self._group.strategy.run(self._replica_step, args=(argument, total))
-        for (_, label, weight, _), output, has_rows in zip(
-            local(argument), local(outputs), present
+        losses, outputs, masks = self._group.strategy.run(
+            self._replica_step, args=(argument, total)
+        )
+        for (_, label, weight, _), output, mask, has_rows in zip(
+            local(argument), local(outputs), local(masks), present
         ):
             if has_rows:
-                self._metrics.update_in_graph(label, output, weight)
+                self._metrics.update_in_graph(label, output, weight, mask)
         # Each replica has the sum over all replicas, so one of them stands for the step.
         loss = local(losses)[0]
         self.losses.assign_add(tf.cast(loss, tf.float64) * tf.cast(total, tf.float64))
@@ -232,9 +255,18 @@ class TrainStep:
 
     def _replica_step(self, argument: Any, total: Any) -> Any:
         features, label, weight, present = argument
+        replica = tf.distribute.get_replica_context()
+
+        def over_replicas(number: tf.Tensor) -> tf.Tensor:
+            number *= tf.cast(present, number.dtype)
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, number)
+
         with tf.GradientTape() as tape:
             outputs = self._model(features, training=True)
-            loss = self._objective(Part(features, label, weight, 0), outputs, total)
+            masks = masks_of(outputs)
+            loss = self._objective(
+                Part(features, label, weight, 0), outputs, total, masks, over_replicas
+            )
             # Its gradients are 0 then too, but the replica still takes part in the sums of
             # gradients.
             loss *= tf.cast(present, loss.dtype)
@@ -243,10 +275,7 @@ class TrainStep:
                 # over replicas has it once.
                 loss += tf.add_n(self._model.losses) / self._group.replicas
         self._variables.apply(tape.gradient(loss, self._variables.variables))
-        return (
-            tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, loss),
-            outputs,
-        )
+        return replica.all_reduce(tf.distribute.ReduceOp.SUM, loss), outputs, masks
 
 
 class LossError(ValueError):
@@ -270,7 +299,7 @@ class Evaluation:
         self, group: Group, model: Any, metrics: Metrics, objective: Objective | None = None
     ) -> None:
         self._group, self._model, self._metrics, self._objective = group, model, metrics, objective
-        self._predict = predict_function(group, model)
+        self._call = replicas_function(group, self._replica_call)
         self._loss = None if objective is None else traced_once(self._part_loss)
 
     def run(self, source: DatasetSource, dataset: Any) -> dict[str, float]:
@@ -278,13 +307,13 @@ class Evaluation:
         self._metrics.reset()
         loss, rows = 0.0, 0
         for parts in source.filled_steps(dataset):
-            for part, output in zip(parts, self._predict(parts)):
+            for part, (output, masks) in zip(parts, self._call(parts)):
                 if not part.rows:
                     continue
-                self._metrics.update(part, output)
+                self._metrics.update(part, output, masks)
                 rows += part.rows
                 if self._loss is not None:
-                    loss += self._loss(part.label, part.weight, output)
+                    loss += self._loss(part.label, part.weight, output, masks)
         # One sum carries both numbers, as each sum makes all workers wait.
         loss, total = self._group.sum([float(loss), rows])
         logs: dict[str, float] = {}
@@ -303,11 +332,12 @@ class Evaluation:
 
         This refuses labels, weights and outputs that do not fit together, before the training.
         """
+        masks = masks_of(outputs)
         try:
             # The calls are eager, so an error is about this batch and not about symbols of a graph.
-            self._metrics.update_in_graph(part.label, outputs, part.weight)
+            self._metrics.update_in_graph(part.label, outputs, part.weight, masks)
             if self._objective is not None:
-                self._part_loss(part.label, part.weight, outputs)
+                self._part_loss(part.label, part.weight, outputs, masks)
         except ObjectError:
             raise
         except Exception as error:
@@ -317,11 +347,17 @@ class Evaluation:
                 f" {describe(outputs)}"
             ) from error
 
-    def _part_loss(self, label: Any, weight: Any, outputs: Any) -> Any:
+    def _replica_call(self, features: object) -> object:
+        outputs = evaluated(self._model, features)
+        return outputs, masks_of(outputs)
+
+    def _part_loss(
+        self, label: object, weight: object, outputs: object, masks: object
+    ) -> tf.Tensor:
         assert self._objective is not None
         # With a total of 1 the share is a sum over rows, which `run` divides by the rows of all
         # workers.
-        return self._objective(Part(None, label, weight, 0), outputs, 1.0)
+        return self._objective(Part(None, label, weight, 0), outputs, 1.0, masks)
 
 
 def require_finite_weights(model: Any) -> None:
@@ -338,19 +374,29 @@ def require_finite_weights(model: Any) -> None:
             )
 
 
-def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Sequence[Any]]:
-    """Return a function from one part per replica to one output per replica, traced once."""
+def masks_of(outputs: object) -> object:
+    """Return Keras' mask of each output or None; it has to be read in the graph of the call."""
+    return tf.nest.map_structure(lambda output: getattr(output, "_keras_mask", None), outputs)
 
-    def run(features: Any) -> Any:
-        return group.strategy.run(functools.partial(evaluated, model), args=(features,))
+
+def replicas_function(
+    group: Group, call: Callable[[object], object]
+) -> Callable[[Sequence[Part]], Sequence[Any]]:
+    """Return a function from one part per replica to one result per replica, traced once.
+
+    `call` makes a result of a part's features.
+    """
+
+    def run(features: object) -> object:
+        return group.strategy.run(call, args=(features,))
 
     function = traced_once(run)
 
-    def predict(parts: Sequence[Part]) -> Sequence[Any]:
-        outputs = function(group.local_values([part.features for part in parts]))
-        return list(group.strategy.experimental_local_results(outputs))
+    def on_replicas(parts: Sequence[Part]) -> Sequence[Any]:
+        results = function(group.local_values([part.features for part in parts]))
+        return list(group.strategy.experimental_local_results(results))
 
-    return predict
+    return on_replicas
 
 
 def _as_groups(returned: Any) -> list[list[Any]]:

@@ -55,10 +55,10 @@ class Metrics:
             )
         self._update = traced_once(self.update_in_graph)
 
-    def update(self, part: Part, outputs: Any) -> None:
+    def update(self, part: Part, outputs: Any, masks: object = None) -> None:
         """Add a part to the state of this worker; waits for no other worker."""
         if self.names:
-            self._update(part.label, outputs, part.weight)
+            self._update(part.label, outputs, part.weight, masks)
 
     def result(self, group: Group) -> dict[str, float]:
         """Return the values over the rows of all workers, and reset; all of them call this."""
@@ -91,15 +91,21 @@ class Metrics:
             variable.assign(np.reshape(state[start : start + size], variable.shape).astype(dtype))
             start += size
 
-    def update_in_graph(self, label: Any, outputs: Any, weight: Any) -> None:
+    def update_in_graph(self, label: Any, outputs: Any, weight: Any, masks: object = None) -> None:
         """Add labels and outputs to the state, inside a traced function or eagerly."""
         labels, weights = self._heads.split("labels", label), self._heads.split("weights", weight)
-        for metrics, one, output, factor in zip(
-            self._by_head, labels, self._heads.split("outputs", outputs), weights
+        for metrics, one, output, mask, factor in zip(
+            self._by_head,
+            labels,
+            self._heads.split("outputs", outputs),
+            self._heads.split("masks", masks),
+            weights,
         ):
             output, one, factor = with_one_rank(output, one, factor)
             for metric, is_weighted in metrics:
-                metric.update_state(one, output, sample_weight=factor if is_weighted else None)
+                metric.update_state(
+                    one, output, sample_weight=with_mask(mask, factor if is_weighted else None)
+                )
 
     def _all(self) -> list[Any]:
         return [metric for of_head in self._by_head for metric, _ in of_head]
@@ -120,6 +126,22 @@ def with_one_rank(output: Any, label: Any, weight: Any) -> tuple[Any, Any, Any]:
             for one in (label, weight)
         )
     return output, label, weight
+
+
+def with_mask(mask: tf.Tensor | None, weight: tf.Tensor | None) -> tf.Tensor | None:
+    """Return a weight of 0 where Keras' mask of an output hides a value, as in Keras."""
+    if mask is None:
+        return weight
+    mask = tf.cast(mask, tf.float32 if weight is None else weight.dtype)
+    if weight is None:
+        return mask
+    # A weight per row counts for all steps of a row.
+    rank = max(mask.shape.rank, weight.shape.rank)
+    for _ in range(rank - mask.shape.rank):
+        mask = tf.expand_dims(mask, -1)
+    for _ in range(rank - weight.shape.rank):
+        weight = tf.expand_dims(weight, -1)
+    return mask * weight
 
 
 def traced_once(function: Callable[..., object]) -> Any:

@@ -94,3 +94,69 @@ def test_loss_and_metrics_pair_each_output_with_its_own_label(
     metrics.update(Part(None, label, tf.constant([3.0, 1.0]), 2), output)
     total, count = metrics.state()
     assert total / count == 1.0
+
+
+@pytest.mark.fault(
+    "data", "Loss and metrics count the steps that a Keras mask keeps, and no others"
+)
+def test_masked_steps_count_as_in_keras() -> None:
+    import tensorflow as tf
+
+    from akdl.keras.keras_training import train
+
+    x = np.array([[1, 2, 0, 0], [3, 0, 0, 0], [1, 2, 3, 4], [2, 0, 0, 0]], np.int32)
+    y = np.where(x > 0, x, 9).astype(np.float32)[..., None]
+    data = tf.data.Dataset.from_tensor_slices((x, y, np.array([1, 2, 3, 4], np.float32)))
+    inputs = tf.keras.Input([4], dtype="int32")
+    steps = tf.keras.layers.Embedding(5, 2, mask_zero=True)(inputs)
+    steps = tf.keras.layers.LSTM(3, return_sequences=True)(steps)
+    model = tf.keras.Model(inputs, tf.keras.layers.Dense(1)(steps))
+    module = user_module(
+        awf_create_model_fn=lambda: model,
+        awf_create_train_dataset_fn=lambda: data,
+        awf_create_val_dataset_fn=lambda: data,
+    )
+    config: dict[str, Any] = {
+        "batch_size": 4,
+        "optimizer": {"name": "SGD", "args": {"learning_rate": 0.0}},
+        "loss": "mse",
+        "metrics": ["MeanAbsoluteError"],
+        "weighted_metrics": ["MeanSquaredError"],
+    }
+    (logs,) = train(config, module).history
+    squares, distances = (np.array(model(x)) - y) ** 2, np.abs(np.array(model(x)) - y)
+    # Keras 3 takes a weight per row for one per step.
+    of_rows = np.array([[1], [2], [3], [4]], np.float32)
+    kept, weights = x > 0, of_rows * (x > 0)
+    expected = {
+        "loss": (squares[..., 0] * weights).sum() / kept.sum(),
+        "mean_absolute_error": distances[..., 0][kept].mean(),
+        "mean_squared_error": np.average(squares[..., 0], weights=weights),
+    }
+    for name, value in expected.items():
+        assert logs[name] == pytest.approx(value, rel=1e-5), name
+        assert logs[f"val_{name}"] == pytest.approx(value, rel=1e-5), name
+    model.compile(loss="mse")
+    whole = model.evaluate(x, y, sample_weight=of_rows, batch_size=4, verbose=0)
+    assert logs["loss"] == pytest.approx(whole, rel=1e-5)
+
+
+def test_masked_parts_add_up_to_the_mean_of_a_step() -> None:
+    """Two replicas whose masks keep different numbers of values per row."""
+    import tensorflow as tf
+
+    from akdl.training.data import Part
+    from akdl.training.loop import Objective
+    from akdl.training.objects import Heads
+
+    outputs = [tf.zeros([1, 3, 1]), tf.zeros([2, 3, 1])]
+    labels = [tf.ones([1, 3, 1]), 2 * tf.ones([2, 3, 1])]
+    masks = [tf.constant([[True, True, True]]), tf.constant([[True, False, False], [False] * 3])]
+    objective = Objective({"loss": "mse"}, user_module(), Heads(None, outputs[0]))
+    shares = [
+        objective(Part(None, label, None, 0), output, 3.0, mask, lambda kept: tf.constant(4.0))
+        for output, label, mask in zip(outputs, labels, masks)
+    ]
+    assert float(tf.add_n(shares)) == pytest.approx((3 * 1.0 + 4.0) / 4)
+    nothing = objective(Part(None, labels[0], None, 0), outputs[0], 1.0, masks[0] & False)
+    assert float(nothing) == 0.0
