@@ -204,7 +204,7 @@ class TrainStep:
         # Python values are part of the trace: each combination of replicas with and without rows
         # has one of its own.
         present = tuple(part.rows > 0 for part in parts)
-        values = [(*part[:3], tf.constant(float(here))) for part, here in zip(parts, present)]
+        values = [(*part[:3], tf.constant(part.rows, tf.float32)) for part in parts]
         return Stepped(
             int(total),
             # `total` is a tensor, because each value of a Python number would make a trace of its
@@ -231,14 +231,12 @@ class TrainStep:
         # A step is one traced function: each further call from Python would take a large part of
         # the time of a small model.
         local = self._group.strategy.experimental_local_results
-        losses, outputs, masks = self._group.strategy.run(
-            self._replica_step, args=(argument, total)
-        )
-        for (_, label, weight, _), output, mask, has_rows in zip(
-            local(argument), local(outputs), local(masks), present
+        losses, outputs = self._group.strategy.run(self._replica_step, args=(argument, total))
+        for (_, label, weight, _), (output, masks), has_rows in zip(
+            local(argument), local(outputs), present
         ):
             if has_rows:
-                self._metrics.update_in_graph(label, output, weight, mask)
+                self._metrics.update_in_graph(label, output, weight, masks)
         # Each replica has the sum over all replicas, so one of them stands for the step.
         loss = local(losses)[0]
         self.losses.assign_add(tf.cast(loss, tf.float64) * tf.cast(total, tf.float64))
@@ -254,7 +252,8 @@ class TrainStep:
         return loss
 
     def _replica_step(self, argument: Any, total: Any) -> Any:
-        features, label, weight, present = argument
+        features, label, weight, rows = argument
+        present = rows > 0
         replica = tf.distribute.get_replica_context()
 
         def over_replicas(number: tf.Tensor) -> tf.Tensor:
@@ -270,12 +269,11 @@ class TrainStep:
             # Its gradients are 0 then too, but the replica still takes part in the sums of
             # gradients.
             loss *= tf.cast(present, loss.dtype)
-            if self._model.losses:
-                # Regularization does not depend on rows. Each replica adds its part, and the sum
-                # over replicas has it once.
-                loss += tf.add_n(self._model.losses) / self._group.replicas
+            # They may depend on the rows, as with `activity_regularizer`. The shares of all
+            # replicas add up to 1, so the others are in the sum once.
+            loss += tf.cast(model_losses(self._model) * rows / total, loss.dtype)
         self._variables.apply(tape.gradient(loss, self._variables.variables))
-        return replica.all_reduce(tf.distribute.ReduceOp.SUM, loss), outputs, masks
+        return replica.all_reduce(tf.distribute.ReduceOp.SUM, loss), (outputs, masks)
 
 
 class LossError(ValueError):
@@ -307,23 +305,21 @@ class Evaluation:
         self._metrics.reset()
         loss, rows = 0.0, 0
         for parts in source.filled_steps(dataset):
-            for part, (output, masks) in zip(parts, self._call(parts)):
+            for part, (output, masks, model_loss) in zip(parts, self._call(parts)):
                 if not part.rows:
                     continue
                 self._metrics.update(part, output, masks)
                 rows += part.rows
                 if self._loss is not None:
                     loss += self._loss(part.label, part.weight, output, masks)
+                    loss += model_loss * part.rows
         # One sum carries both numbers, as each sum makes all workers wait.
         loss, total = self._group.sum([float(loss), rows])
         logs: dict[str, float] = {}
         if not total:
             raise ObjectError("there are no rows to evaluate on: the dataset is empty")
         if self._objective is not None:
-            with self._group.strategy.scope():
-                penalty = float(tf.add_n(self._model.losses)) if self._model.losses else 0.0
-            # Regularization does not depend on rows, so it is added once, after the mean.
-            logs["loss"] = loss / total + penalty
+            logs["loss"] = loss / total
         logs.update(self._metrics.result(self._group))
         return logs
 
@@ -349,7 +345,8 @@ class Evaluation:
 
     def _replica_call(self, features: object) -> object:
         outputs = evaluated(self._model, features)
-        return outputs, masks_of(outputs)
+        own = None if self._objective is None else model_losses(self._model)
+        return outputs, masks_of(outputs), own
 
     def _part_loss(
         self, label: object, weight: object, outputs: object, masks: object
@@ -377,6 +374,12 @@ def require_finite_weights(model: Any) -> None:
 def masks_of(outputs: object) -> object:
     """Return Keras' mask of each output or None; it has to be read in the graph of the call."""
     return tf.nest.map_structure(lambda output: getattr(output, "_keras_mask", None), outputs)
+
+
+def model_losses(model: object) -> tf.Tensor:
+    """Return the sum of a model's own losses; it has to be read in the graph of the call."""
+    losses = getattr(model, "losses", [])
+    return tf.add_n([tf.constant(0.0), *(tf.cast(one, tf.float32) for one in losses)])
 
 
 def replicas_function(

@@ -124,3 +124,32 @@ def test_metrics_that_do_not_fit_name_the_shapes() -> None:
         ValueError, match=r"val_dataset_fn in user: loss or metrics fail .* labels float32\[2, 3\]"
     ):
         train(module, metrics=["AUC"])
+
+
+def test_losses_of_the_model_are_a_mean_over_rows() -> None:
+    """5 rows in batches of 2: the last one counts less."""
+    import tensorflow as tf
+
+    class MeanSquare(tf.keras.layers.Layer):
+        def call(self, inputs: Any) -> Any:
+            self.add_loss(tf.reduce_mean(tf.square(inputs)))
+            return inputs
+
+    inputs = tf.keras.Input((2,))
+    hidden = tf.keras.layers.Dense(
+        3, activity_regularizer=tf.keras.regularizers.L2(0.1), kernel_regularizer="l2"
+    )(MeanSquare()(inputs))
+    made = tf.keras.Model(inputs, tf.keras.layers.Dense(1)(hidden))
+    x = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0], [9.0, 10.0]])
+    data = tf.data.Dataset.from_tensor_slices((x, x[:, :1]))
+    module = user_module(
+        awf_create_model_fn=lambda: made,
+        awf_create_train_dataset_fn=lambda: data,
+        awf_create_val_dataset_fn=lambda: data,
+    )
+    still = {"name": "SGD", "args": {"learning_rate": 0.0}}
+    result, _ = train(module, optimizer=still)
+    made.compile(loss="mse")
+    expected = made.evaluate(data.batch(2), verbose=0)
+    for logs in result.history:
+        assert logs == pytest.approx({"loss": expected, "val_loss": expected}, rel=1e-5)
