@@ -35,6 +35,7 @@ from akdl.training.loop import (
     TrainStep,
     VariableGroups,
     require_finite_weights,
+    tf_variables,
 )
 from akdl.training.model_call import call_on_sample
 from akdl.training.objects import (
@@ -423,10 +424,7 @@ class _KerasTraining:
             found[f"optimizer{number}"] = (
                 own() if callable(own) and not isinstance(own, list) else own
             )
-        return {
-            name: [one if isinstance(one, tf.Variable) else one.value for one in own]
-            for name, own in found.items()
-        }
+        return {name: tf_variables(own) for name, own in found.items()}
 
     def _export(self) -> str | None:
         path = self._config.get("save_path")

@@ -164,10 +164,11 @@ class VariableGroups:
 class TrainStep:
     """One step of training on all replicas; all workers make the same steps.
 
-    The loss of a replica without rows is multiplied by 0. `losses` is the sum of the losses, each
-    times the rows of its step, and `bad_steps` the number of steps since it is no longer finite.
-    Both are variables of the graph, so that a step waits for no number. `has_random_state`, set by
-    the first step: the model has random operations whose state is not in checkpoints.
+    The loss of a replica without rows is multiplied by 0, and its call does not change variables
+    that are means over replicas. `losses` is the sum of the losses, each times the rows of its
+    step, and `bad_steps` the number of steps since it is no longer finite. Both are variables of
+    the graph, so that a step waits for no number. `has_random_state`, set by the first step: the
+    model has random operations whose state is not in checkpoints.
     """
 
     def __init__(
@@ -183,6 +184,14 @@ class TrainStep:
         self._variables = variables
         self._objective = objective
         self._metrics = metrics
+        # Each replica has its own value of these, such as the moving mean of a normalization, and
+        # the model has their mean.
+        self._averaged = [
+            one
+            for one in tf_variables(model.variables)
+            if one.synchronization == tf.VariableSynchronization.ON_READ
+            and one.aggregation == tf.VariableAggregation.MEAN
+        ]
         self.losses = tf.Variable(0.0, trainable=False, dtype=tf.float64)
         self.bad_steps = tf.Variable(0, trainable=False, dtype=tf.int64)
         self.has_random_state = False
@@ -198,7 +207,9 @@ class TrainStep:
         The sum of the rows comes first and blocks until all workers are at this step. It is 0 on
         all workers at once, and then no worker makes the step.
         """
-        total = float(self._group.sum(sum(part.rows for part in parts)))
+        stand_ins = sum(not part.rows for part in parts)
+        # All workers have to make the same sums in a step, so all of them count the stand-ins.
+        total, stand_ins = self._group.sum([sum(part.rows for part in parts), stand_ins])
         if not total:
             return Stepped(0, None)
         # Python values are part of the trace: each combination of replicas with and without rows
@@ -209,7 +220,12 @@ class TrainStep:
             int(total),
             # `total` is a tensor, because each value of a Python number would make a trace of its
             # own.
-            self._run(self._group.local_values(values), tf.constant(total, tf.float32), present),
+            self._run(
+                self._group.local_values(values),
+                tf.constant(total, tf.float32),
+                present,
+                bool(stand_ins and self._averaged),
+            ),
         )
 
     def require_finite_loss(self, steps: int, epoch: int) -> None:
@@ -227,11 +243,13 @@ class TrainStep:
                 " look for NaN and very large numbers in the data, or lower the learning rate"
             )
 
-    def _step(self, argument: Any, total: Any, present: tuple[bool, ...]) -> Any:
+    def _step(self, argument: Any, total: Any, present: tuple[bool, ...], averages: bool) -> Any:
         # A step is one traced function: each further call from Python would take a large part of
         # the time of a small model.
         local = self._group.strategy.experimental_local_results
-        losses, outputs = self._group.strategy.run(self._replica_step, args=(argument, total))
+        losses, outputs = self._group.strategy.run(
+            self._replica_step, args=(argument, total, averages)
+        )
         for (_, label, weight, _), (output, masks), has_rows in zip(
             local(argument), local(outputs), present
         ):
@@ -251,7 +269,7 @@ class TrainStep:
         self.has_random_state = any(node.op in _STATEFUL_RANDOM for node in nodes)
         return loss
 
-    def _replica_step(self, argument: Any, total: Any) -> Any:
+    def _replica_step(self, argument: Any, total: Any, averages: bool) -> Any:
         features, label, weight, rows = argument
         present = rows > 0
         replica = tf.distribute.get_replica_context()
@@ -260,6 +278,9 @@ class TrainStep:
             number *= tf.cast(present, number.dtype)
             return replica.all_reduce(tf.distribute.ReduceOp.SUM, number)
 
+        if averages:
+            # Their mean stays the same, and is the one that the replicas with rows begin with.
+            self._average(rows >= 0)
         with tf.GradientTape() as tape:
             outputs = self._model(features, training=True)
             masks = masks_of(outputs)
@@ -273,7 +294,18 @@ class TrainStep:
             # replicas add up to 1, so the others are in the sum once.
             loss += tf.cast(model_losses(self._model) * rows / total, loss.dtype)
         self._variables.apply(tape.gradient(loss, self._variables.variables))
+        if averages:
+            self._average(present)
         return replica.all_reduce(tf.distribute.ReduceOp.SUM, loss), (outputs, masks)
+
+    def _average(self, counts: tf.Tensor) -> None:
+        """Assign each averaged variable its mean over the replicas that count."""
+        own = [tf.where(counts, one, tf.zeros_like(one)) for one in self._averaged]
+        number, *sums = tf.distribute.get_replica_context().all_reduce(
+            tf.distribute.ReduceOp.SUM, [tf.cast(counts, tf.float32), *own]
+        )
+        for variable, total in zip(self._averaged, sums):
+            variable.assign(total / tf.cast(number, total.dtype))
 
 
 class LossError(ValueError):
@@ -369,6 +401,11 @@ def require_finite_weights(model: Any) -> None:
                 f"the trained model is not saved: its variable {_path(variable)} has values that"
                 " are NaN or infinite since the last step; lower the learning rate"
             )
+
+
+def tf_variables(variables: Sequence[Any]) -> list[Any]:
+    """Return variables of Keras as variables of TensorFlow, which they are not in Keras 3."""
+    return [one if isinstance(one, tf.Variable) else one.value for one in variables]
 
 
 def masks_of(outputs: object) -> object:

@@ -150,14 +150,31 @@ for devices in ({}, {"devices": ["CPU:0", "CPU:1"]}):
     result = train({**config, **devices}, script("shuffled"))
     print("\\nresult", [value for logs in result.history for value in logs.values()], result.model.get_weights()[0].tolist())
 """
+MOVING_MEANS = """
+import numpy as np, tensorflow as tf
+devices = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+from akdl.keras.keras_training import train
+from tests.akdl.keras.support import user_module
+x = np.random.default_rng(0).normal(5.0, 1.0, [12, 2]).astype(np.float32)
+def model():
+    inputs = tf.keras.Input([2])
+    return tf.keras.Model(inputs, tf.keras.layers.Dense(1)(tf.keras.layers.BatchNormalization(momentum=0.5)(inputs)))
+def made(batch_size, devices):
+    data = lambda batch_size: tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(4)
+    module = user_module(awf_create_model_fn=model, awf_create_train_dataset_fn=data)
+    config = dict(batch_size=batch_size, epochs=2, optimizer="sgd", loss="mse", devices=devices)
+    return [one.numpy().tolist() for one in train(config, module).model.non_trainable_variables]
+print("\\nresult", made(8, ["CPU:0", "CPU:1"]), x.tolist())
+"""
 
 
-@pytest.mark.slow
-def test_two_devices_get_the_weights_of_one() -> None:
-    """In a process of its own: devices are made before TensorFlow is used."""
+def results_of(code: str) -> list[Any]:
+    """Run code in a process of its own: devices are made before TensorFlow is used."""
+    import ast
     import os
 
-    command = [sys.executable, "-c", MIRRORED]
+    command = [sys.executable, "-c", code]
     done = subprocess.run(
         command,
         env={**os.environ, **ENVIRONMENT},
@@ -166,12 +183,27 @@ def test_two_devices_get_the_weights_of_one() -> None:
         text=True,
         timeout=4 * DEADLINE_S,
     )
-    import ast
-
-    one, two = [
+    return [
         ast.literal_eval(line[7:].replace("] [", "], ["))
         for line in done.stdout.splitlines()
         if line[:7] == "result "
     ]
+
+
+@pytest.mark.slow
+def test_a_device_without_rows_leaves_moving_means_to_the_other() -> None:
+    """12 rows in batches of 4 for each of two devices: each epoch ends with a batch for one."""
+    ((means, variances), x) = results_of(MOVING_MEANS)[0]
+    batches = np.reshape(x, [3, 4, 2])
+    expected = np.array([np.zeros(2), np.ones(2)])
+    for rows in ([batches[0], batches[1]], [batches[2]]) * 2:
+        moments = np.mean([[one.mean(0), one.var(0)] for one in rows], axis=0)
+        expected = 0.5 * expected + 0.5 * moments
+    np.testing.assert_allclose([means, variances], expected, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_two_devices_get_the_weights_of_one() -> None:
+    one, two = results_of(MIRRORED)
     np.testing.assert_allclose(two[0], one[0], rtol=1e-5)
     np.testing.assert_allclose(two[1], one[1], rtol=1e-5, atol=1e-6)
