@@ -30,6 +30,7 @@ from akdl.storage.training_folders import CheckpointFolder
 from akdl.training.checkpoints import CheckpointError, latest, restore, save, try_folder
 from akdl.training.data import DatasetSource, Part, Passes
 from akdl.training.loop import (
+    Evaluation,
     LossError,
     Objective,
     TrainStep,
@@ -170,6 +171,9 @@ class _KerasTraining:
         self._heads = Heads(model, outputs)
         self._objective = Objective(config, user.module, self._heads)
         self._metrics = Metrics(config, user.module, self._heads, sample.label, outputs)
+        Evaluation(group, model, self._metrics, self._objective).try_on(
+            sample, outputs, source.where()
+        )
         self._step = TrainStep(group, model, variables, self._objective, self._metrics)
         heads = self._heads.names if self._heads.several else ()
         self._training = Training(
@@ -396,10 +400,12 @@ class _KerasTraining:
                     set_learning_rate(optimizer, rate)
         loss, self._rows = values["loss"]
         self._step.losses.assign(loss)
-        # The checkpoint has the sum over all workers. If each of them took it, it would be counted
-        # several times.
-        if group.is_chief:
-            self._metrics.set_state(values["metrics"])
+        # At the end of an epoch they are reset, and the next one may have other metrics.
+        if passes.steps_in_epoch:
+            # The checkpoint has the sum over all workers. If each of them took it, it would be
+            # counted several times.
+            state = np.array(values["metrics"])
+            self._metrics.set_state(state if group.is_chief else np.zeros_like(state))
         for callback, state in zip(self._callbacks, values["callbacks"]):
             callback.restore(state)
         training.stop = any(callback.stopped for callback in self._callbacks)

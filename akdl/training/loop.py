@@ -356,9 +356,11 @@ class Evaluation:
         return logs
 
     def try_on(self, part: Part, outputs: Any, where: str) -> None:
-        """Call loss and metrics once on a part.
+        """Call loss and metrics once on a part; all workers have to call this.
 
-        This refuses labels, weights and outputs that do not fit together, before the training.
+        This refuses labels, weights and outputs that do not fit together, before the training. It
+        also makes the variables of metrics that have them since their first update: workers without
+        rows have to add the same states.
         """
         masks = masks_of(outputs)
         try:
@@ -374,6 +376,7 @@ class Evaluation:
                 f" {error}; labels {describe(part.label)}, weights {describe(part.weight)}, outputs"
                 f" {describe(outputs)}"
             ) from error
+        self._metrics.reset()
 
     def _replica_call(self, features: object) -> object:
         outputs = evaluated(self._model, features)

@@ -85,6 +85,12 @@ class Metrics:
 
     def set_state(self, state: Any) -> None:
         """Assign the variables from an array of `state`, in the same order."""
+        if len(state) != len(self.state()):
+            raise ObjectError(
+                f"metrics: expected a state of {len(self.state())} numbers for"
+                f" {', '.join(self.names) or 'no metrics'}, got {len(state)}: resume inside an"
+                " epoch with the metrics that it began with"
+            )
         start = 0
         for variable in self._variables():
             size, dtype = int(np.prod(variable.shape)), tf.as_dtype(variable.dtype).as_numpy_dtype

@@ -129,6 +129,8 @@ def test_resumption_inside_an_epoch_gives_the_same_weights(
 
     more = {
         "model_args": {"dropout": 0.0},
+        # The second one makes its variables when it is first updated.
+        "metrics": ["accuracy", "R2Score"],
         **({"steps_per_epoch": steps_per_epoch} if steps_per_epoch else {}),
     }
     whole = train({**shuffled_config(tmp_path / "whole", 3), **more}, script("shuffled"))
@@ -147,6 +149,8 @@ def test_resumption_inside_an_epoch_gives_the_same_weights(
     with pytest.raises(KeyboardInterrupt):
         train(config, module)
     Interrupt.at = -1
+    with pytest.raises(ValueError, match="inside an epoch with the metrics that it began with"):
+        train({**config, "metrics": ["accuracy"]}, module)
     resumed = train(config, module)
     assert resumed.steps == whole.steps
     for ours, theirs in zip(resumed.history, whole.history):

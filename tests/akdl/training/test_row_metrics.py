@@ -65,6 +65,30 @@ def test_row_metrics_equal_those_of_keras() -> None:
     assert abs(expected["plain"] - expected["weighted"]) > 1e-3
 
 
+def test_states_of_workers_with_and_without_updates_can_be_added() -> None:
+    import tensorflow as tf
+
+    from akdl.training.data import Part
+    from akdl.training.loop import Evaluation
+    from akdl.training.objects import Heads
+    from akdl.training.row_metrics import Metrics
+    from akdl.training.workers import Group
+
+    label = output = tf.constant([[1.0], [0.0]])
+    part, heads = Part(None, label, None, 2), Heads(None, output)
+    states = []
+    for updates in (0, 1):
+        metrics = Metrics({"metrics": ["R2Score", "mse"]}, user_module(), heads, label, output)
+        Evaluation(Group({}), None, metrics).try_on(part, output, "")
+        assert not metrics.state().any()
+        for _ in range(updates):
+            metrics.update(part, output)
+        states.append(metrics.state())
+    assert len(states[0]) == len(states[1])
+    with pytest.raises(ValueError, match="expected a state of 7 numbers for r2_score, mse, got 4"):
+        metrics.set_state(states[0][:4])
+
+
 @pytest.mark.fault("data", "A loss pairs each output with the label of its own row")
 @pytest.mark.parametrize("label_shape", [[2], [2, 1]])
 @pytest.mark.parametrize("output_shape", [[2], [2, 1]])
