@@ -160,6 +160,14 @@ class _KerasTraining:
                     f"awf_create_model_fn in {user.file}: expected a tf.keras.Model, got"
                     f" {type(model).__name__}"
                 )
+            # `model.compile` would scale the loss of such a model, as float16 has no small
+            # gradients. Models of older versions of Keras have no policy.
+            if getattr(getattr(model, "dtype_policy", None), "name", "") == "mixed_float16":
+                raise ObjectError(
+                    f"awf_create_model_fn in {user.file}: the Keras runner does not scale losses,"
+                    " which a model with the policy mixed_float16 needs: set the policy"
+                    " mixed_bfloat16, or train in a script with model.fit"
+                )
         outputs = call_on_sample(group, model, sample, source.where())
         with group.strategy.scope():
             given = config["optimizer"]

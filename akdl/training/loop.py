@@ -77,6 +77,9 @@ class Objective:
             output, label, weight = with_one_rank(output, label, weight)
             # The loss has no reduction, see `make_loss`, so there is a value per row.
             values = loss(label, output, sample_weight=with_mask(mask, weight))
+            # Numbers of two bytes hold neither sums nor counts of rows.
+            if values.dtype.size < tf.float32.size:
+                values = tf.cast(values, tf.float32)
             rows = tf.cast(tf.shape(output)[0], values.dtype)
             # A user's function may have taken the mean over the part's rows already.
             if values.shape.rank == 0:

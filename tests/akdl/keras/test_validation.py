@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.akdl.keras.support import user_module
@@ -124,6 +126,45 @@ def test_metrics_that_do_not_fit_name_the_shapes() -> None:
         ValueError, match=r"val_dataset_fn in user: loss or metrics fail .* labels float32\[2, 3\]"
     ):
         train(module, metrics=["AUC"])
+
+
+@pytest.fixture
+def policy() -> Iterator[Callable[[str], None]]:
+    """Set the global policy of Keras for a test."""
+    import tensorflow as tf
+
+    yield tf.keras.mixed_precision.set_global_policy
+    tf.keras.mixed_precision.set_global_policy("float32")
+
+
+def regularized() -> Any:
+    import tensorflow as tf
+
+    return tf.keras.Sequential(
+        [tf.keras.Input((2,)), tf.keras.layers.Dense(1, kernel_regularizer="l2")]
+    )
+
+
+def test_mixed_float16_is_refused(policy: Callable[[str], None]) -> None:
+    policy("mixed_float16")
+    module = user_module(
+        awf_create_model_fn=regularized, awf_create_train_dataset_fn=lambda: rows(4)
+    )
+    with pytest.raises(ValueError, match="does not scale losses.*set the policy mixed_bfloat16"):
+        train(module)
+
+
+def test_mixed_bfloat16_trains_with_a_regularizer(policy: Callable[[str], None]) -> None:
+    """The mean over 301 rows: bfloat16 would hold 300 or 302."""
+    policy("mixed_bfloat16")
+    made = regularized()
+    made.set_weights([np.full([2, 1], 0.5), np.ones([1])])
+    module = user_module(
+        awf_create_model_fn=lambda: made, awf_create_train_dataset_fn=lambda: rows(301)
+    )
+    still = {"name": "SGD", "args": {"learning_rate": 0.0}}
+    result, _ = train(module, batch_size=301, epochs=1, optimizer=still)
+    assert result.history == [{"loss": pytest.approx(1.0 + 0.01 * 0.5, rel=1e-5)}]
 
 
 def test_losses_of_the_model_are_a_mean_over_rows() -> None:
