@@ -167,11 +167,11 @@ class VariableGroups:
 class TrainStep:
     """One step of training on all replicas; all workers make the same steps.
 
-    The loss of a replica without rows is multiplied by 0, and its call does not change variables
-    that are means over replicas. `losses` is the sum of the losses, each times the rows of its
-    step, and `bad_steps` the number of steps since it is no longer finite. Both are variables of
-    the graph, so that a step waits for no number. `has_random_state`, set by the first step: the
-    model has random operations whose state is not in checkpoints.
+    The loss and the gradients of a replica without rows are 0, and its call does not change
+    variables that are means over replicas. `losses` is the sum of the losses, each times the rows
+    of its step, and `bad_steps` the number of steps since it is no longer finite. Both are
+    variables of the graph, so that a step waits for no number. `has_random_state`, set by the first
+    step: the model has random operations whose state is not in checkpoints.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class TrainStep:
         # the time of a small model.
         local = self._group.strategy.experimental_local_results
         losses, outputs = self._group.strategy.run(
-            self._replica_step, args=(argument, total, averages)
+            self._replica_step, args=(argument, total, averages, all(present))
         )
         for (_, label, weight, _), (output, masks), has_rows in zip(
             local(argument), local(outputs), present
@@ -272,7 +272,9 @@ class TrainStep:
         self.has_random_state = any(node.op in _STATEFUL_RANDOM for node in nodes)
         return loss
 
-    def _replica_step(self, argument: Any, total: Any, averages: bool) -> Any:
+    def _replica_step(
+        self, argument: Any, total: tf.Tensor, averages: bool, all_present: bool
+    ) -> Any:
         features, label, weight, rows = argument
         present = rows > 0
         replica = tf.distribute.get_replica_context()
@@ -290,20 +292,21 @@ class TrainStep:
             loss = self._objective(
                 Part(features, label, weight, 0), outputs, total, masks, over_replicas
             )
-            # Its gradients are 0 then too, but the replica still takes part in the sums of
-            # gradients.
-            loss *= tf.cast(present, loss.dtype)
             # They may depend on the rows, as with `activity_regularizer`. The shares of all
             # replicas add up to 1, so the others are in the sum once.
             loss += tf.cast(model_losses(self._model) * rows / total, loss.dtype)
-        self._variables.apply(tape.gradient(loss, self._variables.variables))
+        gradients = tape.gradient(loss, self._variables.variables)
+        if not all_present:
+            # A replica without rows still takes part in the sums.
+            loss, *gradients = [_or_zeros(present, one) for one in (loss, *gradients)]
+        self._variables.apply(gradients)
         if averages:
             self._average(present)
         return replica.all_reduce(tf.distribute.ReduceOp.SUM, loss), (outputs, masks)
 
     def _average(self, counts: tf.Tensor) -> None:
         """Assign each averaged variable its mean over the replicas that count."""
-        own = [tf.where(counts, one, tf.zeros_like(one)) for one in self._averaged]
+        own = [_or_zeros(counts, one) for one in self._averaged]
         number, *sums = tf.distribute.get_replica_context().all_reduce(
             tf.distribute.ReduceOp.SUM, [tf.cast(counts, tf.float32), *own]
         )
@@ -443,6 +446,19 @@ def replicas_function(
         return list(group.strategy.experimental_local_results(results))
 
     return on_replicas
+
+
+def _or_zeros(condition: tf.Tensor, value: Any) -> Any:
+    """Return a tensor or a gradient, or zeros in its place.
+
+    A stand-in row may be of zeros, and a product with 0 would keep a NaN that comes from it.
+    """
+    if value is None:
+        return None
+    if isinstance(value, tf.IndexedSlices):
+        values = _or_zeros(condition, value.values)
+        return tf.IndexedSlices(values, value.indices, value.dense_shape)
+    return tf.where(condition, value, tf.zeros_like(value))
 
 
 def _as_groups(returned: Any) -> list[list[Any]]:

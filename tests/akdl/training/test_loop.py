@@ -138,24 +138,64 @@ def test_two_metrics_of_one_name_are_refused() -> None:
         train({**CONFIG, "metrics": ["AUC", "auc"]}, wide_deep())
 
 
-MIRRORED = """
-import sys, tensorflow as tf
-devices = [tf.config.LogicalDeviceConfiguration()] * 2
-tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
-from akdl.keras.keras_training import train
-from tests.akdl.keras.support import script
-config = dict(model_args={"dropout": 0.0}, train_data_args={"rows": 21}, batch_size=6, epochs=2, seed=3, optimizer="sgd",
-              loss="binary_crossentropy", metrics=["AUC"])
-for devices in ({}, {"devices": ["CPU:0", "CPU:1"]}):
-    result = train({**config, **devices}, script("shuffled"))
-    print("\\nresult", [value for logs in result.history for value in logs.values()], result.model.get_weights()[0].tolist())
-"""
-MOVING_MEANS = """
+def test_a_stand_in_row_of_zeros_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that never had a row: the logarithm of zeros and its gradients are infinite."""
+    import tensorflow as tf
+
+    from akdl.training.data import Part
+    from akdl.training.loop import Objective, TrainStep, VariableGroups
+    from akdl.training.objects import Heads
+    from akdl.training.row_metrics import Metrics
+    from akdl.training.workers import Group
+
+    inputs = tf.keras.Input((1,), dtype="int32")
+    hidden = tf.keras.layers.Embedding(3, 2, embeddings_initializer="zeros")(inputs)
+    hidden = tf.keras.layers.Lambda(tf.math.log)(hidden)
+    model = tf.keras.Model(inputs, tf.keras.layers.Dense(1, activity_regularizer="l2")(hidden))
+    before = model.get_weights()
+    part = Part(tf.zeros([1, 1], tf.int32), tf.zeros([1, 1, 1]), None, 0)
+    heads = Heads(model, model(part.features))
+    group = Group({})
+    monkeypatch.setattr(group, "sum", lambda values: np.add(values, [2.0, 0.0]))
+    step = TrainStep(
+        group,
+        model,
+        VariableGroups(model, [tf.keras.optimizers.SGD()], None),
+        Objective({"loss": "mse"}, None, heads),
+        Metrics({}, None, heads, part.label, model(part.features)),
+    )
+    assert float(step([part]).loss) == float(step.losses) == 0.0
+    for ours, theirs in zip(model.get_weights(), before):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+TWO_DEVICES = """
 import numpy as np, tensorflow as tf
 devices = [tf.config.LogicalDeviceConfiguration()] * 2
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
 from akdl.keras.keras_training import train
-from tests.akdl.keras.support import user_module
+from tests.akdl.keras.support import script, user_module
+"""
+SHUFFLED = """
+module = script("shuffled")
+config = dict(model_args={"dropout": 0.0}, train_data_args={"rows": 21}, loss="binary_crossentropy", metrics=["AUC"])
+"""
+MASKED = """
+def masked():
+    inputs = tf.keras.Input([3], dtype="int32")
+    hidden = tf.keras.layers.Embedding(4, 2, mask_zero=True)(inputs)
+    return tf.keras.Model(inputs, tf.keras.layers.Dense(1, activity_regularizer="l2")(hidden))
+rows = tf.constant([[number % 4, number % 3, number % 2] for number in range(21)])
+data = tf.data.Dataset.from_tensor_slices((rows, tf.cast(rows[:, :, None], tf.float32)))
+module = user_module(awf_create_model_fn=masked, awf_create_train_dataset_fn=lambda: data)
+config = dict(loss="mse", metrics=["mae"])
+"""
+BOTH = """
+for devices in ({}, {"devices": ["CPU:0", "CPU:1"]}):
+    result = train({**config, **devices, "batch_size": 6, "epochs": 2, "seed": 3, "optimizer": "sgd"}, module)
+    print("\\nresult", [value for logs in result.history for value in logs.values()], result.model.get_weights()[0].tolist())
+"""
+MOVING_MEANS = """
 x = np.random.default_rng(0).normal(5.0, 1.0, [12, 2]).astype(np.float32)
 def model():
     inputs = tf.keras.Input([2])
@@ -170,11 +210,13 @@ print("\\nresult", made(8, ["CPU:0", "CPU:1"]), x.tolist())
 
 
 def results_of(code: str) -> list[Any]:
-    """Run code in a process of its own: devices are made before TensorFlow is used."""
+    """Run code in a process of its own: devices are made before TensorFlow is used, and TensorFlow
+    takes one training on several devices for another one of the same process.
+    """
     import ast
     import os
 
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", TWO_DEVICES + code]
     done = subprocess.run(
         command,
         env={**os.environ, **ENVIRONMENT},
@@ -203,7 +245,14 @@ def test_a_device_without_rows_leaves_moving_means_to_the_other() -> None:
 
 
 @pytest.mark.slow
-def test_two_devices_get_the_weights_of_one() -> None:
-    one, two = results_of(MIRRORED)
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(SHUFFLED, id="shuffled"),
+        pytest.param(MASKED, id="masked", marks=pytest.mark.long),
+    ],
+)
+def test_two_devices_get_the_weights_of_one(code: str) -> None:
+    one, two = results_of(code + BOTH)
     np.testing.assert_allclose(two[0], one[0], rtol=1e-5)
     np.testing.assert_allclose(two[1], one[1], rtol=1e-5, atol=1e-6)
