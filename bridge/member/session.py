@@ -103,6 +103,8 @@ class Session:
         self._last_cut = 0
         # True if the script reads in a way that does not show which rows it has finished.
         self._is_loose = False
+        # True if the script saves a state. All that it has written by its end belongs to the last one.
+        self._has_state = False
         self._tally = Tally()
         self._input: deque[_Waiting] = deque()
         self._input_bytes = 0
@@ -180,6 +182,7 @@ class Session:
                 f" {error}"
             ) from error
         self._is_loose |= output.loose
+        self._has_state |= bool(output.state)
         self._last_cut = max(self._last_cut, output.cut)
         self.rows_out += output.rows.rows
 
@@ -197,7 +200,8 @@ class Session:
         # The last report may be older than the outcome, which has the final number.
         self.progress.rows_read = max(self.progress.rows_read, outcome.success.rows_read)
         self.outcome = outcome
-        comes_again = self._restarts and self._commits and self.progress.rows_read > self._last_cut
+        has_cuts = self._commits or not (self._is_loose or self._has_state)
+        comes_again = self._restarts and has_cuts and self.progress.rows_read > self._last_cut
         if outcome.HasField("success") and not comes_again:
             # A script that has returned makes no further cut, for which its last rows would wait.
             # The output of rows that it reads again is written again.

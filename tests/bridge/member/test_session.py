@@ -256,3 +256,23 @@ def test_an_older_report_of_a_training_does_not_replace_a_newer_one() -> None:
     session.report(Progress(report=Report(number=2, step=20)))
     session.report(Progress(rows_read=5, report=Report(number=1, step=10)))
     assert (session.progress.rows_read, session.progress.report.step) == (5, 20)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "rows_read", "left"),
+    [
+        ([Output(cut=2)], 4, 0),
+        ([Output(cut=2)], 2, 1),
+        ([Output(cut=2, state=b"saved")], 4, 1),
+        ([Output(loose=True)], 4, 1),
+    ],
+    ids=["rows that come again", "all rows finished", "a state", "no cuts"],
+)
+def test_a_script_that_starts_again_writes_the_output_of_repeated_rows_once(
+    earlier: list[Output], rows_read: int, left: int
+) -> None:
+    session = Session(attempt=0, queue_bytes=100, output=WrittenQueue(holds=True), restarts=True)
+    for output in [*earlier, Output(rows=Rows(rows=1))]:
+        session.add_rows(output)
+    session.finish(Outcome(success=Success(rows_read=rows_read, rows_written=1)))
+    assert sum(written.count for written in session.take_rows()) == left
