@@ -182,6 +182,8 @@ class StreamExchange(Exchange):
     def _finish(self) -> Iterator[WrittenRows]:
         yield from self._member.end_input()
         self._drop_done()
+        if self._member.rows_unread:
+            self._refuse_return()
         # The other members would take the end of this member for the end of its work, so it
         # restarts before it reports one.
         while self._has_to_restart():
@@ -297,14 +299,17 @@ class StreamExchange(Exchange):
             # indefinitely.
             self._done = self._arrived
             yield from self._pass_time()
+        self._refuse_return()
+        while self._has_to_restart():
+            yield from self._chunks(self._restart())
+            self._drop_done()
+
+    def _refuse_return(self) -> None:
         if self._member.has_returned and self._settings.on_return == FAIL:
             raise self._member.error(
                 'the script returned before its input ended. onReturn="drain" drops the remaining'
                 ' rows, "restart" starts it again'
             )
-        while self._has_to_restart():
-            yield from self._chunks(self._restart())
-            self._drop_done()
 
     def _wait_for_commits(self, size: int) -> Iterator[Row]:
         """Block the input while uncommitted rows fill `max_uncommitted` bytes.

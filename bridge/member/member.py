@@ -212,6 +212,11 @@ class Member:
             return self._session.rows_done
 
     @property
+    def rows_unread(self) -> int:
+        with self._changed:
+            return self._session.rows_unread
+
+    @property
     def report(self) -> Report:
         return self._session.progress.report
 

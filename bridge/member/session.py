@@ -285,6 +285,14 @@ class Session:
         return self.progress.rows_read if self._is_loose and not self._commits else self.rows_cut
 
     @property
+    def rows_unread(self) -> int:
+        """Number of rows that the script has not read; of one without cuts, or with commits, the
+        rows that its process has not taken.
+        """
+        is_exact = not (self._is_loose or self._commits)
+        return self.rows_in - (self.rows_cut if is_exact else self.progress.rows_read)
+
+    @property
     def is_calling(self) -> bool:
         return self.progress.activity in (wire.STILL, wire.CALLING)
 

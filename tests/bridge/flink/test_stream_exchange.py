@@ -333,6 +333,26 @@ def test_script_that_returns_early_fails_with_on_return_fail(start: Start) -> No
         subtask.look_until(1)
 
 
+@pytest.mark.fault("data", "A script that may not return early drops no row at the end of a stream")
+@pytest.mark.parametrize("keeps_rows", [True, False])
+def test_script_with_on_return_fail_has_to_read_all_rows(
+    start: Start, tmp_path: pathlib.Path, keeps_rows: bool
+) -> None:
+    script = f"""
+import pathlib, time
+def main(config):
+    for batch in config.context.arrays(2):
+        while not pathlib.Path({str(tmp_path / "ended")!r}).exists():
+            time.sleep(0.01)
+        break
+"""
+    subtask = start(script, keeps_rows, on_return=FAIL)
+    assert subtask.start() + subtask.feed([1, 2, 3]) == []
+    (tmp_path / "ended").touch()
+    with pytest.raises(TaskError, match="the script returned before its input ended. onReturn="):
+        subtask.end_input()
+
+
 def test_script_may_return_at_the_end_of_input(start: Start) -> None:
     subtask = start(on_return=FAIL)
     assert subtask.start() + subtask.feed([1]) + sum(subtask.end_input(), []) == [1]
