@@ -365,6 +365,7 @@ class StreamExchange(Exchange):
             self._settings.operator,
             self._member.label,
         )
+        self._member.end_process()
         self._member.stop()
         self._start_member(self._member)
         self._complete_cluster()

@@ -169,10 +169,18 @@ class Member:
         # The next process imports TensorFlow while this one ends.
         # A program with one script often has another.
         spare.prepare(self._settings)
-        self._end_process()
+        self._close_session()
         self._membership.is_waiting = True
         yield from self._until(lambda: self._membership.is_over)
         self.stop()
+
+    def end_process(self) -> None:
+        """Let the process end in time, and raise if it wrote rows after its script had returned.
+
+        These rows were refused, and its exit status shows it.
+        """
+        self._process.stop(self._settings.stop_timeout_s)
+        self._check()
 
     def stop(self) -> None:
         """End the process, then its server, and leave the group. Safe to call twice, in any thread.
@@ -281,18 +289,16 @@ class Member:
         )
         yield from self._until(lambda: self._extra.may_end(membership.group()))
 
-    def _end_process(self) -> None:
+    def _close_session(self) -> None:
         with self._changed:
             sizes = self._membership.group().share_sizes if self._index == 0 else []
         report_end(self._process.name, self._session, self._settings, self._decides, sizes)
         self.observer.log_report(is_last=True)
-        # A process without an outcome serves others until it is stopped, so it would not end in
-        # this time.
-        self._process.stop(self._settings.stop_timeout_s if self._has_outcome else 0.0)
         if self._has_outcome:
-            # The process may have written rows after its outcome. They were refused, and its exit
-            # status shows it.
-            self._check()
+            self.end_process()
+        else:
+            # It serves others until it is stopped, so it would not end in time.
+            self._process.stop(0.0)
         with self._changed:
             self._session.end()
 

@@ -401,6 +401,23 @@ def main(config):
     assert rows + sum(subtask.end_input(), []) == [1, 2, 3] and pending(subtask) == 0
 
 
+def test_rows_written_behind_main_fail_a_script_that_is_started_again(start: Start) -> None:
+    script = """
+import atexit, time
+def main(config):
+    for batch in config.context.arrays(1):
+        config.output_writer.write_batch({"id": batch["id"]})
+        if batch["id"][0] == 1:
+            atexit.register(lambda: (time.sleep(0.3), config.output_writer.write_batch({"id": [7]})))
+        break
+"""
+    subtask = start(script, on_return=RESTART)
+    rows = subtask.start()
+    with pytest.raises(TaskError, match="the script wrote rows after its main had returned"):
+        rows += subtask.feed([1, 2])
+        subtask.look_until(2 - len(rows))
+
+
 def test_a_script_that_does_nothing_is_not_started_without_end(start: Start) -> None:
     subtask = start("def main(config):\n    pass\n", on_return=RESTART)
     subtask.start()
