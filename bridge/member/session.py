@@ -103,7 +103,7 @@ class Session:
         self._last_cut = 0
         # True if the script reads in a way that does not show which rows it has finished.
         self._is_loose = False
-        # True if the script saves a state. All that it has written by its end belongs to the last one.
+        # True if the script saves a state. All that it writes by its end belongs to the last one.
         self._has_state = False
         self._tally = Tally()
         self._input: deque[_Waiting] = deque()
