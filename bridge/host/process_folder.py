@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from io import FileIO
 
 import psutil
 
@@ -42,28 +43,24 @@ class ProcessFolder:
         """Address of the process's unix socket; None where the path is too long for one."""
         self._group = group
 
-    def join(self, start: Callable[[int], None]) -> int:
+    def join(self, start: Callable[[int], None]) -> FileIO:
         """Return a writing end of the pipe of a running process, which keeps the process alive.
 
         `start` is called with the reading end if no process runs. The folder is locked meanwhile,
         so that tasks which join at the same time start only one.
         """
         with locked_folder.locked(self.path):
-            writing = self._opened(start)
+            writing = FileIO(self._opened(start), "w")
         with _lock:
             _held.setdefault(self._group, []).append(writing)
         return writing
 
-    def leave(self, pipe: int) -> None:
+    def leave(self, pipe: FileIO) -> None:
         """Close a writing end of the pipe. Safe to call twice, and after `release`."""
-        with _lock:
-            held = _held.get(self._group, [])
-            # A number that is not in the list may already belong to another file, so it must not be
-            # closed.
-            if pipe not in held:
-                return
-            held.remove(pipe)
-        os.close(pipe)
+        # The object closes its descriptor once: the next task may have one with the same number.
+        pipe.close()
+        with _lock, suppress(ValueError):
+            _held.get(self._group, []).remove(pipe)
 
     def has_process(self) -> bool:
         """Return True if a process has the reading end of the pipe open."""
@@ -144,7 +141,7 @@ def release(groups: Collection[str]) -> None:
     # These processes see the end of their pipes now. One that is stopped cannot, so it is killed
     # below.
     for pipe in pipes:
-        os.close(pipe)
+        pipe.close()
     for group in groups:
         kill_stopped(f"{model_place()}/{group}")
 
@@ -190,6 +187,6 @@ def kill(process: psutil.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-_held: dict[str, list[int]] = {}
+_held: dict[str, list[FileIO]] = {}
 """Group to the writing ends of tasks in this Python process."""
 _lock = threading.Lock()

@@ -70,8 +70,10 @@ def test_release_ends_the_processes_of_the_groups_of_a_job(
     pipe, kept = one.join(started), other.join(started)
     release({"one"})
     wait_until(lambda: started[0].poll() == 0, "the process has ended")
+    following = one.join(started)
     one.leave(pipe)
-    assert started[1].poll() is None
+    assert [os.fstat(end.fileno()).st_nlink for end in (following, kept)] == [1, 1]
+    one.leave(following)
     other.leave(kept)
 
 
