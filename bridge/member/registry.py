@@ -94,8 +94,10 @@ def begin_groups(groups: Collection[str]) -> None:
         _seen.update(groups)
 
 
-def stop_groups(groups: Collection[str]) -> None:
-    """Stop these groups in this Python process, unless another thread still runs a job of them."""
+def stop_groups(groups: Collection[str]) -> set[str]:
+    """Stop these groups in this Python process, and return them, without those of which another
+    thread still runs a job.
+    """
     with _lock:
         _jobs.subtract(groups)
         ended = {group for group in groups if _jobs[group] <= 0}
@@ -104,6 +106,7 @@ def stop_groups(groups: Collection[str]) -> None:
     for member in _snapshot():
         if member.group in ended:
             member.stop()
+    return ended
 
 
 def forget_groups(groups: Collection[str]) -> None:

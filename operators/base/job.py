@@ -107,11 +107,12 @@ def running(op: JobTable) -> Iterator[None]:
     stopped afterwards, also after success: PyFlink does not interrupt a blocked Python function of
     a local job, so a cancelled job would leave its scripts running.
     """
+    groups = op._groups.keys() | op._models
     with log_handlers_kept():
         try:
             # Two threads may run jobs of one table. The registry counts them, so that the first
             # job that ends does not stop the processes of the other.
-            begin_groups(op._groups.keys())
+            begin_groups(groups)
             if op._groups:
                 table_env = op._table_env
                 waited_for(
@@ -125,12 +126,12 @@ def running(op: JobTable) -> Iterator[None]:
         finally:
             # The processes end before the registry forgets them, since it could not find them
             # later.
-            stop_groups(op._groups.keys())
-            forget_groups(op._groups.keys() | op._models)
+            ended = stop_groups(groups)
+            forget_groups(groups)
             # `waitForJob` would otherwise show the end of this job again, as the progress of the
             # next one.
             note_told(op._shown)
-            release(op._models)
+            release(op._models & ended)
             # Without this line each local job leaves hooks and threads in the program, which a soak
             # test found.
             forget_ended_clusters()

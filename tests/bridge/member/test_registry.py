@@ -90,7 +90,6 @@ def test_jobs_that_have_one_group_at_once_stop_it_when_the_last_has_ended() -> N
     registry.add(member)
     for _ in range(2):
         registry.begin_groups(["here", "elsewhere"])
-    registry.stop_groups(["here", "elsewhere"])
-    assert not member.is_stopped
-    registry.stop_groups(["here", "elsewhere"])
+    assert not registry.stop_groups(["here", "elsewhere"]) and not member.is_stopped
+    assert registry.stop_groups(["here", "elsewhere"]) == {"here", "elsewhere"}
     assert member.is_stopped
