@@ -55,9 +55,10 @@ def wait_for_script(environment: "os._Environ[str]") -> None:
 
 
 def _sent(pipe: int) -> Dict[str, str]:
-    """Wait for the variables of a script; an empty dict without one."""
+    """Wait for the variables of a script, in one line; an empty dict without one."""
     with os.fdopen(pipe, "rb") as file:
-        content = file.read() if select.select([file], [], [], LONGEST_S)[0] else b""
+        # The end of the pipe may not come, because a fork of the parent may hold the other end open.
+        content = file.readline() if select.select([file], [], [], LONGEST_S)[0] else b""
     return dict(json.loads(content or b"{}"))
 
 

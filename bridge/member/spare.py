@@ -99,8 +99,7 @@ class SpareProcess:
         self.child.pass_on(on_line, on_exit)
         # The bytes leave the buffer at the end of the block. An error there replaces the return.
         with contextlib.suppress(BrokenPipeError), os.fdopen(self._pipe, "wb") as pipe:
-            # The process reads up to the end of the pipe, which is closed behind this.
-            pipe.write(json.dumps(dict(sent)).encode())
+            pipe.write(json.dumps(dict(sent)).encode() + b"\n")
             return True
         self.child.stop(0.0)
         return False

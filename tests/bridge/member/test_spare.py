@@ -34,7 +34,7 @@ def python(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     """A shell script in place of the interpreter, which prints what it is sent."""
     monkeypatch.setenv("AKDL_SPARE", "1")
     path = tmp_path / "python"
-    path.write_text("#!/bin/sh\necho early\nexec cat /dev/fd/$AKDL_SPARE_FD\n")
+    path.write_text("#!/bin/sh\necho early\nexec head -n 1 /dev/fd/$AKDL_SPARE_FD\n")
     path.chmod(0o755)
     yield str(path)
     spare._end()
@@ -77,10 +77,12 @@ def test_the_next_script_gets_the_process_its_files_and_all_lines(python: str) -
     assert taken is waiting and spare.take(settings(python)) is None
     assert pathlib.Path(taken.folder.path, "main.py").read_bytes() == b"# mine\n"
     lines: list[str] = []
+    fork = os.dup(taken._pipe)
     assert taken.run({"AKDL_TOKEN": "secret"}, lines.append, lambda: None)
     assert taken.child.wait(DEADLINE_S) and taken.child.exit_status == 0
     assert lines[0] == "early" and json.loads(lines[1]) == {"AKDL_TOKEN": "secret"}
     assert "secret" not in " ".join(taken._environment.values())
+    os.close(fork)
     taken.folder.remove()
 
 
