@@ -126,9 +126,10 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 f"{self._settings.operator}: Flink has restarted it, {attempt}, because of a"
                 f" failure:\n{failure}"
             )
-        self._start_member()
-        # Beam closes no function when its worker loses Flink, as in jobs that fail.
+        # Beam closes no function when its worker loses Flink, as in jobs that fail, or when `open`
+        # fails.
         close_with_worker(self.close)
+        self._start_member()
         self._gauges = ReportGauges(
             runtime_context.get_metrics_group(), lambda: self._member.report
         )
@@ -139,7 +140,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             self._member.stop()
         # `open` may have failed before it had set the attempt.
         if hasattr(self, "_attempt"):
-            release(self._group, self._index, self._attempt)
+            address = self._addresses.get(self._index)
+            release(self._group, self._index, self._attempt, address)
 
     def process_element1(
         self, value: Any, ctx: KeyedCoProcessFunction.Context

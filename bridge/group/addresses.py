@@ -123,23 +123,31 @@ def own_addresses() -> list[str]:
 
 
 def reserve(group: str, index: int, attempt: int) -> tuple[int, int]:
-    """Choose two free ports for a member, and hold them until `release`."""
+    """Choose two free ports for a member, and bind them until `hold`, `release`, or the next such
+    call for this member.
+    """
     holders = [_bound(0), _bound(0)]
-    # A previous task may have failed before it released its ports.
-    release(group, index, attempt)
     with _lock:
-        _held[group, index, attempt] = holders
+        # A previous task may have failed before it released its ports.
+        left = [key for key in _reserved if key[:2] == (group, index) and key[2] <= attempt]
+        former = [holder for key in left for holder in _reserved.pop(key)]
+        _reserved[group, index, attempt] = holders
+    for holder in former:
+        holder.close()
     return holders[0].getsockname()[1], holders[1].getsockname()[1]
 
 
 def hold(group: str, index: int, attempt: int, address: Address) -> None:
-    """Reserve the ports of a member here too: the Python process that reserved them may end now.
+    """Hold the ports of a member until `release` of its address.
 
-    Both processes hold the ports for a moment, so there is no gap in which another program could
-    take one. In a local run both are the same process, which holds them already.
+    The Python process that reserved them may end now. Both processes hold the ports for a moment,
+    so there is no gap in which another program could take one. In a local run both are the same
+    process, which has bound them already, unless another job of the operator has reserved others.
     """
     with _lock:
-        if (group, index, attempt) in _held:
+        holders = _reserved.get((group, index, attempt))
+        if holders is not None and holders[0].getsockname()[1] == address.port:
+            _held[address] = _reserved.pop((group, index, attempt))
             return
     try:
         holders = [_bound(address.port), _bound(address.group_port)]
@@ -149,17 +157,25 @@ def hold(group: str, index: int, attempt: int, address: Address) -> None:
             " Run the job again"
         ) from None
     with _lock:
-        _held[group, index, attempt] = holders
+        _held[address] = holders
 
 
-def release(group: str, index: int, attempt: int) -> None:
+def release(group: str, index: int, attempt: int, address: Address | None = None) -> None:
+    """Give up the ports of a member: those of its address, or reserved ones without an address."""
     with _lock:
-        holders = _held.pop((group, index, attempt), [])
+        holders = (
+            _reserved.pop((group, index, attempt), [])
+            if address is None
+            else _held.pop(address, [])
+        )
     for holder in holders:
         holder.close()
 
 
-_held: dict[tuple[str, int, int], list[socket.socket]] = {}
+# Ports of members whose address has not arrived, by group, member and attempt.
+_reserved: dict[tuple[str, int, int], list[socket.socket]] = {}
+# Jobs of one operator that run at once have the same groups and attempts, and other addresses.
+_held: dict[Address, list[socket.socket]] = {}
 _lock = threading.Lock()
 
 

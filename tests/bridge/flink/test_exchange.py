@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyflink.common import Row
 
-from bridge.exceptions import BridgeError, RowError, TaskError
+from bridge.exceptions import BridgeError, ConfigurationError, RowError, TaskError
 from bridge.files.description import describe
 from bridge.files.parts import FilePart, parts_to_arrow
 from bridge.files.reading import FileTable
@@ -20,6 +20,7 @@ from bridge.flink import exchange
 from bridge.flink.elements import Element
 from bridge.flink.exchange import END_OF_INPUT, Exchange
 from bridge.flink.keys import keys_of_subtasks
+from bridge.group.addresses import reserve
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
@@ -388,6 +389,17 @@ def test_worker_that_loses_its_connection_leaves_no_process_and_no_port(start: S
     with pytest.raises(ConnectionError):
         Worker(work, ConnectionError("broken")).run()
     assert not task_processes()
+    assert can_bind(ports[0])
+
+
+def test_a_process_that_cannot_be_started_leaves_no_port(start: Start) -> None:
+    ports = reserve("group", 0, 0)
+
+    def work() -> None:
+        with pytest.raises(ConfigurationError):
+            start(python="/no/python")
+
+    Worker(work).run()
     assert can_bind(ports[0])
 
 

@@ -124,10 +124,13 @@ def test_a_reserved_port_is_not_given_to_others_but_can_be_shared() -> None:
 
 
 def test_attempts_hold_ports_of_their_own() -> None:
-    first, second = reserve("g", 0, 0), reserve("g", 0, 1)
+    first = Address("127.0.0.1", *reserve("g", 0, 0))
+    hold("g", 0, 0, first)
+    second = reserve("g", 0, 1)
     try:
-        release("g", 0, 0)
-        assert can_bind(first[0]) and not can_bind(second[0])
+        assert not can_bind(first.port)
+        release("g", 0, 0, first)
+        assert can_bind(first.port) and not can_bind(second[0])
     finally:
         release("g", 0, 1)
 
@@ -145,7 +148,8 @@ def test_ports_reserved_by_another_process_are_held() -> None:
         assert not can_bind(address.port) and not can_bind(address.group_port)
         assert address.tensorflow == f"127.0.0.1:{address.port}"
     finally:
-        release("g", 0, 0)
+        release("g", 0, 0, address)
+    assert can_bind(address.port)
 
 
 @pytest.mark.fault("network")
@@ -155,13 +159,27 @@ def test_a_port_that_another_program_took_is_an_error() -> None:
             hold("g", 0, 0, Address("127.0.0.1", taken.getsockname()[1], 0))
 
 
-def test_new_reservation_of_a_member_releases_its_former_ports() -> None:
+@pytest.mark.parametrize("attempt", [0, 2])
+def test_new_reservation_of_a_member_releases_its_former_ports(attempt: int) -> None:
     former = reserve("g", 0, 0)
     try:
-        reserve("g", 0, 0)
+        reserve("g", 0, attempt)
         assert can_bind(former[0]) and can_bind(former[1])
     finally:
-        release("g", 0, 0)
+        release("g", 0, attempt)
+
+
+def test_jobs_of_one_operator_that_run_at_once_hold_ports_of_their_own() -> None:
+    first, second = (Address("127.0.0.1", *reserve("g", 0, 0)) for _ in range(2))
+    try:
+        for address in (first, second):
+            hold("g", 0, 0, address)
+        assert not can_bind(first.port) and not can_bind(second.port)
+    finally:
+        release("g", 0, 0, first)
+        assert can_bind(first.group_port) and not can_bind(second.group_port)
+        release("g", 0, 0, second)
+    assert can_bind(second.port)
 
 
 def test_members_on_host_have_one_host_and_one_folder() -> None:
