@@ -57,7 +57,7 @@ def wait_for_script(environment: "os._Environ[str]") -> None:
 def _sent(pipe: int) -> Dict[str, str]:
     """Wait for the variables of a script, in one line; an empty dict without one."""
     with os.fdopen(pipe, "rb") as file:
-        # The end of the pipe may not come, because a fork of the parent may hold the other end open.
+        # A fork of the parent may hold the other end open, so the end of the pipe may not come.
         content = file.readline() if select.select([file], [], [], LONGEST_S)[0] else b""
     return dict(json.loads(content or b"{}"))
 

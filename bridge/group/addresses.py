@@ -161,7 +161,7 @@ def hold(group: str, index: int, attempt: int, address: Address) -> None:
 
 
 def release(group: str, index: int, attempt: int, address: Address | None = None) -> None:
-    """Give up the ports of a member: those of its address, or reserved ones without an address."""
+    """Give up the ports of a member's address, or without an address the reserved ones."""
     with _lock:
         holders = (
             _reserved.pop((group, index, attempt), [])

@@ -95,8 +95,8 @@ def begin_groups(groups: Collection[str]) -> None:
 
 
 def stop_groups(groups: Collection[str]) -> set[str]:
-    """Stop these groups in this Python process, and return them, without those of which another
-    thread still runs a job.
+    """Stop these groups in this Python process, unless another thread still runs a job of them, and
+    return the stopped ones.
     """
     with _lock:
         _jobs.subtract(groups)
