@@ -182,7 +182,7 @@ class StreamExchange(Exchange):
     def _finish(self) -> Iterator[WrittenRows]:
         yield from self._member.end_input()
         self._drop_done()
-        if self._member.rows_unread:
+        if self._settings.on_return == FAIL and self._member.rows_unread:
             self._refuse_return()
         # The other members would take the end of this member for the end of its work, so it
         # restarts before it reports one.
