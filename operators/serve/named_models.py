@@ -18,7 +18,8 @@ from akdl.serving.model import ServedModel
 from akdl.serving.model_store import ModelStore
 from akdl.serving.model_stream import ModelFolderWatch, PublishedModel
 from akdl.serving.saved_model import SavedModel, read_signatures
-from akdl.storage.model_forms import kind_at
+from akdl.storage.files import is_remote, local_path, name_of
+from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, kind_at
 from akdl.tf_version import import_tensorflow
 from akdl.wire import Serving, TableColumn
 from akdl.wire.columns import Values
@@ -29,6 +30,7 @@ Predict = Callable[[Mapping[str, Values], int], MappedRows]
 
 # Seconds between looks into a folder of versions, as in TensorFlow Serving.
 _LOOK_S = 1.0
+_ENDINGS = (*MODEL_FILES, *ARCHIVES, ".akdl")
 
 
 @dataclass
@@ -134,6 +136,15 @@ class StoredModel(NamedModel):
             self.others = ((new, "END", "refused, see the log of the server"),)
             raise
         self.version, self.others = new, ((self.version, "END", ""),)
+
+
+def default_name(path: str) -> str:
+    """Name of a folder, or name of a file without the ending of its format."""
+    name = name_of(path.rstrip("/"))
+    if not is_remote(path) and os.path.isdir(local_path(path)):
+        return name
+    ending = next((each for each in _ENDINGS if name.lower().endswith(each)), "")
+    return name[: len(name) - len(ending)]
 
 
 def _versions(folder: str) -> list[PublishedModel]:

@@ -32,13 +32,19 @@ from akdl.near_names import did_you_mean, listed
 from akdl.serving.loaded_model import BadRow, RowsError, ServingError
 from akdl.serving.model import ServedBy, WatchedCall
 from akdl.serving.shared_calls import Predicted, SharedCalls
-from akdl.storage.files import FileError, is_remote, local_path, name_of
-from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, ModelError
+from akdl.storage.files import FileError
+from akdl.storage.model_forms import ModelError
 from akdl.wire.columns import Values
 from akdl.wire.row_parts import gathered
 from bridge.exceptions import BridgeError, ConfigurationError
 from bridge.group.addresses import with_port
-from operators.serve.named_models import NamedModel, Predict, StoredModel, saved_pipeline
+from operators.serve.named_models import (
+    NamedModel,
+    Predict,
+    StoredModel,
+    default_name,
+    saved_pipeline,
+)
 from operators.serve.rest_messages import (
     RefusedRequest,
     Target,
@@ -78,7 +84,6 @@ _BYTES_OF_VALUE = 8
 _METRICS = ("/metrics", "/monitoring/prometheus/metrics")
 # A name before a model or option has no slash or space, so that paths and columns may have "=".
 _NAMED = re.compile(r"(?:([^/\s=]+)=)?(.*)", re.DOTALL)
-_ENDINGS = (*MODEL_FILES, *ARCHIVES, ".akdl")
 _OF_ONE_MODEL = [
     ("columns", 'MODEL is a saved pipeline for these columns: "[NAME=]x0 FLOAT, x1 FLOAT"'),
     ("signature", "signature of a SavedModel: [NAME=]KEY; default: serving_default"),
@@ -210,7 +215,7 @@ def _load(given: argparse.Namespace) -> dict[str, NamedModel]:
     """Load the models by their names; a model with `--columns` is a saved pipeline."""
     paths: dict[str, str] = {}
     for name, path in given.models:
-        name = name or _default_name(path)
+        name = name or default_name(path)
         if not name:
             raise ConfigurationError(f"{path} has no name before its ending: write NAME={path}")
         if name in paths:
@@ -229,15 +234,6 @@ def _load(given: argparse.Namespace) -> dict[str, NamedModel]:
             else saved_pipeline(name, path, text, key, given.trusted)
         )
     return models
-
-
-def _default_name(path: str) -> str:
-    """Name of a folder, or name of a file without the ending of its format."""
-    name = name_of(path.rstrip("/"))
-    if not is_remote(path) and os.path.isdir(local_path(path)):
-        return name
-    ending = next((each for each in _ENDINGS if name.lower().endswith(each)), "")
-    return name[: len(name) - len(ending)]
 
 
 def _by_model(

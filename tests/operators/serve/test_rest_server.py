@@ -30,9 +30,9 @@ from akdl.serving.loaded_model import BadRow, Signature
 from akdl.wire.column_type import parse_type
 from akdl.wire.columns import Values
 from operators import PipelineModel, TFSavedModelPredictor
-from operators.serve.named_models import NamedModel
+from operators.serve.named_models import NamedModel, default_name
 from operators.serve.rest_messages import Target, answer_of
-from operators.serve.rest_server import RestApplication, _default_name, _token, main
+from operators.serve.rest_server import RestApplication, _token, main
 from tests.akdl.serving import models
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
@@ -762,9 +762,9 @@ def test_default_name_of_a_model_is_that_of_its_folder_or_file(tmp_path: pathlib
         ("pipeline.akdl", "pipeline"),
         (".onnx", ""),
     ):
-        assert _default_name(str(tmp_path / place)) == name
-        assert _default_name(f"file://{tmp_path / place}") == name
-    assert _default_name("s3://bucket/m.v2/") == "m.v2"
+        assert default_name(str(tmp_path / place)) == name
+        assert default_name(f"file://{tmp_path / place}") == name
+    assert default_name("s3://bucket/m.v2/") == "m.v2"
 
 
 def test_port_beyond_the_range_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
