@@ -17,11 +17,25 @@ pytestmark = [
 ]
 
 
+def logs_of(model: Any, data: Any, **config: object) -> dict[str, float]:
+    """Return the figures of an epoch of the runner that leaves the weights as they are, with the
+    same rows for validation.
+    """
+    from akdl.keras.keras_training import train
+
+    module = user_module(
+        awf_create_model_fn=lambda: model,
+        awf_create_train_dataset_fn=lambda: data,
+        awf_create_val_dataset_fn=lambda: data,
+    )
+    optimizer = {"name": "SGD", "args": {"learning_rate": 0.0}}
+    (logs,) = train({"optimizer": optimizer, "loss": "mse", **config}, module).history
+    return logs
+
+
 def test_row_metrics_equal_those_of_keras() -> None:
     """20 rows in batches of 8: the last one has 4."""
     import tensorflow as tf
-
-    from akdl.keras.keras_training import train
 
     random = np.random.default_rng(0)
     x = random.normal(size=(20, 3)).astype(np.float32)
@@ -33,19 +47,13 @@ def test_row_metrics_equal_those_of_keras() -> None:
     model = tf.keras.Sequential(
         [tf.keras.Input((3,)), tf.keras.layers.Dense(1, kernel_initializer="ones")]
     )
-    module = user_module(
-        awf_create_model_fn=lambda: model,
-        awf_create_train_dataset_fn=lambda: data,
-        awf_create_val_dataset_fn=lambda: data,
+    logs = logs_of(
+        model,
+        data,
+        batch_size=8,
+        metrics=["MeanSquaredError"],
+        weighted_metrics=["MeanSquaredError", "MeanAbsoluteError"],
     )
-    config: dict[str, Any] = {
-        "batch_size": 8,
-        "optimizer": {"name": "SGD", "args": {"learning_rate": 0.0}},
-        "loss": "mse",
-        "metrics": ["MeanSquaredError"],
-        "weighted_metrics": ["MeanSquaredError", "MeanAbsoluteError"],
-    }
-    (logs,) = train(config, module).history
     model.compile(
         loss="mse",
         metrics=[tf.keras.metrics.MeanSquaredError(name="plain")],
@@ -126,8 +134,6 @@ def test_loss_and_metrics_pair_each_output_with_its_own_label(
 def test_masked_steps_count_as_in_keras() -> None:
     import tensorflow as tf
 
-    from akdl.keras.keras_training import train
-
     x = np.array([[1, 2, 0, 0], [3, 0, 0, 0], [1, 2, 3, 4], [2, 0, 0, 0]], np.int32)
     y = np.where(x > 0, x, 9).astype(np.float32)[..., None]
     data = tf.data.Dataset.from_tensor_slices((x, y, np.array([1, 2, 3, 4], np.float32)))
@@ -135,19 +141,13 @@ def test_masked_steps_count_as_in_keras() -> None:
     steps = tf.keras.layers.Embedding(5, 2, mask_zero=True)(inputs)
     steps = tf.keras.layers.LSTM(3, return_sequences=True)(steps)
     model = tf.keras.Model(inputs, tf.keras.layers.Dense(1)(steps))
-    module = user_module(
-        awf_create_model_fn=lambda: model,
-        awf_create_train_dataset_fn=lambda: data,
-        awf_create_val_dataset_fn=lambda: data,
+    logs = logs_of(
+        model,
+        data,
+        batch_size=4,
+        metrics=["MeanAbsoluteError"],
+        weighted_metrics=["MeanSquaredError"],
     )
-    config: dict[str, Any] = {
-        "batch_size": 4,
-        "optimizer": {"name": "SGD", "args": {"learning_rate": 0.0}},
-        "loss": "mse",
-        "metrics": ["MeanAbsoluteError"],
-        "weighted_metrics": ["MeanSquaredError"],
-    }
-    (logs,) = train(config, module).history
     squares, distances = (np.array(model(x)) - y) ** 2, np.abs(np.array(model(x)) - y)
     # Keras 3 takes a weight per row for one per step.
     of_rows = np.array([[1], [2], [3], [4]], np.float32)

@@ -176,6 +176,15 @@ def test_partitions_are_names_of_folders_below_the_address(tmp_path: pathlib.Pat
     )
 
 
+def make_files(root: str, names: list[str]) -> None:
+    """Make files of one byte below an address."""
+    system, folder = file_system(root)
+    for name in names:
+        system.create_dir(f"{folder}/{name}".rpartition("/")[0])
+        with system.open_output_stream(f"{folder}/{name}") as file:
+            file.write(b"x")
+
+
 def _count_first_size_and_peak(folder: str) -> tuple[int, int, int]:
     listing._SORTED = 50
     tracemalloc.start()
@@ -195,8 +204,7 @@ def test_a_folder_of_many_files_is_listed_in_bounded_memory(tmp_path: pathlib.Pa
 
 @pytest.mark.fault("data", "Rows that a sink has not published yet are read by no source")
 def test_unfinished_files_are_not_found_by_any_address(root: str) -> None:
-    system, folder = file_system(root)
-    for name in [
+    names = [
         "a",
         "p=1/a",
         "_temporary/a",
@@ -207,10 +215,8 @@ def test_unfinished_files_are_not_found_by_any_address(root: str) -> None:
         "p=1.0badcafe.incomplete/a",
         "m.ak.0badcafe0badcafe.incomplete",
         "mine.incomplete",
-    ]:
-        system.create_dir(f"{folder}/{name}".rpartition("/")[0])
-        with system.open_output_stream(f"{folder}/{name}") as file:
-            file.write(b"x")
+    ]
+    make_files(root, names)
 
     def found(address: str) -> list[str]:
         return sorted(file.path[len(root) :] for file in list_files("Source", [root + address]))
@@ -222,9 +228,8 @@ def test_unfinished_files_are_not_found_by_any_address(root: str) -> None:
 
 
 def test_folders_named_by_a_value_are_partitions_and_not_hidden(root: str) -> None:
-    system, folder = file_system(root)
     shown = ["_year=2020/a", "p=.x/a", "p=_x/a", "p=a.part/a", ".c=1/_d=2/a"]
-    for name in [
+    names = [
         *shown,
         "_temporary/a",
         "=x.part/a",
@@ -232,10 +237,8 @@ def test_folders_named_by_a_value_are_partitions_and_not_hidden(root: str) -> No
         "p=1/b=2.part",
         "_c=1",
         ".d=1",
-    ]:
-        system.create_dir(f"{folder}/{name}".rpartition("/")[0])
-        with system.open_output_stream(f"{folder}/{name}") as file:
-            file.write(b"x")
+    ]
+    make_files(root, names)
     assert sorted(file.path[len(root) + 1 :] for file in list_files("Source", [root])) == sorted(
         shown
     )
