@@ -19,12 +19,12 @@ import os
 import warnings
 from typing import Any, Callable, Iterator, Mapping, TypeVar
 
-from akdl.keras.averages import averaged_later
 from akdl.keras.task_configs import TRAIN, TrainResult, is_checkpoint, prepare
 from akdl.process.ranks import read_cluster
 from akdl.runner.config import TaskConfig
 from akdl.storage.local_files import WholeFile
 from akdl.storage.training_folders import CheckpointFolder
+from akdl.training.averages import averaged_later
 from akdl.training.training_watch import Report, TrainingWatch
 from akdl.training.user_functions import UserModule, name_and_args, plain_name
 from akdl.user_code.config_file import Config

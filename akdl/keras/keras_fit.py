@@ -14,11 +14,11 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.averages import averaged_later
 from akdl.keras.epoch_end import EpochEnd
 from akdl.runner.config import TaskConfig
 from akdl.storage.training_folders import CheckpointFolder
 from akdl.tf_version import is_keras_3
+from akdl.training.averages import averaged_later
 from akdl.training.checkpoints import best_checkpoints, restore, save
 from akdl.training.training_watch import TrainingWatch
 from akdl.training.workers import is_parameter_server_strategy, sum_over_workers

@@ -182,6 +182,7 @@ class _KerasTraining:
         Evaluation(group, model, self._metrics, self._objective).try_on(
             sample, outputs, source.where()
         )
+        self._variable_groups = variables
         self._step = TrainStep(group, model, variables, self._objective, self._metrics)
         heads = self._heads.names if self._heads.several else ()
         self._training = Training(
@@ -233,7 +234,7 @@ class _KerasTraining:
         This comes after the last checkpoint, from which a longer training continues, and before
         callbacks that restore weights.
         """
-        variables = self._step._variables
+        variables = self._variable_groups
         with self._group.strategy.scope():
             for optimizer, group in zip(variables.optimizers, variables.groups):
                 if getattr(optimizer, "use_ema", False):

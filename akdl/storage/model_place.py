@@ -213,7 +213,8 @@ def _of_function(path: str, target: str) -> str:
     if is_archive(path):
         with open(path, "rb") as file:
             unpack_archive(file, target)
-    for each in [] if is_archive(path) else with_weights(path):
+        return target
+    for each in with_weights(path):
         os.symlink(os.path.abspath(each), os.path.join(target, os.path.basename(each)))
     return target
 
