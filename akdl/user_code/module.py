@@ -21,6 +21,9 @@ NO_MAIN = (
     " callbacks of Keras, or the four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
 )
 
+CODE_FOLDERS: set[str] = set()
+"""Folders with the code of models in this process."""
+
 
 class UserModuleError(ValueError):
     """A function of the user's module is missing, or does not fit its arguments."""
@@ -81,6 +84,22 @@ def import_file(path: str, root: str) -> ModuleType:
         # An import statement does this as well.
         setattr(above, name, module)
     return module
+
+
+def forget_modules(own: str = "") -> None:
+    """Forget the modules in all `CODE_FOLDERS` but `own`.
+
+    Python would take modules of the same names from the model before, although the folder of the
+    new one is in front of the others.
+    """
+    folders = tuple(CODE_FOLDERS - {own})
+    for name, module in list(sys.modules.items()):
+        # A package without a file has only the folders in which it was found.
+        place = getattr(module, "__file__", None)
+        if not place:
+            place = next(iter(getattr(module, "__path__", None) or ()), "")
+        if str(place).startswith(folders):
+            del sys.modules[name]
 
 
 def kind_of(module: ModuleType, wanted: str | None = None) -> str:

@@ -343,6 +343,31 @@ def test_a_function_of_the_program_needs_no_trust(tmp_path: pathlib.Path) -> Non
         assert predictor.map((21,)) == (21, 42)
 
 
+@pytest.mark.fault("data", "Two functions in a program have modules of the same names")
+def test_functions_import_their_own_modules_of_the_same_names(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    (tmp_path / "of_predictor").mkdir()
+    (tmp_path / "score.py").write_text(
+        "import of_function\nfrom of_predictor import offset\n"
+        "def load():\n"
+        "    return lambda batch: batch['x'] * of_function.FACTOR + offset.OFFSET\n"
+    )
+    opened = []
+    for factor in (2, 10):
+        (tmp_path / "of_function.py").write_text(f"FACTOR = {factor}\n")
+        (tmp_path / "of_predictor" / "offset.py").write_text(f"OFFSET = {factor}\n")
+        files = [f"{tmp_path}/{name}" for name in ("score.py", "of_function.py", "of_predictor")]
+        path = f"{tmp_path}/{factor}.akdl"
+        stage = Predictor(predictFn="score.py:load", userFiles=files, outputSchemaStr="y DOUBLE")
+        PipelineModel(stage).save(path)
+        opened.append(LocalPredictor(path, "x DOUBLE", trusted=True))
+    for predictor, expected in zip(opened, (4.0, 20.0)):
+        with predictor:
+            assert predictor.map((1.0,)) == (1.0, expected)
+
+
 def test_decimals_and_points_in_time_reach_a_function_as_in_a_job(tmp_path: pathlib.Path) -> None:
     (tmp_path / "score.py").write_text(
         "def load():\n    return lambda batch: [str([str(cell) for cell in row]) for row in zip(*batch.values())]\n"

@@ -25,7 +25,7 @@ from akdl.serving.loaded_model import (
     TensorDescription,
 )
 from akdl.user_code.failure import failure_of
-from akdl.user_code.module import import_file
+from akdl.user_code.module import CODE_FOLDERS, forget_modules, import_file
 from akdl.wire import BOOL, Serving
 from akdl.wire.cells import DTYPES, UNCUT, Array, Arrays, are_cut, as_array
 from akdl.wire.column_type import FLOATS, MEANINGS, ColumnType, Kind, type_of
@@ -76,6 +76,8 @@ class FunctionModel(LoadedModel):
         Raises:
             ServingError: There is no such function, or it returns nothing that can be called.
         """
+        CODE_FOLDERS.add(self._folder)
+        forget_modules(self._folder)
         make = getattr(
             import_file(self._folder + self._path, self._folder.rstrip(os.sep)),
             self._function,

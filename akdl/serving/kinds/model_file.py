@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 import zipfile
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from akdl.serving.loaded_model import (
 from akdl.serving.number_cells import NUMBERS
 from akdl.storage.model_forms import MLFLOW, ModelError, kind_of
 from akdl.tf_version import choose_keras_backend
+from akdl.user_code.module import CODE_FOLDERS, forget_modules
 from akdl.wire import Serving
 from akdl.wire.cells import Array
 from akdl.wire.column_type import INTEGERS, ColumnType, type_of
@@ -44,7 +45,6 @@ Call = Callable[[Dict[str, Array], Sequence[str]], Named]
 Opened = Tuple[Named, Named, Call, bool, str]
 """Inputs, outputs, the call, whether XLA compiles it for each size of a batch, and the device."""
 
-_code_of_mlflow: Set[str] = set()
 _UNPICKLED = ".pt2", MLFLOW
 # Types of numpy by their names in ONNX and MLflow.
 _DTYPES = {
@@ -287,15 +287,11 @@ def _mlflow(path: str, serving: Serving) -> Opened:
     import mlflow.pyfunc
     import pandas
 
-    # MLflow puts the folder with the code of a model in front of the others, but Python would take
-    # modules of the same names from the model before.
-    code = tuple(_code_of_mlflow)
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None)).startswith(code):
-            del sys.modules[name]
+    forget_modules()
     others = set(sys.path)
     model = mlflow.pyfunc.load_model(os.path.dirname(path))
-    _code_of_mlflow.update(set(sys.path) - others)
+    # MLflow puts the folder with the code of a model in front of the others.
+    CODE_FOLDERS.update(set(sys.path) - others)
     schema, fed = model.metadata.get_input_schema(), _fed(serving)
     has_tensors = bool(schema and schema.is_tensor_spec())
     own = {each.key: each for each in described(fed)}

@@ -309,6 +309,19 @@ def test_functions_that_cannot_be_loaded_are_errors_with_their_cause(
         make("", outputs="y DATE" if error is SignatureError else "y DOUBLE", whole=whole)
 
 
+def test_module_next_to_a_function_is_imported_once_for_all_models(
+    make: Make, tmp_path: pathlib.Path
+) -> None:
+    name = f"beside_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text("COUNT = []\n")
+    whole = (
+        f"import {name}\ndef load():\n    {name}.COUNT.append(1)\n"
+        f"    return lambda batch: batch['x'] * len({name}.COUNT)\n"
+    )
+    found = [make("", whole=whole).predict({"x": np.ones(1, "f4")})["y"].tolist() for _ in "ab"]
+    assert found == [[1.0], [2.0]]
+
+
 def test_factory_is_called_once_and_the_function_never_at_the_same_time(make: Make) -> None:
     whole = """
 import threading
