@@ -91,6 +91,9 @@ class ModelFunction(ScalarFunction):  # type: ignore[misc]
             # PyFlink hands over a DECIMAL as Python's Decimal, which pyarrow does not make a float.
             if cells.dtype == object and pa.types.is_floating(arrow_type):
                 cells = cells.map(float, na_action="ignore")
+            # PyFlink labels the clock of UTC as local time, which Arrow would convert to UTC again.
+            if isinstance(cells.dtype, pd.DatetimeTZDtype):
+                cells = cells.dt.tz_localize(None)
             return pa.Array.from_pandas(cells, type=arrow_type)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise RowError(f"{where}: {error}: CAST the argument") from None

@@ -103,3 +103,16 @@ def test_sql_function_predicts_values_and_literals_and_refuses_nulls(
         }
         with pytest.raises(RowError, match=f"^model_function: .*{message}"):
             function.eval(*arguments.values())
+
+
+@pytest.mark.fault("data", "An instant reaches a SQL function in UTC, in any zone of the session")
+def test_instant_of_a_sql_function_is_in_utc(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "instants.py"
+    script.write_text("def load():\n    return lambda batch: list(map(str, batch['z']))\n")
+    made: Any = model_function(f"{script}:load", "z TIMESTAMP_LTZ(3)", "y STRING")
+    made._func.open(None)
+    clock = pd.Series(pd.to_datetime(["2024-01-02T03:04:05", None]))
+    # PyFlink labels the clock of UTC as local time.
+    for cells in (clock[:1], clock[:1].dt.tz_localize("Asia/Shanghai")):
+        assert made._func.eval(cells).tolist() == ["2024-01-02T03:04:05.000000"]
+    made._func.close()
