@@ -35,7 +35,7 @@ from akdl.serving.model_stream import ModelFolderWatch, learnt_by, published, st
 from akdl.serving.output_cells import PREFIX
 from akdl.serving.saved_model import SavedModel
 from akdl.storage.archive import unpack_archive
-from akdl.storage.files import is_remote, local_path, name_of
+from akdl.storage.files import MissingFileError, is_remote, local_path, name_of
 from akdl.storage.locked_folder import OwnedFolder
 from akdl.storage.model_forms import ARCHIVES, MODEL_FILES, ModelError, file_at, find_model
 from akdl.storage.model_place import ModelFolder
@@ -493,7 +493,7 @@ class ModelStore:
                 try:
                     return self._folder(path + ending)
                 except ModelError as error:
-                    if not is_remote(path):
+                    if not isinstance(error.__cause__, MissingFileError):
                         raise
                     reason = f": {error}"
         raise _Missing(f"there is no model {name!r} in {shown(self._place)}{reason}")

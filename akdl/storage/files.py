@@ -63,6 +63,10 @@ class FileError(ValueError):
     """
 
 
+class MissingFileError(FileError):
+    """There is no such file at an address that can be reached."""
+
+
 def is_remote(address: str) -> bool:
     """Test for an address that is not a path on this host."""
     return ("://" in address and not address.startswith("file://")) or is_registered(address)
@@ -263,9 +267,10 @@ class _Download:
         if error.code == 416 and target.tell():
             self._restart(target)
         elif error.code not in _AGAIN:
-            raise self._failure(
+            failure = self._failure(
                 _REASONS.get(error.code, str(error.reason)), f"HTTP {error.code}"
-            ) from None
+            )
+            raise (MissingFileError(failure) if error.code in (404, 410) else failure) from None
         return f"HTTP {error.code}: {error.reason}"
 
     def _go_on(self, target: IO[bytes]) -> str | None:
@@ -418,7 +423,7 @@ def opened_with_fsspec(address: str) -> Iterator[tuple[Any, str]]:
         # them it was.
         cause = error.__cause__
         if cause is None or isinstance(cause, FileNotFoundError):
-            raise FileError(f"{name}: there is no such file") from None
+            raise MissingFileError(f"{name}: there is no such file") from None
         raise FileError(f"{name}: it cannot be reached: {masked(str(cause), address)}") from None
     except ImportError as error:
         raise FileError(

@@ -84,7 +84,7 @@ class ModelFolder:
         try:
             path = fetch(address, fetched)
         except FileError as error:
-            raise ModelError(f"the model cannot be read: {error}") from None
+            raise ModelError(f"the model cannot be read: {error}") from error
         if of_function:
             return _of_function(path, target)
         files = _files_of_model(path) if os.path.isdir(path) else [path]

@@ -461,6 +461,32 @@ def test_default_model_stands_in_for_missing_models_only(keyed: Make) -> None:
 
 
 @pytest.mark.tf
+@pytest.mark.fault("network", "A storage that fails is no missing model: its rows are errors")
+def test_default_model_does_not_stand_in_where_a_storage_fails(
+    keyed: Make, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    for name in ("de", "fr"):
+        memory.put_file(str(folder / "fr.zip"), f"/outage/{name}.zip")
+
+    def fails(*arguments: object, **options: object) -> None:
+        raise ConnectionError("the storage is down")
+
+    try:
+        served = keyed("memory://outage", default_model="fr")
+        with monkeypatch.context() as patched:
+            patched.setattr(type(memory), "open", fails)
+            results, bad, _ = served.predict(keyed_columns(["de", "7"]), 2)
+    finally:
+        memory.rm("/outage", recursive=True)
+    assert results["p"] == [None, 10.0]
+    ((row, message),) = bad
+    assert row == 0 and message.endswith("cannot be reached: ConnectionError: the storage is down")
+
+
+@pytest.mark.tf
 def test_least_recently_used_models_are_dropped_first(
     keyed: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

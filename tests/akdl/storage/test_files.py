@@ -21,6 +21,7 @@ import pytest
 from akdl.storage import files
 from akdl.storage.files import (
     FileError,
+    MissingFileError,
     _Redirects,
     fetch,
     is_remote,
@@ -207,6 +208,7 @@ def test_a_redirect_never_leaves_https() -> None:
     ("status", "message", "requests"),
     [
         (404, "HTTP 404: it has no such file", 1),
+        (410, "HTTP 410: the file no longer exists", 1),
         (403, "HTTP 403: it refuses access", 1),
         (503, "it could not be fetched, in 5 attempts: HTTP 503: Service Unavailable", 5),
     ],
@@ -221,6 +223,7 @@ def test_http_errors_hide_the_secrets_of_the_address(
         assert (
             str(raised.value) == f"{site.url}/x?...: {message}" and len(site.requests) == requests
         )
+        assert isinstance(raised.value, MissingFileError) == (status in (404, 410))
 
 
 @pytest.mark.fault("security")
@@ -359,3 +362,4 @@ def test_a_connection_of_fsspec_that_failed_is_no_missing_file(
     with pytest.raises(FileError) as raised, opened_with_fsspec("https://me:s3cret@host/x"):
         pass
     assert str(raised.value) == f"https://host/x: {told}"
+    assert isinstance(raised.value, MissingFileError) == (told == "there is no such file")
