@@ -74,18 +74,21 @@ class FunctionModel(LoadedModel):
         """Call the user's function, whose result predicts.
 
         Raises:
-            ServingError: There is no such function, or it returns nothing that can be called.
+            ServingError: There is no such function, it exits, or it returns nothing that can be
+                called.
         """
         CODE_FOLDERS.add(self._folder)
         forget_modules(self._folder)
-        make = getattr(
-            import_file(self._folder + self._path, self._folder.rstrip(os.sep)),
-            self._function,
-            None,
-        )
-        if not callable(make):
-            raise ServingError(f"predictFn: {self._path} defines no function {self._function!r}")
-        predict = make(*self._places, **json.loads(self._params))
+        try:
+            module = import_file(self._folder + self._path, self._folder.rstrip(os.sep))
+            make = getattr(module, self._function, None)
+            if not callable(make):
+                raise ServingError(
+                    f"predictFn: {self._path} defines no function {self._function!r}"
+                )
+            predict = make(*self._places, **json.loads(self._params))
+        except SystemExit as error:
+            raise ServingError(f"{self.name}: {self._told(error)}") from error
         if not callable(predict):
             raise ServingError(
                 f"{self.name}: expected it to return a function predict(batch), got"

@@ -299,6 +299,8 @@ def test_a_lack_of_memory_is_known_by_the_words_of_each_framework(message: str) 
         ),
         ("def load(a): ...", TypeError, "missing 1 required positional argument: 'a'"),
         ("import absent_package", ImportError, "absent_package"),
+        ("raise SystemExit(3)", ServingError, r"^the function load in .*: SystemExit: 3 \(of_"),
+        ("def load(): exit('no')", ServingError, r"SystemExit: no \(of_\S+.py, line 1\)$"),
         ("load = lambda: len", SignatureError, "the column 'y' has the type 'DATE'"),
     ],
 )
