@@ -129,17 +129,24 @@ class ModelStore:
                 self._release(self._version(serving.default_model))
             return
         has_model = serving.model != serving.function_folder
-        first = serving.model
+        places = [serving.model]
         # A script that publishes models removes the oldest ones, so the first model of a job may be
         # gone when a failure starts the process again.
-        is_gone = not (is_remote(first) or os.path.exists(local_path(first)))
+        is_gone = not (is_remote(serving.model) or os.path.exists(local_path(serving.model)))
         if is_gone and serving.model_stream_file_path:
             # Where the folder cannot be read either, the error below names the first model.
             with contextlib.suppress(OSError):
-                newest = published(serving.model_stream_file_path)[:1]
-                first = newest[0].path if newest else first
-        name = name_of(first) if has_model else serving.function
-        self._versions[_CURRENT] = self._loaded(self._folder(first), name)
+                newest = published(serving.model_stream_file_path)
+                places = [each.path for each in newest] or places
+        for first in places:
+            name = name_of(first) if has_model else serving.function
+            try:
+                self._versions[_CURRENT] = self._loaded(self._folder(first), name)
+                break
+            except Exception:  # a user's function may raise any
+                # The newest one may be unusable, which the watch below reports.
+                if first == places[-1]:
+                    raise
         if serving.candidate_path:
             try:
                 candidate = self._folder(serving.candidate_path)

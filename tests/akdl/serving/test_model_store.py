@@ -374,6 +374,26 @@ def test_refused_model_leaves_memory_at_once(functions: Serving, tmp_path: pathl
     served.close()
 
 
+@pytest.mark.fault("jobs", "A restart whose first model is gone finds the newest usable one")
+def test_the_newest_usable_model_is_taken_where_the_first_one_is_gone(
+    functions: Serving, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "of_restart.py").write_text(
+        "def load(path):\n    if 'bad' in path:\n        raise ValueError(path)\n"
+        "    return lambda batch: batch['x']\n"
+    )
+    os.utime(tmp_path / "m" / "1", (1, 1))
+    places = {"model": f"{tmp_path}/m/0", "model_stream_file_path": f"{tmp_path}/m"}
+    functions.MergeFrom(Serving(function="of_restart.py:load", model_col="m", **places))
+    functions.models_from_ms, functions.model_stream_scan_interval = 1 << 50, 60.0
+    served = ModelStore(functions)
+    assert served.predict({"x": np.ones(1)}, 1)[0]["m"] == ["1 kind=function"]
+    served.close()
+    os.rmdir(tmp_path / "m" / "1")
+    with pytest.raises(ValueError, match="m/bad"):
+        ModelStore(functions)
+
+
 @pytest.mark.fault("jobs", "A newer model that hangs is refused, and a later one takes over")
 def test_newer_model_that_hangs_is_refused(functions: Serving, tmp_path: pathlib.Path) -> None:
     (tmp_path / "of_hanging.py").write_text("""
