@@ -457,9 +457,12 @@ class ModelStore:
             return
         result: Future[tuple[dict[str, Values], list[BadRow]]] = Future()
 
+        # A row that hung the current model would hang the new one too.
+        call = WatchedCall(left_out=sorted(sample.bad))
+
         def predict() -> None:
             try:
-                result.set_result(model.predict_collecting(sample.columns, sample.rows))
+                result.set_result(model.predict_collecting(sample.columns, sample.rows, call))
             except BaseException as error:
                 result.set_exception(error)
 

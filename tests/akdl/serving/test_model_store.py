@@ -413,6 +413,26 @@ def load(path):
     served.close()
 
 
+@pytest.mark.fault("jobs", "A row that hung a model does not keep back the next one")
+def test_row_that_hung_a_model_is_not_tried_with_a_newer_one(
+    functions: Serving, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "of_hung.py").write_text("""
+import threading
+def load(path):
+    waits = threading.Event()
+    return lambda batch: (waits.wait() if batch['x'].any() else 1) * batch['x']
+""")
+    functions.MergeFrom(Serving(function="of_hung.py:load", model=f"{tmp_path}/m/1"))
+    functions.infer_timeout = 0.5
+    served = ModelStore(functions)
+    _, bad, _ = served.predict({"x": np.arange(2.0)}, 2, WatchedCall(left_out=[1]))
+    assert [row for row, _ in bad] == [1]
+    served.offer(f"{tmp_path}/m/bad", "next")
+    assert served.predict({"x": np.zeros(1)}, 1)[2].number == 2
+    served.close()
+
+
 @pytest.mark.fault("jobs", "A candidate that fails as a whole fails no row, and is reported once")
 def test_candidate_that_cannot_predict_has_nulls_alone(
     functions: Serving, tmp_path: pathlib.Path
