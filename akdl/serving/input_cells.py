@@ -117,11 +117,12 @@ class InputConverter:
             self.fixed_batch = sizes[0] if sizes[0] >= 0 else None
             sizes = sizes[1:]
         is_string = tensor.dtype == "string"
-        # Texts arrive as bytes in UTF-8. For an input of numbers they are parsed as text, where
-        # real bytes would be raw numbers.
-        self._decodes = bool(column.type) and is_utf8(column) and not is_string
         self._sizes = sizes
-        self._cells = _StringCells() if is_string else NumberCells(tensor.dtype, sizes is None)
+        self._cells = (
+            _StringCells()
+            if is_string
+            else NumberCells(tensor.dtype, sizes is None, bool(column.type) and is_utf8(column))
+        )
         self._where = (
             f"input {tensor.key!r} ({tensor.dtype} {shape_text(sizes)}) from column {column.name!r}"
         )
@@ -148,11 +149,6 @@ class InputConverter:
         if self._default is not None and has_nulls:
             cells = [
                 self._default if cell is None or cell is np.ma.masked else cell for cell in cells
-            ]
-        if self._decodes and isinstance(cells, list):
-            cells = [
-                cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
-                for cell in cells
             ]
         whole = self._whole(cells)
         if whole is not None:

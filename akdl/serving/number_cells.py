@@ -39,12 +39,12 @@ _NUMBER_KINDS = "biuf"  # of numpy's types: booleans, integers with and without 
 
 class NumberCells:
     """Reads cells of numbers or booleans; with `has_open_shape`, a string of one number is a
-    scalar.
+    scalar, and with `is_text`, bytes are a string in UTF-8 and not raw numbers.
     """
 
-    def __init__(self, dtype: str, has_open_shape: bool) -> None:
+    def __init__(self, dtype: str, has_open_shape: bool, is_text: bool = False) -> None:
         self.dtype = np.dtype(NUMBERS[dtype])
-        self._has_open_shape = has_open_shape
+        self._has_open_shape, self._is_text = has_open_shape, is_text
         # Its values are float32 here, so two raw bytes for each would be read as something else.
         self._has_raw_form = dtype != "bfloat16"
         self._parse, self._parsed_type = _PARSERS[self.dtype.kind]
@@ -60,6 +60,8 @@ class NumberCells:
         return self._cast(array)
 
     def single(self, cell: object) -> Array:
+        if self._is_text and isinstance(cell, bytes):
+            cell = cell.decode("utf-8", "replace")
         if isinstance(cell, str):
             return self._from_string(cell)
         if isinstance(cell, (bytes, bytearray)):
@@ -68,7 +70,7 @@ class NumberCells:
 
     def _stacked(self, cells: list[Any]) -> Array | None:
         types = {type(cell) for cell in cells}
-        if types == {bytes}:
+        if types == {bytes} and not self._is_text:
             size = len(cells[0])
             is_uniform = (
                 size > 0

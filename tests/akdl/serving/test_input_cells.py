@@ -64,6 +64,15 @@ def test_utf8_columns_feed_strings_and_numbers_and_invalid_ones_are_bad_rows() -
     ].tolist() == [3]
 
 
+@pytest.mark.fault("data", "Bytes of a text column are text in an array too, not raw numbers")
+@pytest.mark.parametrize("cells", [[b"2.25"], np.array([b"2.25"]), np.array([b"2.25"], object)])
+def test_arrays_of_bytes_for_a_text_column_are_texts_of_numbers(cells: Any) -> None:
+    tensor = TensorDescription("a", "float32", (-1,), "a")
+    for given in (cells, np.ma.array(cells)):  # type: ignore[no-untyped-call]
+        found = InputConverter(tensor, TableColumn(name="a", type="STRING")).convert(given)
+        assert not found.errors and np.array(found.values).tolist() == [2.25]
+
+
 @pytest.mark.parametrize(
     ("shape", "cell", "wanted"),
     [
