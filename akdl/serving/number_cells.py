@@ -47,7 +47,7 @@ class NumberCells:
         self._has_open_shape, self._is_text = has_open_shape, is_text
         # Its values are float32 here, so two raw bytes for each would be read as something else.
         self._has_raw_form = dtype != "bfloat16"
-        self._parse, self._parsed_type = _PARSERS[self.dtype.kind]
+        self._parse, self._parsed_type = PARSERS[self.dtype.kind]
 
     def whole(self, cells: Array | Sequence[Any]) -> Array | None:
         """All cells in one array; None if they have to be converted one at a time."""
@@ -98,7 +98,7 @@ class NumberCells:
         try:
             shape = tuple(int(size) for size in _words(header.group(1))) if header else None
             parsed = np.array([self._parse(element) for element in elements], self._parsed_type)
-        except (ValueError, KeyError, OverflowError):
+        except (ValueError, KeyError, ArithmeticError):
             raise CellError(
                 f"expected {self.dtype} numbers, got the string {short(text)}"
             ) from None
@@ -181,22 +181,34 @@ def _words(text: str) -> list[str]:
 
 
 def _integer(word: str) -> int:
+    # Python reads 1_0 as 10.
+    if "_" in word:
+        raise ValueError
     try:
         return int(word)
     except ValueError:
-        # A text such as 3.0 or 1e3 is an integer too.
-        number = float(word)
-        if not number.is_integer():
+        # A text such as 3.0 or 1e3 is an integer too. The division fails for a number of more
+        # digits than any type has.
+        number = decimal.Decimal(word)
+        if number % 1:
             raise
         return int(number)
 
 
-_PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
+def _float(word: str) -> float:
+    number = float(word)
+    # Python makes infinity of a number that is too large.
+    if "_" in word or (np.isinf(number) and "n" not in word.lower()):
+        raise ValueError
+    return number
+
+
+PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "b": (lambda word: _BOOLEANS[word.lower()], "?"),
     "i": (_integer, "i8"),
     # numpy before 2.0 would make 2**64 - 1 of -1. A range finds its own numbers alone, at once.
     "u": (lambda word: range(1 << 64).index(_integer(word)), "u8"),
-    "f": (float, "f8"),
+    "f": (_float, "f8"),
 }
 """Kind of a type to how one element of a string is read, and to the type that holds the
 elements.

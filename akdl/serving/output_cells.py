@@ -17,7 +17,7 @@ from typing import Any, Callable
 import numpy as np
 
 from akdl.serving.loaded_model import CellError, Errors, SignatureError, TensorDescription
-from akdl.serving.number_cells import NUMBERS, cast
+from akdl.serving.number_cells import NUMBERS, PARSERS, cast
 from akdl.wire import Serving, TableColumn
 from akdl.wire.cells import DTYPES, Array
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, Kind, parse_type
@@ -211,8 +211,8 @@ def _parsed(flat: Array, target: Any) -> Array:
     result = np.empty(flat.shape, target.kind + "8")
     for place, element in enumerate(flat.flat):
         try:
-            result.flat[place] = int(element) if target.kind == "i" else float(element)
-        except (ValueError, OverflowError):
+            result.flat[place] = PARSERS[target.kind][0](element.decode())
+        except (ValueError, ArithmeticError):
             raise CellError(
                 f"expected a number of type {target}, got the string {element!r}"
             ) from None

@@ -54,6 +54,32 @@ def test_texts_and_lists_of_integers_are_exact_or_refused() -> None:
         NumberCells("int64", False).single([1, 1.5])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "text", "expected"),
+    [
+        ("int64", f"{2**53 + 1}.0", 2**53 + 1),
+        ("uint64", "18446744073709551615.00", 2**64 - 1),
+        ("int64", "-9e18", -9 * 10**18),
+        ("int64", "1e99999999", None),
+        ("int64", "nan", None),
+        ("int64", "-inf", None),
+        ("int64", "1_0", None),
+        ("float64", "1_000.5", None),
+        ("float64", "1e400", None),
+        ("float64", "-Infinity", float("-inf")),
+    ],
+)
+def test_texts_are_the_number_that_they_name_or_refused(
+    dtype: str, text: str, expected: float | None
+) -> None:
+    cells = NumberCells(dtype, True)
+    if expected is not None:
+        assert cells.single(text).tolist() == expected
+    else:
+        with pytest.raises(CellError, match=f"expected {dtype} numbers, got the string"):
+            cells.single(text)
+
+
 @pytest.mark.parametrize("text", ["1.5", "x", "", "1 2", "1e30", str(2**63)])
 def test_texts_without_an_integer_are_bad_rows(text: str) -> None:
     _, bad = models.served(models.identity("int64", (None,))).predict_collecting({"a": ["1", text]})

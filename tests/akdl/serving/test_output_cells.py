@@ -95,6 +95,17 @@ def test_numbers_of_texts_out_of_range_are_bad_rows(kind: str, text: bytes) -> N
     assert list(cells) == [None, 7] and f"does not fit into {kind}" in bad[0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"), [("BIGINT", b"1_0"), ("DOUBLE", b"1_0.5"), ("DOUBLE", b"1e400")]
+)
+def test_texts_that_python_alone_reads_as_numbers_are_bad_rows(kind: str, text: bytes) -> None:
+    tensor = TensorDescription("y", "string", (-1,), "y")
+    cells, bad = OutputConverter(TableColumn(name="y", type=kind), tensor).convert(
+        np.array([text, b"7"], object)
+    )
+    assert list(cells) == [None, 7] and f"got the string {text!r}" in bad[0]
+
+
 def test_bytes_that_are_not_utf8_are_bad_rows_of_a_text_column() -> None:
     model = models.served(
         models.identity("string", (None,)), outputs=[models.OutputColumn("b", "STRING")]
