@@ -64,6 +64,15 @@ if TYPE_CHECKING:
 
 # Alink has this variable for the environment of TensorFlow 2.
 _ENV_VARIABLE = "TF231_PYTHON_ENV_PATH"
+# Settings that don't change a result, so a run may continue with other ones.
+_WITHOUT_EFFECT = (
+    "inferBatchBytes",
+    "inferBatchSize",
+    "inferTimeout",
+    "intraOpParallelism",
+    "modelCacheBytes",
+    "trusted",
+)
 
 
 class PredictOp(WithParams, Operator[Any]):
@@ -235,13 +244,10 @@ class PredictOp(WithParams, Operator[Any]):
             if settings.error_column is None
             else Schema.parse(f"{quoted(settings.error_column)} STRING")
         )
-        # Sizes of batches and time limits don't change a result, so a run may continue with other
-        # ones.
         serving = {
-            **json.loads(settings.process.serving),
-            "inferBatchSize": 0,
-            "inferBatchBytes": 0,
-            "inferTimeout": 0,
+            name: value
+            for name, value in json.loads(settings.process.serving).items()
+            if name not in _WITHOUT_EFFECT
         }
         # The name of a large file, which is shipped, has the checksum of its content.
         sources = {

@@ -241,6 +241,18 @@ def test_another_file_or_candidate_begins_from_scratch(place: pathlib.Path) -> N
     assert len(list(place.glob("kept/*"))) == 3
 
 
+def test_resources_and_trust_do_not_begin_from_scratch(place: pathlib.Path) -> None:
+    values = {
+        "predictFn": f"{place}/score.py:load", "userParams": {"place": str(place)}, "outputSchemaStr": "y DOUBLE",
+        "resumeDir": f"{place}/kept", "idCol": "id",
+    }  # fmt: skip
+    rows = ParquetSourceBatchOp(filePath=f"{place}/rows.parquet")
+    for name, other in (("modelCacheBytes", 9), ("intraOpParallelism", 2), ("trusted", True)):
+        for changed in ({}, {name: other}):
+            rows.link(PredictBatchOp(**values, **changed)).getOutputTable()
+    assert len(list(place.glob("kept/*"))) == 1
+
+
 def test_unfinished_file_in_a_storage_without_times_is_left_alone(place: pathlib.Path) -> None:
     system, name = fsspec.filesystem("memory"), f".part-{'a' * 16}-7.feather"
     assert resumption._UNFINISHED.fullmatch(name)
