@@ -22,7 +22,9 @@ from tests.support.small_disks import small_disk
 
 pytestmark = pytest.mark.flink
 
-ROWS, ROW_BYTES = 3200, 20_000  # 300 of them wait for the script
+# 300 rows wait for the script. The others keep the queues full for over a minute, in which a busy
+# machine has to complete a checkpoint.
+ROWS, ROW_BYTES, PAUSE_S = 6400, 20_000, 0.012
 SCRIPT = """
 import os, pathlib, time
 from akdl.wire.cells import read_cells
@@ -74,7 +76,7 @@ def test_under_back_pressure_checkpoints_complete_and_nothing_is_lost(
     while the queues are full.
     """
     table_env = stream_env()
-    sink, (op, pid_file) = Sink(table_env, tmp_path), slow_op(table_env, tmp_path, 0.004)
+    sink, (op, pid_file) = Sink(table_env, tmp_path), slow_op(table_env, tmp_path, PAUSE_S)
     client = op.getOutputTable().execute_insert(sink.name).get_job_client()
     wait_until(is_full, "the queues are full", 4 * DEADLINE_S)
     before = len(sink.final_rows())
