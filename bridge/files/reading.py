@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import io
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -325,8 +326,9 @@ class FileParts:
             return None
         schema = file.reader.schema
         text = str(self._table.filter)
-        # NaN is not in the statistics, and these hold for it where a comparison does not.
-        negates = "invert(" in text or "!=" in text
+        # NaN is not in the statistics. A comparison of a column with a value is false for it, but
+        # a negation, a function or a comparison of a comparison may hold.
+        negates = re.search(r"\w(?<!is_valid)\(|!=|\) [<=>]|[<=>] \(", text)
         for column in self._table.read:
             if negates and pt.is_floating(column.arrow) and column.name in text:
                 return None
