@@ -55,6 +55,23 @@ class _SinkOp(WithParams, Operator[Any]):
         """Check the target and defer the writing; called once by `linkFrom`."""
         raise NotImplementedError
 
+    def _own_place(self, address: str) -> str:
+        """Return the place of an address, for `_written_to` of the rows that are written there.
+
+        Raises:
+            ConfigurationError: Another sink of the next job writes there.
+        """
+        place = address
+        # Each of two sinks would replace the file of the other one, or remove its unpublished files
+        # as leftovers of its own.
+        waiting = {each.op._written_to for each in BatchOperator._deferred}
+        if place in waiting | {each.op._written_to for each in StreamOperator._printed}:
+            raise ConfigurationError(
+                f"{self._name}: filePath: another sink of the next job writes to {shown(place)}:"
+                " expected a place of its own, or one sink behind unionAll"
+            )
+        return place
+
 
 class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
     """Writes an .ak file, readable by Alink, in the next job. The file appears when it is complete.
@@ -76,7 +93,9 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
             # The writer raises errors about types and names. This call raises them now, and not
             # after the job.
             AkWriter(nowhere, schema, zone).close()
-        op._defer(_AkFile(path, schema, zone))
+        written = op._followed_by(op.getOutputTable())
+        written._written_to = self._own_place(path)
+        written._defer(_AkFile(path, schema, zone))
 
     def _target(self, values: dict[str, Any]) -> str:
         """Absolute path of the file, as the program may change its folder before the job."""
@@ -149,13 +168,7 @@ class _FilesSinkOp(_SinkOp):
             *csv,
         )
         check_target(sink, values["overwriteSink"])
-        # Each of two sinks would remove unpublished files of the other one as its own leftovers.
-        waiting = {each.op._written_to for each in BatchOperator._deferred}
-        if address in waiting | {each.op._written_to for each in StreamOperator._printed}:
-            raise ConfigurationError(
-                f"{name}: filePath: another sink of the next job writes to {shown(address)}:"
-                " expected a place of its own, or one sink behind unionAll"
-            )
+        place = self._own_place(address)
         # Files end at each checkpoint, because a restart has to continue behind it, and a single
         # file cannot continue.
         if is_single and is_streaming(table_env) and has_checkpoints(table_env):
@@ -168,19 +181,21 @@ class _FilesSinkOp(_SinkOp):
             and runs_elsewhere(table_env)
             and not is_remote(address)
         ):
-            rows._defer(_FileOfProgram(sink))
-            return
-        with planning():
-            table, sink = write_files(
-                table_env, rows.getOutputTable(), sink, 1 if is_single else subtasks
-            )
-        written = op._followed_by(table)
-        written._written_to = address
-        clean_up = partial(abandon, sink)
-        if isinstance(op, BatchOperator):
-            written._defer(Uncollected(clean_up))
+            table = rows.getOutputTable()
+            receiver: Receiver = _FileOfProgram(sink)
         else:
-            written._print_nothing(clean_up)
+            with planning():
+                table, sink = write_files(
+                    table_env, rows.getOutputTable(), sink, 1 if is_single else subtasks
+                )
+            receiver = Uncollected(partial(abandon, sink))
+        # One table may go to several sinks, so the place is noted at a copy.
+        written = op._followed_by(table)
+        written._written_to = place
+        if isinstance(op, BatchOperator):
+            written._defer(receiver)
+        else:
+            written._print_nothing(receiver.abandon)
 
     def _rows(self, values: dict[str, Any], op: Any) -> tuple[Any, pa.Schema, tuple[Any, ...]]:
         """Rows to write, Arrow types of their columns, and for CSV the further fields of a

@@ -95,6 +95,26 @@ def test_two_sinks_of_a_job_have_places_of_their_own(
     assert link.is_symlink() and sorted(os.listdir(tmp_path)) == ["link", "rows"]
 
 
+@pytest.mark.fault("data", "Two sinks of a job with one file of this program are refused")
+@pytest.mark.parametrize("first", [AkSinkBatchOp, CsvSinkBatchOp])
+@pytest.mark.parametrize("second", [AkSinkBatchOp, CsvSinkBatchOp])
+def test_two_sinks_of_a_job_have_files_of_their_own(
+    people: TableSourceBatchOp,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first: type[CsvSinkBatchOp],
+    second: type[CsvSinkBatchOp],
+) -> None:
+    # As on a cluster, where the program itself writes a single file.
+    monkeypatch.setattr("operators.data.sinks.runs_elsewhere", lambda _: True)
+    people.link(first(filePath=str(tmp_path / "a")))
+    with pytest.raises(ConfigurationError, match="another sink of the next job writes to .*/a: "):
+        people.link(second(filePath=f"file://{tmp_path}/a"))
+    people.link(second(filePath=str(tmp_path / "b")))
+    BatchOperator.execute()
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
 def test_times_of_ak_files_are_in_a_time_zone(
     people: TableSourceBatchOp, tmp_path: pathlib.Path
 ) -> None:
