@@ -61,7 +61,8 @@ class _SinkOp(WithParams, Operator[Any]):
         Raises:
             ConfigurationError: Another sink of the next job writes there.
         """
-        place = address
+        # Storages other than this host's keep the slash at the end of a folder's address.
+        place = address.rstrip("/")
         # Each of two sinks would replace the file of the other one, or remove its unpublished files
         # as leftovers of its own.
         waiting = {each.op._written_to for each in BatchOperator._deferred}

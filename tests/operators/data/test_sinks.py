@@ -115,6 +115,14 @@ def test_two_sinks_of_a_job_have_files_of_their_own(
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 
+@pytest.mark.fault("data", "Two sinks of a job with one place in a storage are refused")
+def test_an_address_with_a_slash_at_its_end_is_the_same_place(people: TableSourceBatchOp) -> None:
+    people.link(ParquetSinkBatchOp(filePath="memory://sinks/out/"))
+    with pytest.raises(ConfigurationError, match="another sink of the next job writes to memory:"):
+        people.link(ParquetSinkBatchOp(filePath="memory://sinks/out"))
+    BatchOperator._deferred.clear()
+
+
 def test_times_of_ak_files_are_in_a_time_zone(
     people: TableSourceBatchOp, tmp_path: pathlib.Path
 ) -> None:
