@@ -333,12 +333,12 @@ def _floats(values: Values, dtype: str, where: str) -> Array:
 def _points_in_time(array: Array, kind: Kind, where: str) -> Array:
     _require(kind is not Kind.TIME, where, "integers (milliseconds of the day) or strings", array)
     _require(not np.isnat(array).any(), where, "no null elements", array[np.isnat(array)])
-    # A conversion to a coarser unit cuts silently, so the result is compared with the original.
+    # A conversion to a coarser unit cuts silently, and one to a finer unit wraps around, so the
+    # values are converted back. Comparing the two units would wrap around in the same way.
     points = array.astype(f"datetime64[{MEANINGS[kind].unit}]")
-    cut = np.flatnonzero(points != array)
-    _require(
-        len(cut) == 0, where, "days" if kind is Kind.DATE else "at most microseconds", array[cut]
-    )
+    cut = np.flatnonzero(points.astype(array.dtype) != array)
+    expected = "days" if kind is Kind.DATE else "at most microseconds that fit into 64 bits"
+    _require(len(cut) == 0, where, expected, array[cut])
     return points.astype("<i8")
 
 

@@ -273,6 +273,8 @@ def test_column_without_rows_is_encoded() -> None:
             "expected integers (milliseconds of the day) or strings",
         ),
         ("TIMESTAMP(6)", np.array([1], "M8[ns]"), TypeError, "expected at most microseconds"),
+        ("TIMESTAMP(6)", np.array([2**63 - 1], "M8[s]"), TypeError, "that fit into 64 bits"),
+        ("TIMESTAMP(6)", np.array([0, 10**15], "M8[Y]"), TypeError, "that fit into 64 bits"),
         (
             "TIMESTAMP(6)",
             [datetime.datetime(1970, 1, 1, tzinfo=EAST)],
