@@ -219,11 +219,13 @@ def not_utf8(error: UnicodeDecodeError) -> str:
 
 def _check_cast(column: FileColumn, found: pa.DataType) -> None:
     """Refuse a type that Arrow cannot cast, when the job is built and not at the first cell."""
-    is_instant = pt.is_timestamp(found) and found.tz is not None
+    inner = _element(_plain(found))
+    is_instant = pt.is_timestamp(inner) and inner.tz is not None
     if column.declared is not None and column.declared.type.kind is Kind.TIMESTAMP and is_instant:
+        # PyFlink has no ARRAY of TIMESTAMP_LTZ.
+        remedy = "ARRAY<STRING>" if column.declared.type.is_array else "TIMESTAMP_LTZ"
         raise SchemaError(
-            f"the column {column.name!r} has instants, of the type {found}: declare TIMESTAMP_LTZ"
-            " for it"
+            f"the column {column.name!r} has instants, of the type {found}: declare {remedy} for it"
         )
     try:
         cast_cells(column, pa.nulls(0, found))

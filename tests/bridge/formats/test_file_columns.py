@@ -199,6 +199,13 @@ def test_types_of_later_files_have_to_fit_the_first_one() -> None:
         check_type(text, pa.int64())
     with pytest.raises(SchemaError, match="has instants.*declare TIMESTAMP_LTZ"):
         check_type(declared("TIMESTAMP(3)"), pa.timestamp("ms", "UTC"))
+    instants = pa.array([[INSTANT]], pa.large_list(pa.timestamp("us", "Asia/Tokyo")))
+    with pytest.raises(SchemaError, match="has instants.*: declare ARRAY<STRING> for it"):
+        check_type(declared("ARRAY<TIMESTAMP(6)>"), instants.type)
+    texts = cells_for_flink(declared("ARRAY<STRING>"), instants).to_pylist()
+    assert texts == [["2024-06-01 03:00:00.000000+0900"]]
+    with pytest.raises(SchemaError, match="has instants.*: declare TIMESTAMP_LTZ for it"):
+        check_type(declared("TIMESTAMP(6)"), pa.dictionary(pa.int8(), instants.type.value_type))
     with pytest.raises(SchemaError, match="cannot become ARRAY<INT>"):
         check_type(declared("ARRAY<INT>"), pa.string())
 
