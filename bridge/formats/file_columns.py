@@ -189,8 +189,7 @@ def cast_cells(column: FileColumn, cells: pa.Array) -> pa.Array:
         # Two steps, because rescaling a decimal of 128 bits wraps around silently.
         result = cells.cast(with_room(target)).cast(target)
     check_exact(cells, result)
-    _check_length(column, result)
-    return result
+    return _fitted(column, result)
 
 
 def is_inexact(digits: str) -> bool:
@@ -305,19 +304,26 @@ def _refuse(is_wrong: pa.Array, reason: str) -> None:
         raise pa.ArrowInvalid(reason)
 
 
-def _check_length(column: FileColumn, cells: pa.Array) -> None:
+def _fitted(column: FileColumn, cells: pa.Array) -> pa.Array:
+    """Refuse texts and bytes that are longer than declared; pad the texts of a CHAR, like Flink's
+    CAST.
+    """
     declared = column.declared
-    if (
-        declared is None
-        or declared.type.is_array
-        or declared.type.kind not in (Kind.STRING, Kind.BYTES)
-    ):
-        return
-    if declared.type.arguments and not pt.is_fixed_size_binary(cells.type):
+    if declared is None or declared.type.kind not in (Kind.STRING, Kind.BYTES):
+        return cells
+    inner = cells
+    while pt.is_list(inner.type):
+        inner = inner.flatten()
+    if declared.type.arguments and not pt.is_fixed_size_binary(inner.type):
+        most = declared.type.arguments[0]
         measure = pc.utf8_length if declared.type.kind is Kind.STRING else pc.binary_length
-        longest = pc.max(measure(cells)).as_py()
-        if longest is not None and longest > declared.type.arguments[0]:
+        longest = pc.max(measure(inner)).as_py()
+        if longest is not None and longest > most:
             raise pa.ArrowInvalid(f"it has the length {longest}, which is too long")
+        # The texts of a list are only measured, because Arrow has no function to pad them in place.
+        if declared.type.name == "CHAR" and inner is cells:
+            return pc.utf8_rpad(cells, most)
+    return cells
 
 
 def flink_type(found: pa.DataType, is_inner: bool = False) -> tuple[str, pa.DataType] | None:

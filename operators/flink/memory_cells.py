@@ -208,11 +208,7 @@ def _plain(column_type: ColumnType, cells: Cells) -> pa.Array:
         part = _as_list_or_array(kind, part)
         if kind in POINTS_IN_TIME:
             return _points(column_type, part)
-        array = cast_cells(column, _natural(column_type, part))
-        # Like Flink's CAST.
-        if column_type.name == "CHAR":
-            return pc.utf8_rpad(array, column_type.arguments[0])
-        return array
+        return cast_cells(column, _natural(column_type, part))
 
     # numpy's own type for bytes cuts NUL at the end of each element, so such an array may have lost
     # bytes before it came here.

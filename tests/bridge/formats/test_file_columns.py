@@ -104,6 +104,8 @@ def declared(sql: str) -> Any:
         ("DATE", pa.array(["2024-05-31"]), [datetime.date(2024, 5, 31)]),
         ("STRING", pa.array([1.5]), ["1.5"]),
         ("VARCHAR(2)", pa.array(["äö", None]), ["äö", None]),
+        ("CHAR(3)", pa.array(["äö", None, ""]), ["äö ", None, "   "]),
+        ("ARRAY<VARCHAR(2)>", pa.array([["äö", None], None, []]), [["äö", None], None, []]),
         (
             "DECIMAL(5, 2)",
             pa.array([decimal.Decimal("1.50")], pa.decimal128(10, 4)),
@@ -139,6 +141,9 @@ def test_declared_types_are_cast(sql: str, cells: pa.Array, expected: list[Any])
         ("INT", pa.array(["one"])),
         ("VARCHAR(1)", pa.array(["äö"])),
         ("VARBINARY(1)", pa.array([b"ab"])),
+        ("CHAR(1)", pa.array(["ab"])),
+        ("ARRAY<VARCHAR(1)>", pa.array([["a", "äö"]])),
+        ("ARRAY<VARBINARY(1)>", pa.array([[b"ab"]], pa.large_list(pa.binary()))),
         ("DECIMAL(5, 2)", pa.array([decimal.Decimal("1.555")])),
         ("FLOAT", pa.array([2**24 + 1])),
     ],
