@@ -286,7 +286,11 @@ def _natural(column_type: ColumnType, cells: Cells) -> pa.Array:
     if column_type.name == "BINARY":
         wanted = arrow_type(column_type)
         return pa.array(
-            [cell and cell.ljust(wanted.byte_width, b"\0") for cell in cells.to_pylist()], wanted
+            [
+                None if cell is None else cell.ljust(wanted.byte_width, b"\0")
+                for cell in cells.to_pylist()
+            ],
+            wanted,
         )
     return cells
 

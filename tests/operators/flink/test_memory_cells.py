@@ -49,7 +49,7 @@ def cells_of(sql: str, cells: Any) -> list[Any]:
         ("VARCHAR(4)", ["żółć", "x"], ["żółć", "x"]),
         ("CHAR(3)", ["x", None], ["x  ", None]),
         ("BYTES", [b"\0", bytearray(b"x"), None], [b"\0", b"x", None]),
-        ("BINARY(2)", [b"x", None], [b"x\0", None]),
+        ("BINARY(2)", [b"x", None, b""], [b"x\0", None, b"\0\0"]),
         ("DECIMAL(5, 2)", [D("999.99"), D("-1E+2"), 5, None], [D("999.99"), D("-100.00"), D("5.00"), None]),
         ("DECIMAL(38, 0)", [10**38 - 1], [D(10**38 - 1)]),
         ("DECIMAL(5, 2)", np.array([1, 2]), [D("1.00"), D("2.00")]),
