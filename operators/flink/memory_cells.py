@@ -105,8 +105,9 @@ def _batches(
 
 
 def cells_to_arrow(column_type: ColumnType, cells: Cells) -> pa.Array:
-    """Convert cells to an array that represents them exactly, apart from the digits of a FLOAT or
-    DOUBLE.
+    """Convert cells to an array that represents them exactly; a FLOAT may round them.
+
+    Integers beyond 2**53 are refused for both FLOAT and DOUBLE, because Arrow's casts refuse them.
     """
     array = (_lists if column_type.is_array else _plain)(column_type, cells)
     if array.null_count and not column_type.nullable:
@@ -370,7 +371,7 @@ def _expected(column_type: ColumnType) -> str:
     if arguments and kind in (Kind.STRING, Kind.BYTES):
         unit = "characters" if kind is Kind.STRING else "bytes"
         return f"{_WORDS[kind]} of at most {arguments[0]} {unit}"
-    number = "a number" if kind in FLOATS else "a whole number"
+    number = "a number (integers up to 2**53)" if kind in FLOATS else "a whole number"
     return _WORDS.get(kind, f"{number} within the range of {kind.value}")
 
 
