@@ -240,8 +240,9 @@ class FileSourceBatchOp(FilesParams, _Files, BatchOperator):
     """Files of the format that their names tell, or `format`, see `ParquetSourceBatchOp`.
 
     CSV files have a line of names first, and are read by pyarrow: without `schemaStr`, types come
-    from the first 4 MB of the first file. Cells are read by the same rules as in
-    `CsvSourceBatchOp`, which has other delimiters, and reads files without names.
+    from the first 4 MB of the first file, where `nan`, `inf` and `+5` are of DOUBLE. Columns in
+    `schemaStr` are read by the same rules as in `CsvSourceBatchOp`, which has other delimiters, and
+    reads files without names.
 
     Example:
         trips = FileSourceBatchOp(filePath="trips", format="parquet")
