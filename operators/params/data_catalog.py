@@ -156,6 +156,7 @@ TYPED_FILES = (
     ),
     ML_ENVIRONMENT_ID,
 )
+TYPED_FILES_STREAM = (*TYPED_FILES, SCAN_INTERVAL)
 FILES = (
     SOURCE_PATHS,
     Param(
@@ -165,6 +166,7 @@ FILES = (
     ),
     *TYPED_FILES[1:],
 )
+FILES_STREAM = (*FILES, SCAN_INTERVAL)
 AK_SOURCE = (
     replace(
         CSV_PATH,
