@@ -151,7 +151,7 @@ def maker(optimizer: Any) -> Maker:
     # Older versions of TensorFlow have only the older kind, and no name for it.
     legacy = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
     if isinstance(optimizer, (str, dict)):
-        return _by_name(optimizer, legacy)
+        optimizer = tf.keras.optimizers.get(optimizer)
     if not isinstance(optimizer, (tf.keras.optimizers.Optimizer, legacy.Optimizer)):
         raise TypeError(
             "optimizer: expected an optimizer of Keras, its name, or an optimizer of"
@@ -199,23 +199,6 @@ def maker(optimizer: Any) -> Maker:
         )
     kept = {name: value for name, value in config.items() if name in known and value is not None}
     return lambda: older.from_config(kept)
-
-
-def _by_name(optimizer: Any, legacy: Any) -> Maker:
-    """Return a maker for a name such as "adam" or a config of Keras."""
-    given: Any = {"class_name": optimizer} if isinstance(optimizer, str) else optimizer
-    name, config = given.get("class_name"), given.get("config") or {}
-    kinds = {
-        key: getattr(legacy, key) for key in dir(legacy) if key[0].isupper() and key != "Optimizer"
-    }
-    kind = next((kind for key, kind in kinds.items() if key.lower() == str(name).lower()), None)
-    if kind is None:
-        raise ValueError(
-            f"an Estimator cannot use the optimizer {name!r}; it can use {', '.join(sorted(kinds))}"
-        )
-    # This call is a trial, so that a wrong config fails at once.
-    kind.from_config(dict(config))
-    return lambda: kind.from_config(dict(config))
 
 
 def is_keras(optimizer: Any) -> bool:

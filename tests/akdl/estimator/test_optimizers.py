@@ -64,9 +64,7 @@ def test_maker_accepts_names_and_configs_of_keras_optimizers(tmp_path: Path) -> 
         assert isinstance(maker(name)(), kind)
     made = maker({"class_name": "Adam", "config": {"learning_rate": 0.5}})()
     assert made.get_config()["learning_rate"] == pytest.approx(0.5)
-    with pytest.raises(
-        ValueError, match=r"cannot use the optimizer 'lion'; it can use Adadelta, .*SGD"
-    ):
+    with pytest.raises(ValueError, match="Unknown optimizer: 'lion'"):
         maker("lion")
     with pytest.raises(
         TypeError, match="optimizer: expected an optimizer of Keras, its name, .*, got 0.1"
