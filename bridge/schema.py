@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -63,9 +62,8 @@ class Schema:
         """
         if not text.strip():
             raise SchemaError('the schema is empty; expected "name type, name type, ..."')
-        return cls(
-            tuple(_parse_column(part, place, text) for place, part in enumerate(_split(text), 1))
-        )
+        parts = _SEPARATOR.sub(lambda found: found[1] or "\0", text).split("\0")
+        return cls(tuple(_parse_column(part, place, text) for place, part in enumerate(parts, 1)))
 
     @classmethod
     def of_table(cls, names: Sequence[str], types: Sequence[object]) -> Schema:
@@ -126,40 +124,14 @@ def schema_text(names: Sequence[str], types: Sequence[str]) -> str:
     return ", ".join(map(" ".join, zip(shown, plain)))
 
 
+# A comma between columns, or a group in back-quotes or brackets, which may contain commas. Types
+# nest only as ARRAY<DECIMAL(3, 2)>, so brackets need not be counted.
+_SEPARATOR = re.compile(r"(`(?:[^`]|``)*`|\([^)]*\)|<[^>]*>)|,")
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`]+))\s+(.+?)\s*", re.DOTALL)
 
 
 def table_columns(schema: Schema) -> list[TableColumn]:
     return [TableColumn(name=column.name, type=column.type.sql) for column in schema]
-
-
-def _split(text: str) -> list[str]:
-    """Split at the commas outside brackets and back-quotes."""
-    parts = [""]
-    depth = 0
-    quote = False
-    opened = 0
-    for position, character in enumerate(text, 1):
-        if (character == "`" and not quote) or (character in "(<" and not quote and depth == 0):
-            opened = position
-        # A back-quote inside a name is doubled, which closes the name and opens it again, so it
-        # needs no rule of its own.
-        quote ^= character == "`"
-        if not quote:
-            depth += (character in "(<") - (character in ")>")
-            if depth < 0:
-                raise SchemaError(
-                    f"the bracket {character!r} at character {position} of {text!r} is not opened"
-                )
-        if character == "," and depth == 0 and not quote:
-            parts.append("")
-        else:
-            parts[-1] += character
-    if depth or quote:
-        raise SchemaError(
-            f"the {text[opened - 1]!r} at character {opened} of {text!r} is not closed"
-        )
-    return parts
 
 
 def _parse_column(part: str, place: int, text: str) -> Column:
@@ -174,30 +146,13 @@ def _parse_column(part: str, place: int, text: str) -> Column:
             f'expected "name type" for column {place}, got {part.strip()!r} in the schema {text!r}'
         )
     name = (found.group(1) or "").replace("``", "`") or found.group(2)
-    try:
-        column_type = _type_of(found.group(3), name)
-    except SchemaError:
-        if found.group(1) is None:
-            _refuse_spaces(part.split(), text)
-        raise
+    column_type = _type_of(found.group(3), name)
     # Tables of Flink may have a length of 0, since the literal '' is a CHAR(0).
     if MEANINGS[column_type.kind].with_length and 0 in column_type.arguments:
         raise SchemaError(
             f"the column {name!r} has the type {found.group(3)!r}; expected a length of at least 1"
         )
     return Column(name, column_type)
-
-
-def _refuse_spaces(words: Sequence[str], text: str) -> None:
-    """Raise a better error if an entry is a name with spaces, and a type behind it."""
-    for place in range(2, len(words)):
-        name = " ".join(words[:place])
-        with suppress(ValueError):
-            parse_type(" ".join(words[place:]))
-            raise SchemaError(
-                f"a name with spaces needs back-quotes: {quoted(name)} {' '.join(words[place:])};"
-                f" got the schema {text!r}"
-            )
 
 
 def _type_of(text: str, name: str) -> ColumnType:

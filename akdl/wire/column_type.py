@@ -209,7 +209,10 @@ def _parse_plain(text: str) -> Tuple[Kind, str, Arguments]:
     found = _TYPE.fullmatch(text)
     if found is None or found.group(1) not in _KINDS:
         known = f"known types are {', '.join(sorted(_KINDS))}, and ARRAY<...> of them"
-        raise ValueError(f"the unknown type {text!r}{did_you_mean(text, _KINDS)}; {known}")
+        raise ValueError(
+            f"the unknown type {text!r}{did_you_mean(text, _KINDS)}; {known}. A column name with"
+            " spaces needs back-quotes"
+        )
     kind = _KINDS[found.group(1)]
     meaning = MEANINGS[kind]
     name = meaning.fixed if found.group(1) == meaning.fixed else ""
