@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import math
 import symtable
 import sys
 import textwrap
@@ -96,6 +95,8 @@ def script_of(function: object, takes_config: bool = True) -> FunctionScript:
         # Annotations are not evaluated in the script, so the names in them need not travel.
         "from __future__ import annotations",
         "",
+        # Literals have these two names for floats.
+        "from math import inf, nan",
         # A statement may bind several names.
         *dict.fromkeys(parts.imports),
         "",
@@ -160,7 +161,7 @@ class _Parts:
         ):
             self.add_function(inspect.unwrap(value) if isinstance(value, FunctionType) else value)
         elif _is_plain(value) and len(repr(value)) <= _LONGEST:
-            self.values.append(f"{name} = {_literal(value)}")
+            self.values.append(f"{name} = {value!r}")
         # The module's own import statement comes first, because the object may have another name
         # itself: `os.path` is the module `posixpath` on Linux.
         elif name in self._statements:
@@ -300,16 +301,3 @@ def _is_plain(value: Any) -> bool:
     if type(value) is dict:
         return all(map(_is_plain, [*value, *value.values()]))
     return type(value) in _PLAIN
-
-
-def _literal(value: Any) -> str:
-    """Plain value as source; infinity and NaN have no literal."""
-    if type(value) is float and not math.isfinite(value):
-        return f"float({str(value)!r})"
-    if type(value) in (list, tuple, set, frozenset):
-        return f"{type(value).__name__}([{', '.join(map(_literal, value))}])"
-    if type(value) is dict:
-        return (
-            f"{{{', '.join(f'{_literal(key)}: {_literal(each)}' for key, each in value.items())}}}"
-        )
-    return repr(value)
