@@ -7,7 +7,6 @@ module imports nothing but the standard library, and `tf_version`, which does th
 
 import contextlib
 import importlib.util
-import os
 import runpy
 import shlex
 import sys
@@ -17,8 +16,6 @@ from akdl.tf_version import parse_version
 
 # Exit status of a process whose Python environment cannot run it.
 UNUSABLE = 87
-# The variable with the name of an operator that is meant for TensorFlow 1.
-TF1_OPERATOR = "AKDL_TF1_OPERATOR"
 # The variable with the descriptor from which a spare process reads its script's variables.
 SPARE_FD = "AKDL_SPARE_FD"
 OLDEST_PYTHON = (3, 7)
@@ -115,15 +112,6 @@ def main() -> None:
         )
     found = versions()
     _refuse(reason(found))
-    # The variable is removed, so that a Python that the script starts does not report it again.
-    operator = os.environ.pop(TF1_OPERATOR, "")
-    # Without TensorFlow, or with an unknown version, nothing is reported.
-    version = found.get("tensorflow") or "1."
-    if operator and not version.startswith("1."):
-        say(
-            f"{operator} is meant for TensorFlow 1 and runs with {version}: scripts find TensorFlow"
-            " 1 in tf.compat.v1"
-        )
     if len(sys.argv) == 1:
         parts = [f"{name} {version or '(version unknown)'}" for name, version in found.items()]
         print(", ".join(["Python {}.{}.{}".format(*sys.version_info), *parts]))

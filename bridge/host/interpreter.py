@@ -98,13 +98,6 @@ def open_interpreter(operator: str, python: str | PythonArchive | None) -> Inter
     return Interpreter(chosen)
 
 
-def means_tensorflow_1(operator: str) -> bool:
-    """Return True for operators whose names in Alink stand for TensorFlow 1."""
-    return operator.startswith(("TensorFlow", "TFTableModelTrain")) and not operator.startswith(
-        "TensorFlow2"
-    )
-
-
 def interpreter_in(folder: str) -> str | None:
     """Find bin/python in a folder, or in its only subfolder, as archives of a folder have it."""
     names = os.listdir(folder)

@@ -19,13 +19,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 
 from akdl.process.parent import CHANNEL_CLOSED, REFUSED_ROWS, STOPPED_S
-from akdl.process.preflight import TF1_OPERATOR, UNUSABLE
+from akdl.process.preflight import UNUSABLE
 from akdl.wire import ExtraInput, Failure, Shares, Task, Wishes
 from bridge.exceptions import TaskError
 from bridge.group.addresses import label
 from bridge.host.console import LogFile, say, warn
 from bridge.host.gpus import lease_for
-from bridge.host.interpreter import first_lines, means_tensorflow_1, open_interpreter, variables
+from bridge.host.interpreter import first_lines, open_interpreter, variables
 from bridge.host.places import places
 from bridge.host.process import ChildProcess, OnExit, OnLine, describe_exit, stacks_of
 from bridge.host.program_folder import sweep
@@ -241,9 +241,6 @@ def launch(
         # of a local job is spared, as its user may suspend it with Ctrl-Z.
         if is_worker_process():
             environment["AKDL_STOPPED_S"] = str(STOPPED_S)
-        # All processes have the same Python, so one of them says that it is not TensorFlow 1.
-        if index == 0 and means_tensorflow_1(settings.operator):
-            environment[TF1_OPERATOR] = settings.operator
         command = [python.path, "-m", "akdl.process.preflight", "akdl.entry"]
         fds = [*folder.fds, *python.fds, *gpus.fds]
         with python.starting(settings.operator):

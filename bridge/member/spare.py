@@ -29,7 +29,7 @@ import psutil
 from akdl.process.preflight import SPARE_FD
 from bridge.exceptions import ConfigurationError
 from bridge.host.gpus import inventory
-from bridge.host.interpreter import means_tensorflow_1, open_interpreter, variables
+from bridge.host.interpreter import open_interpreter, variables
 from bridge.host.places import shared_place
 from bridge.host.process import ChildProcess, OnExit, OnLine
 from bridge.host.work_folder import WorkFolder
@@ -151,7 +151,6 @@ def _may_take(settings: GroupSettings) -> bool:
         # A script whose rows may be replayed has a hash seed of its own from its start.
         or settings.keep_failed_rows
         or isinstance(settings.python, PythonArchive)
-        or means_tensorflow_1(settings.operator)
         or is_worker_process()
     )
 

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from akdl.process.preflight import GRPCIO, TF1_OPERATOR, UNUSABLE, deadlocks, missing, versions
+from akdl.process.preflight import GRPCIO, UNUSABLE, deadlocks, missing, versions
 from tests.support.leftovers import DEADLINE_S
 
 ROOT = Path(__file__).parents[3]
@@ -129,22 +129,3 @@ def test_preflight_runs_the_module_as_main(tmp_path: Path) -> None:
         f"__main__ {[str(tmp_path / 'shown.py'), 'a']} True\n",
         0,
     ), done.stderr
-
-
-@pytest.mark.process
-@pytest.mark.tf
-def test_operator_for_the_other_tensorflow_version_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "shown.py").write_text(f"import os\nprint(os.environ.get({TF1_OPERATOR!r}))\n")
-    path = f"{ROOT}{os.pathsep}{tmp_path}"
-    done = run(
-        "-m",
-        "akdl.process.preflight",
-        "shown",
-        PYTHONPATH=path,
-        AKDL_TF1_OPERATOR="TensorFlowBatchOp",
-    )
-    assert done.stdout == "None\n"
-    assert done.stderr.startswith(
-        "akdl: TensorFlowBatchOp is meant for TensorFlow 1 and runs with 2."
-    )
-    assert run("-m", "akdl.process.preflight", "shown", PYTHONPATH=path).stderr == ""

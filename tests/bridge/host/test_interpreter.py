@@ -20,7 +20,7 @@ import pytest
 from akdl.storage.files import sha256_of
 from akdl.storage.locked_folder import hold, locked
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.host.interpreter import means_tensorflow_1, open_interpreter
+from bridge.host.interpreter import open_interpreter
 from bridge.host.program_folder import sweep
 from bridge.settings import PythonArchive
 from tests.bridge.member.test_member import BATCH, decoded, start  # noqa: F401  a fixture
@@ -259,14 +259,3 @@ def test_interpreter_for_another_processor_is_refused(
         ConfigurationError, match="TestOp: this host cannot run the interpreter .*Exec format error"
     ):
         start("def main(config): pass\n", python=str(folder / "bin" / "python"))
-
-
-def test_operators_for_tensorflow_1_are_known_by_name() -> None:
-    ones = [
-        "TensorFlowBatchOp",
-        "TensorFlowStreamOp",
-        "TFTableModelTrainBatchOp",
-        "TensorFlow2BatchOp",
-        "TF2TableModelTrainBatchOp",
-    ]
-    assert [means_tensorflow_1(name) for name in ones] == [True, True, True, False, False]

@@ -12,7 +12,6 @@ from typing import Any, Callable
 
 import pytest
 
-from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import Outcome, Success, Wishes
 from bridge.exceptions import ConfigurationError
 from bridge.host.work_folder import WorkFolder
@@ -191,21 +190,6 @@ def test_variables_for_users_reach_a_process(
     monkeypatch.setenv("AKDL_TRACEBACK", "full")
     said = launched(env_vars=("AKDL_ARCHIVE_RATIO=300",))
     assert (said["AKDL_TRACEBACK"], said["AKDL_ARCHIVE_RATIO"]) == ("full", "300")
-
-
-@pytest.mark.parametrize(
-    ("operator", "index", "is_told"),
-    [
-        ("TensorFlowBatchOp", 0, True),
-        ("TensorFlowBatchOp", 1, False),  # said once for a group
-        ("TensorFlow2BatchOp", 0, False),
-    ],
-)
-def test_first_process_gets_the_name_of_an_operator_for_tensorflow_1(
-    launched: Any, operator: str, index: int, is_told: bool
-) -> None:
-    said = launched(index, operator=operator)
-    assert said.get(TF1_OPERATOR) == (operator if is_told else None)
 
 
 @pytest.mark.fault("hosts", "A missing interpreter is an error with its path")

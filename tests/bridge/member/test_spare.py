@@ -101,7 +101,6 @@ def test_at_most_one_spare_process_waits(python: str) -> None:
         {"intra_op_parallelism": 1},
         {"python": None},
         {"tmp_dirs": "/"},
-        {"operator": "TensorFlowBatchOp"},
         {"num_workers": 2},
         {"num_ps": 1},
         {"gpus_per_worker": 1},
