@@ -74,11 +74,6 @@ def main(arguments: Sequence[str]) -> int:
         nargs="+",
         help="such as 'tensorflow==2.21.*' or 'python==3.11.*'; or a FILE",
     )
-    make.add_argument(
-        "--pack",
-        action="store_true",
-        help="print the path of an archive that can be sent to other hosts",
-    )
     commands.add_parser("remove", help="remove environments that no program uses").add_argument(
         "names", metavar="NAME", nargs="+", help="beginning of a name that `list` shows, or all"
     )
@@ -93,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
                 raise ConfigurationError(
                     f"{first}: expected requirements, a requirements.txt or a pyproject.toml"
                 )
-            lines = [(packed_env if options.pack else made_python)(wanted)]
+            lines = [made_python(wanted)]
         else:
             lines = list(_listed()) if options.command == "list" else list(_removed(options.names))
     except ConfigurationError as error:

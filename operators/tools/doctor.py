@@ -66,6 +66,8 @@ _FLINK_FOLDERS = (
 _GRPCIO = re.compile(r"\bgrpcio ([\d.]+)")
 # A firewall may drop packets silently, so the connection to this host ends after this many seconds.
 _CONNECT_S = 5.0
+# Free space that temporary files of jobs should have.
+_WANTED_GB = 2
 
 
 class Finding(NamedTuple):
@@ -102,15 +104,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with"
     )
-    parser.add_argument(
-        "--insecure", action="store_true", help="do not check the certificate of the cluster"
-    )
-    parser.add_argument(
-        "--disk-gb",
-        type=float,
-        default=2.0,
-        help="free space that temporary files should have (default 2)",
-    )
     options = parser.parse_args(arguments)
     refuse_password(parser, "--cluster", options.cluster or "", REMEDY_OF_CLUSTER)
     findings = [
@@ -121,13 +114,13 @@ def main(arguments: Sequence[str]) -> int:
         *map(python_of, options.named),
         *ports(),
         *proxies(),
-        *disk(options.disk_gb),
+        *disk(),
         *files_in_sight(),
         *gpus(),
     ]
     if options.cluster:
         options.cluster = with_password(options.cluster)
-        findings += cluster(options.cluster, options.ca_file or not options.insecure)
+        findings += cluster(options.cluster, options.ca_file or True)
     sys.stdout.write(as_lines(findings))
     return int(any(each.state == WRONG for each in findings))
 
@@ -293,15 +286,15 @@ def proxies() -> Iterator[Finding]:
         yield Finding("Proxy", f"{names[0]} {found}", remedy, is_note=True)
 
 
-def disk(wanted_gb: float) -> Iterator[Finding]:
+def disk() -> Iterator[Finding]:
     folder = tempfile.gettempdir()
     free_gb = shutil.disk_usage(folder).free / 1e9
     found = f"{free_gb:.1f} GB free in {folder}"
-    if free_gb >= wanted_gb:
+    if free_gb >= _WANTED_GB:
         yield Finding("Disk", found)
     else:
         remedy = "make room there, or set TMPDIR to another place"
-        yield Finding("Disk", f"{found}, {wanted_gb:g} wanted", remedy)
+        yield Finding("Disk", f"{found}, {_WANTED_GB:g} wanted", remedy)
 
 
 def files_in_sight() -> Iterator[Finding]:

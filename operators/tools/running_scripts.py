@@ -135,9 +135,6 @@ def _run(
     parser.add_argument(
         "--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with"
     )
-    parser.add_argument(
-        "--insecure", action="store_true", help="do not check the certificate of the cluster"
-    )
     given = parser.parse_args(arguments)
     refuse_password(parser, "CLUSTER", given.where, REMEDY_OF_CLUSTER)
     given.where = with_password(given.where)
@@ -146,9 +143,7 @@ def _run(
             job: Program | Cluster = Program(int(given.where), given.job)
             advice = "For the jobs of a cluster, give its REST endpoint"
         else:
-            job = Cluster(
-                Rest(given.where, given.ca_file or not given.insecure, proxies=True), given.job
-            )
+            job = Cluster(Rest(given.where, given.ca_file or True, proxies=True), given.job)
             advice = f"Running jobs: {job}"
         if not show(job):
             raise ConfigurationError(

@@ -201,7 +201,7 @@ def test_the_password_of_a_cluster_is_read_from_standard_input(
     files = {"/jobs/overview": b'{"jobs": []}', "/taskmanagers": b'{"taskmanagers": []}'}
     with served(files=files, login=login) as site:
         monkeypatch.setattr("sys.stdin", io.StringIO("p@ss/w\n"))
-        assert stacks([site.url.replace("http://", "http://me@"), "--insecure"]) == 1
+        assert stacks([site.url.replace("http://", "http://me@")]) == 1
     error = capsys.readouterr().err
     assert "Running jobs: none" in error and "p@ss" not in error and "p%40ss" not in error
 
