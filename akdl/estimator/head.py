@@ -113,17 +113,10 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         `probabilities` [n, 2] and `class_ids` int64 [n, 1], 1 where the logit is above 0; for
         regression `predictions` [n, 1].
         """
-        found = {PredictionKeys.LOGITS: logits}
-        if self._task_type == REGRESSION:
-            found[PredictionKeys.PREDICTIONS] = tf.identity(logits)
-        else:
-            # With a logit of 0 for class 0, the softmax gives class 1 the sigmoid of its logit.
-            two_class_logits = tf.concat([tf.zeros_like(logits), logits], axis=-1)
-            found[PredictionKeys.LOGISTIC] = tf.sigmoid(logits)
-            found[PredictionKeys.PROBABILITIES] = tf.nn.softmax(two_class_logits)
-            found[PredictionKeys.CLASS_IDS] = tf.expand_dims(
-                tf.argmax(two_class_logits, axis=-1), axis=-1
-            )
+        # The head of a classification would also give texts of the classes.
+        own_keys = (PredictionKeys.LOGISTIC, PredictionKeys.PROBABILITIES, PredictionKeys.CLASS_IDS)
+        arguments = () if self._task_type == REGRESSION else (own_keys,)
+        found = {PredictionKeys.LOGITS: logits, **self._own_head.predictions(logits, *arguments)}
         unknown = [key for key in keys or () if key not in found]
         if unknown:
             raise ValueError(
