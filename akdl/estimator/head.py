@@ -87,7 +87,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
 
     @property
     def loss_reduction(self) -> Any:
-        return tf.keras.losses.Reduction.SUM_OVER_BATCH_SIZE
+        return tf.compat.v2.keras.losses.Reduction.SUM_OVER_BATCH_SIZE
 
     def loss(
         self,

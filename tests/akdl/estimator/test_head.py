@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,9 @@ from tests.akdl.estimator.custom import (
     serialized,
 )
 from tests.akdl.estimator.support import signature
+from tests.support.leftovers import DEADLINE_S
+from tests.support.tensorflows import TF_1
+from tests.support.tf_group import ROOT
 
 pytestmark = [
     pytest.mark.estimator,
@@ -177,3 +182,24 @@ def test_head_accepts_a_train_op_of_the_user() -> None:
             assert session.run(weight) == pytest.approx(0.25 * (8 - 1)), (
                 "the gradient is -2 * 4 + 1"
             )
+
+
+TRAINS = """
+import pathlib, sys
+from tests.akdl.estimator.custom import CLASSES, estimator, input_fn
+made = estimator(pathlib.Path(sys.argv[1]))
+made.train(input_fn(CLASSES), max_steps=2)
+print(made.evaluate(input_fn(CLASSES, 1))["global_step"])
+"""
+
+
+@pytest.mark.long
+def test_head_trains_on_tensorflow_1(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [TF_1.python(), "-c", TRAINS, tmp_path],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=4 * DEADLINE_S,
+    )
+    assert done.stdout == "2\n", done.stderr
