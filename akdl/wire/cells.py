@@ -76,7 +76,8 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
     if column.type == BYTES:
         values = np.frombuffer(column.values, np.uint8)
         value_offsets = np.frombuffer(column.value_offsets, "<i4")
-        whole = len(value_offsets) == count + 1 and int(value_offsets[-1]) == len(values)
+        # A damaged count may be -1. Then there may be no offset whose value could be read.
+        whole = len(value_offsets) == count + 1 > 0 and int(value_offsets[-1]) == len(values)
     elif column.type == BOOL:
         values = unpacked_bits(column.values, count)
         whole = len(values) == count

@@ -120,6 +120,7 @@ def test_columns_and_cells_convert_both_ways(column: Column, rows: int, cells: A
         (Column(name="x", type=INT8, valid=b"\x01", values=bytes(9)), 9, 9),
         (Column(name="x", type=INT8, cell_offsets=offsets(0, 1), values=b"\x00"), 2, 1),
         (Column(name="x", type=INT8, cell_offsets=offsets(0, 1, 3), values=b"\x00"), 2, 3),
+        (Column(name="x", type=BYTES, cell_offsets=offsets(0, 0, -1)), 2, -1),
         (
             Column(
                 name="x",
