@@ -137,7 +137,7 @@ def main() -> int:
         # A handler in Python would wait for the main thread, which may be in an endless loop or in
         # a call that never releases the interpreter lock. faulthandler writes from C.
         faulthandler.register(signal.SIGUSR2, stacks)
-        # `akdl stacks` sends the signal only where this file exists, so it gets its name after the
+        # The bridge sends the signal only where this file exists, so it gets its name after the
         # handler is in place.
         os.rename(f"{path}~", path)
         try:

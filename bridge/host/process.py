@@ -40,6 +40,7 @@ import psutil
 TERM_GRACE_S = 2.0
 STACKS_S = 2.0
 STACKS_LIMIT = 20_000  # characters
+NOT_REACHED = "(the process has not reached its script yet)"
 _READ_BYTES = 1 << 16
 _LOOK_S = 0.5
 # A busy host may not have read the last lines yet, and they have the reason of a failure. With one
@@ -284,11 +285,14 @@ def place_in(printed: str) -> str:
 def stacks_of(pid: int, path: str) -> str:
     """Stacks of the threads of a process, which `faulthandler` appends to `path` at SIGUSR2.
 
+    Only for a process that will be ended anyway: `faulthandler` doesn't take the interpreter lock,
+    so other threads may change the frames that it walks, and it rarely crashes the process.
+
     The signal ends a process without a handler. There is none before `path` exists, nor in a shell
     script that runs Python.
     """
     if not os.path.exists(path):
-        return "(the process has not reached its script yet)"
+        return NOT_REACHED
     before = _size(path)
     with suppress(psutil.Error, OSError):
         process = psutil.Process(pid)

@@ -8,7 +8,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import psutil
@@ -20,8 +20,8 @@ from akdl.masking import masked
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.exceptions import BridgeError, ConfigurationError
 from bridge.group.states import awaited
-from bridge.host.process import stacks_of
-from bridge.host.work_folder import PRIVATE_FOLDER, STACKS_FILE
+from bridge.host.process import NOT_REACHED
+from bridge.host.work_folder import PRIVATE_FOLDER
 from bridge.member.status import ENDED, STARTING, SUFFIX
 from bridge.table_env import groups_in
 from operators.flink.rest import Rest
@@ -49,37 +49,29 @@ class Program:
 
     def __init__(self, pid: int, script: str | None) -> None:
         self._script = script
-        # Ids of the processes of scripts, by their private folders.
-        self._pids: dict[str, int] = {}
+        # Processes that a script starts inherit its variable, so a folder may be found repeatedly.
+        self._folders: dict[str, None] = {}
         for process in psutil.Process(pid).children(recursive=True):
-            try:
-                folder = process.environ().get("AKDL_WORK_DIR")
-            # The process belongs to another user, or it has just ended.
-            except psutil.Error:
-                continue
-            if folder:
-                # Processes that a script starts inherit its variable. `children` yields a process
-                # before its own children, so the first one with a folder is the script's.
-                self._pids.setdefault(f"{folder}/{PRIVATE_FOLDER}", process.pid)
+            # The process may belong to another user, or may have just ended.
+            with suppress(psutil.Error):
+                if folder := process.environ().get("AKDL_WORK_DIR"):
+                    self._folders[f"{folder}/{PRIVATE_FOLDER}"] = None
 
     def read(self) -> list[MemberStatus]:
-        return [status for status, _, _ in self._found()]
-
-    def stacks(self) -> list[tuple[MemberStatus, str]]:
-        return [
-            (status, stacks_of(pid, f"{folder}/{STACKS_FILE}"))
-            for status, folder, pid in self._found()
-        ]
-
-    def _found(self) -> Iterator[tuple[MemberStatus, str, int]]:
-        """Yield the statuses of this script, each with the folder and the id of its process."""
-        for folder, pid in self._pids.items():
+        found = []
+        for folder in self._folders:
             for path in pathlib.Path(folder).glob(f"akdl-*{SUFFIX}"):
                 # The member may end just now, and its file is gone or incomplete.
                 with suppress(OSError, DecodeError):
                     status = MemberStatus.FromString(path.read_bytes())
                     if _is_of(status, self._script):
-                        yield status, folder, pid
+                        found.append(status)
+        return found
+
+    def stacks(self) -> list[tuple[MemberStatus, str]]:
+        # The script takes them with the interpreter lock. faulthandler, at a signal, doesn't, and
+        # crashed one script in 2,000.
+        return [(status, status.stack or NOT_REACHED) for status in self.read()]
 
 
 class Cluster:

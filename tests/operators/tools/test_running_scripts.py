@@ -6,6 +6,8 @@ import base64
 import contextlib
 import io
 import os
+import pathlib
+import subprocess
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -15,8 +17,10 @@ import pytest
 from akdl.wire.status_pb2 import MemberStatus
 from bridge.exceptions import BridgeError
 from bridge.group.addresses import Address
+from bridge.host.process import NOT_REACHED
+from bridge.host.work_folder import PRIVATE_FOLDER, STACKS_FILE
 from bridge.member.member import Member
-from bridge.member.status import STARTING, TRAINING
+from bridge.member.status import STARTING, SUFFIX, TRAINING
 from bridge.settings import GroupSettings, UserFile
 from operators.flink.rest import Rest
 from operators.tools import running_scripts
@@ -92,15 +96,14 @@ def test_top_and_stacks_show_a_script_of_this_host(
     text = shown()
     assert "TestOp, faults.py" in text and "chief 0" in text and "MB" in text
     assert stacks([str(os.getpid())]) == 0
-    assert (
-        "--- TestOp, faults.py, chief 0: " in (text := capsys.readouterr().out)
-        and "in waits_for_two_locks" in text
-    )
+    text = capsys.readouterr().out
+    assert "--- TestOp, faults.py, chief 0: " in text
+    assert "Thread MainThread:\n" in text and "in waits_for_two_locks" in text
 
 
 @pytest.mark.process
 @pytest.mark.fault("scripts", "`akdl stacks` does no harm to a process that is starting or ending")
-def test_stacks_of_a_script_from_its_start_to_its_end(
+def test_stacks_of_a_script_from_its_start_to_its_end_need_no_signal(
     hanging: Member, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def shown() -> str:
@@ -108,6 +111,26 @@ def test_stacks_of_a_script_from_its_start_to_its_end(
         return capsys.readouterr().out
 
     wait_until(lambda: "in waits_for_two_locks" in shown(), "the script runs")
+    # faulthandler writes into this file at a signal.
+    assert pathlib.Path(hanging._process.private_folder, STACKS_FILE).read_text() == ""
+
+
+@pytest.mark.process
+def test_stacks_of_a_process_are_those_of_its_last_report(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / PRIVATE_FOLDER).mkdir()
+    with subprocess.Popen(["sleep", "600"], env={"AKDL_WORK_DIR": str(tmp_path)}) as process:
+        try:
+            for stack, shown in (("", NOT_REACHED), ("Thread MainThread:\n", "Thread MainThread:")):
+                status = _member(0, 0, 0.0, operator="TestOp, train.py", stack=stack)
+                path = tmp_path / PRIVATE_FOLDER / f"akdl-g{SUFFIX}"
+                path.write_bytes(status.SerializeToString())
+                assert stacks([str(os.getpid()), "train.py"]) == 0
+                header = "--- TestOp, train.py, chief 0: training ---"
+                assert capsys.readouterr().out == f"{header}\n{shown}\n"
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(
