@@ -301,15 +301,14 @@ def stacks_of(pid: int, path: str) -> str:
         )
         if receiver is not None:
             receiver.send_signal(signal.SIGUSR2)
-    size = before
+    sizes = [before] * 3
     deadline = time.monotonic() + STACKS_S
     # faulthandler does not report that it has finished: the stacks are complete when the file has
-    # grown, and then has the same size twice.
+    # grown, and then has the same size three times, as a busy host may interrupt it.
     while time.monotonic() < deadline:
-        written = _size(path)
-        if before < written == size:
+        sizes = [*sizes[1:], _size(path)]
+        if before < min(sizes) == max(sizes):
             break
-        size = written
         time.sleep(0.1)
     with open(path, encoding="utf-8", errors="replace") as file:
         file.seek(before)

@@ -163,6 +163,20 @@ def test_the_question_for_stacks_does_not_end_a_process_that_is_starting(
             process.kill()
 
 
+def test_stacks_whose_writer_is_interrupted_are_whole(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stacks.txt").touch()
+    sizes = iter([0, 0, 5, 5, 9, 9, 9])
+    monkeypatch.setattr("bridge.host.process._size", lambda path: next(sizes))
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            stacks_of(process.pid, str(tmp_path / "stacks.txt"))
+        finally:
+            process.kill()
+    assert list(sizes) == []
+
+
 def test_stacks_of_a_python_started_by_a_shell_script_are_shown(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "stacks.txt"
     command = ["sh", "-c", f'{sys.executable} -c "$1" "$2"; exit 3', "sh", HANDLES, str(path)]
