@@ -35,6 +35,7 @@ from operators.tools.running_scripts import stacks, top
 from tests.e2e.jobs import points, script_op, sequence, shares
 from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
 from tests.e2e.test_rows import check
+from tests.support.deadline import SLOWER
 from tests.support.environments import make_environment, pack
 from tests.support.flink_cluster import FlinkCluster, flink_cluster, wait_for_log
 from tests.support.leftovers import DEADLINE_S, wait_until
@@ -344,7 +345,8 @@ def test_blocked_python_workers_are_reported_after_the_timeout(
         f"import os, time\nwhile not os.path.exists({str(tmp_path / 'told')!r}):\n    time.sleep(0.1)\n"
     )
     getMLEnv().btenv.add_python_file(str(tmp_path / "sitecustomize.py"))
-    op = script_op("echo_ids.py", "worker INT, id BIGINT", 1, startTimeout=8.0)
+    limit_s = 8.0 * SLOWER
+    op = script_op("echo_ids.py", "worker INT, id BIGINT", 1, startTimeout=limit_s)
     rows: list[int] = []
     job = threading.Thread(
         target=lambda: rows.append(len(sequence(getMLEnv().btenv, 9).link(op).collectToDataframe()))
@@ -364,7 +366,7 @@ def test_blocked_python_workers_are_reported_after_the_timeout(
         job.join()
         useRemoteEnv(cluster.host, cluster.rest_port, 3)
     assert re.search(
-        r"Flink's Python workers still start after 8 s \(startTimeout\) on [\w.]+:\d+, and the job waits",
+        rf"Flink's Python workers still start after {limit_s:g} s \(startTimeout\) on [\w.]+:\d+, and the job waits",
         said,
     ), said
     assert rows == [9]

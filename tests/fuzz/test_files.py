@@ -26,9 +26,10 @@ from bridge.exceptions import BridgeError
 from bridge.files.description import describe
 from bridge.files.listing import list_files
 from bridge.files.reading import FileParts
+from tests.support.deadline import SLOWER
 from tests.support.fuzzing import CASES, FIRST, damaged, damaged_json, outcomes
 
-MEMORY_MB, CASE_S, READ_ROWS = 3072, 20, 100_000
+MEMORY_MB, CASE_S, READ_ROWS = 3072, int(20 * SLOWER), 100_000
 DEPTHS: list[Any] = [None, [], ["a"], ["b", None]]
 
 

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.support.deadline import SLOWER
+
 CASES = int(os.environ.get("AKDL_FUZZ_CASES", "0"))
 FIRST = int(os.environ.get("AKDL_FUZZ_FIRST", "0"))
-_HANG_S = 60  # a case takes milliseconds
+_HANG_S = int(60 * SLOWER)  # a case takes milliseconds
 _EDGES = [
     b"\0",
     b"\xff",

@@ -20,7 +20,7 @@ from akdl.serving.model import WatchedCall, stalled_file
 from akdl.serving.number_cells import NUMBERS
 from tests.akdl.serving import models
 from tests.akdl.serving.models import expected
-from tests.support.deadline import DEADLINE_S
+from tests.support.deadline import DEADLINE_S, SLOWER
 
 pytestmark = [
     pytest.mark.tf,
@@ -329,7 +329,8 @@ PROGRAM = """
 import sys, threading, time
 from akdl.serving.model import UNWATCHED, BatchWatch, WatchedCall
 
-watch = BatchWatch(1.0, sys.argv[1])
+limit_s = float(sys.argv[2])
+watch = BatchWatch(limit_s, sys.argv[1])
 
 def compute(call, rows, seconds):
     with watch.batch(call, rows):
@@ -337,7 +338,7 @@ def compute(call, rows, seconds):
 
 threading.Thread(target=compute, args=(UNWATCHED, [1], 600), daemon=True).start()
 for row in range(8):
-    compute(WatchedCall("quick"), [row], 0.2)  # longer than the limit, all in all
+    compute(WatchedCall("quick"), [row], 0.2 * limit_s)  # longer than the limit, all in all
 threading.Thread(target=compute, args=(WatchedCall("slow"), range(4, 7), 600), daemon=True).start()
 time.sleep(600)
 """
@@ -345,7 +346,8 @@ time.sleep(600)
 
 @pytest.mark.process
 def test_batch_that_takes_too_long_ends_the_process_and_is_named(tmp_path: pathlib.Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)]) as process:
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path), str(SLOWER)]
+    with subprocess.Popen(command) as process:
         assert process.wait(2 * DEADLINE_S) == 74
     path = pathlib.Path(stalled_file(str(tmp_path), process.pid))
     assert json.loads(path.read_text()) == {"slow": [4, 5, 6]} and [*tmp_path.iterdir()] == [path]

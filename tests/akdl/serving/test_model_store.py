@@ -25,7 +25,7 @@ from akdl.serving.model_stream import publish
 from akdl.storage.model_forms import ModelError
 from akdl.wire import Serving, TableColumn
 from tests.akdl.serving import models
-from tests.support.deadline import DEADLINE_S
+from tests.support.deadline import DEADLINE_S, SLOWER
 
 Make = Callable[..., ModelStore]
 P = [models.OutputColumn("p", "DOUBLE")]
@@ -403,10 +403,12 @@ def load(path):
     return lambda batch: (waits.wait() if 'bad' in path else 1) * batch['x']
 """)
     functions.MergeFrom(Serving(function="of_hanging.py:load", model=f"{tmp_path}/m/1"))
-    functions.infer_timeout = 0.5
+    functions.infer_timeout = 1.0 * SLOWER
     served = ModelStore(functions)
     served.predict({"x": np.arange(2.0)}, 2)
-    with pytest.raises(ServingError, match=r"not predict 2 rows within 0.5 s \(inferTimeout\)"):
+    with pytest.raises(
+        ServingError, match=rf"not predict 2 rows within {SLOWER:g} s \(inferTimeout\)"
+    ):
         served.offer(f"{tmp_path}/m/bad", "bad")
     served.offer(f"{tmp_path}/m/1", "again")
     assert served.predict({"x": np.arange(2.0)}, 2)[2].number == 2

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.deadline import SLOWER
 from tests.support.leftovers import DEADLINE_S, wait_until, work_folders
 from tests.support.network import Network, network, why_not
 from tests.support.ports import free_ports
@@ -25,7 +26,6 @@ from tests.support.ports import free_ports
 pytestmark = pytest.mark.process
 ROOT = pathlib.Path(__file__).parents[3]
 IN_FULL = "AKDL_TEST_NETWORK" in os.environ
-SLOWER = DEADLINE_S / 30
 LOST_S = 30.0 if IN_FULL else 2.0 * SLOWER
 START_S = 8.0 * SLOWER
 in_full = pytest.mark.skipif(not IN_FULL, reason="much as another test: set AKDL_TEST_NETWORK")

@@ -29,13 +29,14 @@ from bridge.member.script_process import launch
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
+from tests.support.deadline import SLOWER
 from tests.support.leftovers import DEADLINE_S, is_running, task_processes, wait_until
 
 pytestmark = pytest.mark.process
 INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("worker INT, id BIGINT")
 BATCH = pa.record_batch([pa.array(range(1000), pa.int64())], names=["id"])
 
-START_S = 4.0  # time enough for Python to come to a file that blocks, beside other tests
+START_S = 4.0 * SLOWER  # time enough for Python to come to a file that blocks, beside other tests
 
 
 def settings(script: Any, **changes: Any) -> GroupSettings:
@@ -232,7 +233,8 @@ def test_pth_file_that_blocks_python_is_named(
         )
     said = str(caught.value).splitlines()[0]
     assert (
-        "the process did not connect within the 4 s of startTimeout. It stood at File " in said
+        f"the process did not connect within the {START_S:g} s of startTimeout. It stood at File "
+        in said
         and place in said
     )
     assert said.endswith(

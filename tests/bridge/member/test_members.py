@@ -20,6 +20,7 @@ from bridge.member.member import Member
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
+from tests.support.deadline import SLOWER
 from tests.support.leftovers import DEADLINE_S, task_processes, wait_until
 from tests.support.warm_python import light_python
 
@@ -36,7 +37,7 @@ def write(config, value):
     config.output_writer.write(example)
 """
 COUNT = HELPERS + "def main(config):\n    write(config, config.dataset_length)\n"
-START_S = 8.0 * DEADLINE_S / 30  # time enough for a process to connect beside other tests
+START_S = 8.0 * SLOWER  # time enough for a process to connect beside other tests
 SERVE = "    if config.task_type == 'ps':\n        time.sleep(600)\n"
 
 
@@ -227,7 +228,7 @@ def test_two_members_that_fail_at_once_are_one_error(
 def test_lost_connection_without_a_reason_shows_the_states_of_the_group(
     groups: Groups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge.member.member.ECHO_S", 2.0)
+    monkeypatch.setattr("bridge.member.member.ECHO_S", 2.0 * SLOWER)
     script = HELPERS + (
         "def main(config):\n"
         "    if config.task_type == 'chief':\n"
@@ -313,10 +314,14 @@ STUCK = HELPERS + (
 
 @pytest.mark.fault("jobs", "A group without progress names the slowest process and its stack")
 def test_stalled_group_names_the_slowest_member_and_its_stack(groups: Groups) -> None:
-    groups.start(STUCK, 3, rows=[20, 20, 20], stall_timeout_s=2.0)
+    limit_s = 2.0 * SLOWER
+    groups.start(STUCK, 3, rows=[20, 20, 20], stall_timeout_s=limit_s)
     name, text = groups.wait_for_error()
     assert name == "worker 1"
-    assert "no process of the group has made progress for 2 s, and this script lags behind" in text
+    assert (
+        f"no process of the group has made progress for {limit_s:g} s, and this script lags behind"
+        in text
+    )
     assert "worker 1 on" in text and "has read 0 of 20 rows, last progress" in text
     assert 'script.py", line' in text and "in hold_all_up" in text
 
@@ -336,7 +341,7 @@ POLLING = HELPERS + (
 @pytest.mark.long
 @pytest.mark.fault("jobs", "Processes that poll for one that sleeps do not count as working")
 def test_polling_members_count_as_waiting_for_a_sleeping_one(groups: Groups) -> None:
-    groups.start(POLLING, 3, rows=[20, 20, 20], stall_timeout_s=2.0, python=None)
+    groups.start(POLLING, 3, rows=[20, 20, 20], stall_timeout_s=2.0 * SLOWER, python=None)
     name, text = groups.wait_for_error()
     assert name == "worker 1" and "in sleeps_in_the_middle" in text
     assert re.search(
@@ -371,7 +376,10 @@ def test_worker_in_an_endless_loop_is_named_while_the_rest_sleep(
         "    while not os.path.exists('all have come'):\n"
         "        time.sleep(0.1)\n"
     )
-    groups.start(HELPERS + loops, workers, rows=[20] * workers, stall_timeout_s=2.0, python=None)
+    limit_s = 2.0 * SLOWER
+    groups.start(
+        HELPERS + loops, workers, rows=[20] * workers, stall_timeout_s=limit_s, python=None
+    )
     name, text = groups.wait_for_error()
     assert name == "worker 0" and "in loops_in_the_middle" in text
     assert re.search(
@@ -414,10 +422,11 @@ def test_worker_that_does_not_reach_a_collective_is_named(groups: Groups, stop: 
 def test_computing_member_keeps_a_waiting_group_from_stalling(
     groups: Groups, tmp_path: pathlib.Path
 ) -> None:
+    limit_s = 3.0 * SLOWER
     script = HELPERS + (
         "def main(config):\n"
         f"    marker = {str(tmp_path / 'computed')!r}\n"
-        "    end = time.monotonic() + 6\n"
+        f"    end = time.monotonic() + {2 * limit_s}\n"
         "    while config.task_type == 'chief' and time.monotonic() < end:\n"
         "        json.loads(json.dumps(sorted(range(1000), key=lambda each: -each), indent=1))\n"
         "    if config.task_type == 'chief':\n"
@@ -425,7 +434,7 @@ def test_computing_member_keeps_a_waiting_group_from_stalling(
         "    while not os.path.exists(marker):\n"
         "        time.sleep(0.1)\n"
     )
-    groups.start(script, 2, stall_timeout_s=3.0, python=None)
+    groups.start(script, 2, stall_timeout_s=limit_s, python=None)
     assert groups.wait() == {"chief 0": [], "worker 0": []}
 
 

@@ -32,6 +32,7 @@ from bridge.member.observer import BUSY
 from bridge.serving.model_process import ModelProcess, ModelSettings, Request, result_of
 from bridge.settings import UserFile
 from tests.akdl.serving import models
+from tests.support.deadline import SLOWER
 from tests.support.leftovers import DEADLINE_S, suspend, task_processes, wait_until
 from tests.support.warm_python import warm_python
 
@@ -118,15 +119,18 @@ def test_a_model_predicts_wherever_temporary_files_lie(temporary: pathlib.Path) 
 def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
     inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
     serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
+    limit_s = 5.0 * SLOWER
     settings = ModelSettings(
-        "TestOp", "stopped", json_format.MessageToJson(serving), "secret", stall_timeout_s=1.0
+        "TestOp", "stopped", json_format.MessageToJson(serving), "secret", stall_timeout_s=limit_s
     )
     process = ModelProcess(settings, models.scaled(2.0))
     rows = encode_columns({"x": [[1.0, 1.0, 1.0]], "k": [0]}, inputs).SerializeToString()
     assert process.predict(rows).rows.rows == 1
     (running,) = task_processes()
     suspend(running)
-    with pytest.raises(TaskError, match="made no progress for 1 s and was killed. Was it stopped"):
+    with pytest.raises(
+        TaskError, match=f"made no progress for {limit_s:g} s and was killed. Was it stopped"
+    ):
         while True:  # one of its threads may still answer
             process.predict(rows)
     process.close()
@@ -149,7 +153,7 @@ def load():
     inputs = [TableColumn(name="k", type="BIGINT")]
     serving = Serving(
         function="stalls.py:load",
-        infer_timeout=0.5,
+        infer_timeout=1.0 * SLOWER,
         input_columns=inputs,
         output_columns=[TableColumn(name="p", type="DOUBLE")],
         model_stream_file_path=str(tmp_path / "modles"),
@@ -278,20 +282,21 @@ def test_pth_file_that_blocks_the_python_of_a_model_is_named(tmp_path: pathlib.P
     (packages,) = (tmp_path / "env").glob("lib/python3*/site-packages")
     (packages / "blocks.pth").write_text("import blocker\n")
     (packages / "blocker.py").write_text("import threading\n\nthreading.Event().wait()\n")
+    limit_s = 4.0 * SLOWER
     settings = ModelSettings(
         "TestOp",
         "blocks",
         "{}",
         "secret",
         str(tmp_path / "env/bin/python"),
-        start_timeout_s=4.0,
+        start_timeout_s=limit_s,
         gpus=0,
     )
     with pytest.raises(TaskError) as caught:
         ModelProcess(settings, "model")
     said = str(caught.value).splitlines()[0]
     assert (
-        "It did not start within the 4 s of startTimeout. It stood at File " in said
+        f"It did not start within the {limit_s:g} s of startTimeout. It stood at File " in said
         and '/blocker.py", line 3' in said
     )
     assert said.endswith(f"this Python runs {packages}/blocks.pth: import blocker")
@@ -329,7 +334,7 @@ def test_a_process_without_progress_is_killed(
 
 
 def test_a_process_that_computes_may_take_its_time(
-    process: subprocess.Popen[bytes], tmp_path: pathlib.Path
+    process: subprocess.Popen[bytes], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class SlowCall(Call):
         def result(self, timeout: float) -> str:

@@ -28,7 +28,7 @@ from bridge.serving.outputs import PredictionSettings
 from bridge.serving.prediction import RequestSize, _Predict, kinds_by_key, predict_table
 from operators import useLocalEnv
 from tests.akdl.serving import models
-from tests.support.deadline import DEADLINE_S
+from tests.support.deadline import DEADLINE_S, SLOWER
 from tests.support.leftovers import suspend, task_processes, wait_until
 
 pytestmark = pytest.mark.flink
@@ -411,7 +411,8 @@ def test_a_fresh_process_counts_its_models_from_the_first_one(predicting: Any) -
 
 
 # The limit is time enough for the first call of a model, beside other tests.
-ENDLESS = {"serving": {"infer_batch_size": 2, "infer_timeout": 4.0}}
+LIMIT_S = 4.0 * SLOWER
+ENDLESS = {"serving": {"infer_batch_size": 2, "infer_timeout": LIMIT_S}}
 
 
 @pytest.mark.slow
@@ -435,7 +436,7 @@ def test_row_that_the_model_does_not_finish_goes_to_the_error_column(predicting:
         None if key == 9 else 2.0 * (1 + key) for key in keys
     ]
     errors = {key: error for rows in chunks for key, error in zip(rows["k"], rows["e"]) if error}
-    assert errors == {9: "the model does not finish with it within 4 s (inferTimeout)"}
+    assert errors == {9: f"the model does not finish with it within {LIMIT_S:g} s (inferTimeout)"}
     (last,) = task_processes()
     assert last.pid != first.pid
     assert [*beside.chunk(3), *beside.all_out()] == [({"k": [3], "p": [8.0]}, None)]
@@ -449,6 +450,6 @@ def test_a_model_of_a_stream_is_not_tried_again(predicting: Any) -> None:
     function = predicting(**{**ENDLESS, "process": process, "model": models.endless(9)})
     with pytest.raises(
         TaskError,
-        match=r"TestOp: the model did not finish 1 rows within 4 s \(inferTimeout\), and its process",
+        match=rf"TestOp: the model did not finish 1 rows within {LIMIT_S:g} s \(inferTimeout\), and its process",
     ):
         print([*function.chunk(9), *function.all_out()])

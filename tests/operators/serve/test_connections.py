@@ -18,6 +18,7 @@ import uvicorn
 
 from operators.serve import connections
 from operators.serve.connections import Connection, SparseLog
+from tests.support.deadline import SLOWER
 from tests.support.leftovers import DEADLINE_S, wait_until
 
 ANSWER = b"a" * (8 << 20)  # more than the buffers of a connection
@@ -49,11 +50,11 @@ class Server(uvicorn.Server):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server with at most four connections, which waits half a second for a header, and one for
-    an answer.
+    an answer, each times the factor of a slow machine.
     """
     monkeypatch.setattr(connections, "_MOST", 4)
-    monkeypatch.setattr(connections, "_HEADER_S", 0.5)
-    monkeypatch.setattr(Connection, "limit_s", 1.0, raising=False)
+    monkeypatch.setattr(connections, "_HEADER_S", 0.5 * SLOWER)
+    monkeypatch.setattr(Connection, "limit_s", 1.0 * SLOWER, raising=False)
     config = uvicorn.Config(
         application, http=Connection, lifespan="off", access_log=False, log_level="warning"
     )

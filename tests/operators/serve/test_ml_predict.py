@@ -25,6 +25,7 @@ from bridge.exceptions import ConfigurationError, SchemaError, TaskError
 from operators import MLEnv, resetEnv, useLocalEnv
 from operators.errors.flink_errors import readable
 from operators.serve.ml_predict import settings_of
+from tests.support.deadline import SLOWER
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S, is_running, task_processes, wait_until
 
@@ -544,5 +545,5 @@ def load():
     seen.touch()
     return lambda batch: {{"y": batch["x"]}} if is_second else time.sleep(600)
 """)
-    with predicting(f"{tmp_path}/stalls.py:load", inferTimeout=1) as (_, answer):
+    with predicting(f"{tmp_path}/stalls.py:load", inferTimeout=1.0 * SLOWER) as (_, answer):
         assert answer == [1.0, 2.5]

@@ -34,6 +34,7 @@ from operators.serve.named_models import NamedModel, default_name
 from operators.serve.rest_messages import Target, answer_of
 from operators.serve.rest_server import RestApplication, _token, main
 from tests.akdl.serving import models
+from tests.support.deadline import SLOWER
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
 
@@ -565,7 +566,7 @@ def test_requests_that_are_given_up_leave_the_queue() -> None:
         asked.goes_on.set()
 
     asyncio.run(ask(DEADLINE_S))
-    asyncio.run(ask(1.0))
+    asyncio.run(ask(2.0 * SLOWER))
 
 
 @pytest.mark.fault(
