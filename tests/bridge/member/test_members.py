@@ -326,6 +326,12 @@ def test_stalled_group_names_the_slowest_member_and_its_stack(groups: Groups) ->
     assert 'script.py", line' in text and "in hold_all_up" in text
 
 
+@pytest.fixture
+def busy_beside_other_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a process for busy that gets little of a processor beside other tests."""
+    monkeypatch.setattr("bridge.member.observer.BUSY", 0.01)
+
+
 POLLING = HELPERS + (
     "import hashlib\n"
     "def sleeps_in_the_middle():\n"
@@ -340,6 +346,7 @@ POLLING = HELPERS + (
 
 @pytest.mark.long
 @pytest.mark.fault("jobs", "Processes that poll for one that sleeps do not count as working")
+@pytest.mark.usefixtures("busy_beside_other_load")
 def test_polling_members_count_as_waiting_for_a_sleeping_one(groups: Groups) -> None:
     groups.start(POLLING, 3, rows=[20, 20, 20], stall_timeout_s=2.0 * SLOWER, python=None)
     name, text = groups.wait_for_error()
@@ -362,6 +369,7 @@ def test_polling_members_count_as_waiting_for_a_sleeping_one(groups: Groups) -> 
     "jobs",
     "A worker in an endless loop, in Python or in C, is named while the others sleep until it comes",
 )
+@pytest.mark.usefixtures("busy_beside_other_load")
 def test_worker_in_an_endless_loop_is_named_while_the_rest_sleep(
     groups: Groups, workers: int, loop: str
 ) -> None:
@@ -406,6 +414,7 @@ COLLECTIVE = HELPERS + (
 @pytest.mark.fault(
     "jobs", "A worker that sleeps or loops while the others wait for it in a collective is named"
 )
+@pytest.mark.usefixtures("busy_beside_other_load")
 def test_worker_that_does_not_reach_a_collective_is_named(groups: Groups, stop: str) -> None:
     groups.start(
         COLLECTIVE.replace("time.sleep(600)", stop),
@@ -419,6 +428,7 @@ def test_worker_that_does_not_reach_a_collective_is_named(groups: Groups, stop: 
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("busy_beside_other_load")
 def test_computing_member_keeps_a_waiting_group_from_stalling(
     groups: Groups, tmp_path: pathlib.Path
 ) -> None:

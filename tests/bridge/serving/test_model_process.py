@@ -28,7 +28,6 @@ from akdl.wire.columns import encode_columns
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.host.gpus import lease_for
 from bridge.host.process_folder import kill_stopped, note_process
-from bridge.member.observer import BUSY
 from bridge.serving.model_process import ModelProcess, ModelSettings, Request, result_of
 from bridge.settings import UserFile
 from tests.akdl.serving import models
@@ -336,13 +335,16 @@ def test_a_process_without_progress_is_killed(
 def test_a_process_that_computes_may_take_its_time(
     process: subprocess.Popen[bytes], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    busy = 0.002  # of a processor, which many others may use
+    monkeypatch.setattr("bridge.member.observer.BUSY", busy)
+
     class SlowCall(Call):
         def result(self, timeout: float) -> str:
             used, began = psutil.Process(process.pid), time.monotonic()
             before = used.cpu_times().user
 
             def has_computed() -> bool:
-                least_s = 0.05 + 2 * BUSY * (time.monotonic() - began)
+                least_s = 0.05 + 2 * busy * (time.monotonic() - began)
                 return bool(used.cpu_times().user - before > least_s)
 
             wait_until(has_computed, "the process computes")
