@@ -103,12 +103,12 @@ def main(config):
     text = ["x" * 1000] * 1000
     for _ in range(40):
         config.output_writer.write_batch({"text": text})
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT_S
     while not os.path.exists(config.user_params["go"]):  # the test makes it when rows have come out
         assert time.monotonic() < deadline, "nothing came out before the script ended"
         time.sleep(0.05)
     config.output_writer.write_batch({"text": ["the last"]})
-"""
+""".replace("LIMIT_S", f"{3 * DEADLINE_S}")
 BEGINS = """
 import pathlib
 
@@ -130,7 +130,7 @@ def test_script_reads_and_writes_before_its_input_has_ended(
     table_env = getattr(getMLEnv(), mode)
 
     def has_begun(number: int) -> bool:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 3 * DEADLINE_S
         while number > 0 and not os.path.exists(begun):
             assert time.monotonic() < deadline, "the script waits for its last row"
             time.sleep(0.05)

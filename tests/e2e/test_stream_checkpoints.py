@@ -348,7 +348,7 @@ def test_rows_arrive_at_least_once_when_a_task_manager_is_killed(
         first = pids()
         victim = next(pid for pid in cluster.task_manager_pids if has_task_process(pid))
         os.kill(victim, signal.SIGKILL)
-        wait_until(lambda: not {0, *first} & set(pids()), "both workers are new", 240)
+        wait_until(lambda: not {0, *first} & set(pids()), "both workers are new", 10 * DEADLINE_S)
         last = max(number for _, number in sink.final_rows())
         wait_until(
             lambda: set(sink.counts()) >= set(range(last + PER_SECOND)),

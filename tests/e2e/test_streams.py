@@ -188,7 +188,9 @@ def test_rows_are_shown_without_further_input_and_cancel_ends_the_job(
             arrive("0.csv", "0\n1\n2\n")
             wait_for(", 70", ", 0", ", 1", ", 2", deadline_s=2 * DEADLINE_S)
             wait_until(
-                lambda: len(task_processes()) == 4, "the workers without a row have started too"
+                lambda: len(task_processes()) == 4,
+                "the workers without a row have started too",
+                4 * DEADLINE_S,
             )
             assert not job.wait(0)
             send([80])

@@ -8,7 +8,7 @@ import pytest
 
 from bridge.exceptions import BridgeError, ConfigurationError
 from operators import CsvSourceStreamOp, MLEnv, StreamOperator, getMLEnv, useLocalEnv
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 
 
 @pytest.mark.parametrize("wrong", [0.5, True])
@@ -90,7 +90,7 @@ def test_a_job_goes_on_until_it_is_cancelled(
         return len(shown) >= 3
 
     try:
-        wait_until(rows_are_shown, "the first rows are shown")
+        wait_until(rows_are_shown, "the first rows are shown", 4 * DEADLINE_S)
         assert not job.wait(0)
     finally:
         job.cancel()

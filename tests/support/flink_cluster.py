@@ -31,7 +31,6 @@ from tests.support.network import Network
 from tests.support.ports import free_ports
 
 FLINK_HOME = pathlib.Path(pyflink.__file__).parent
-STOP_S = 10.0
 LOG_LINES = 100
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
@@ -209,7 +208,7 @@ def wait_for_log(cluster: FlinkCluster, pattern: str) -> None:
             for log in cluster.log_folder.glob("taskmanager-*")
         )
 
-    wait_until(is_there, f"a log of a TaskManager has {pattern}")
+    wait_until(is_there, f"a log of a TaskManager has {pattern}", 4 * DEADLINE_S)
 
 
 def _prepare(
@@ -262,6 +261,8 @@ def _prepare(
         "io.tmp.dirs": str(temporary),
         # a TaskManager that two have not reached is gone; Flink sends one in 10 s
         "heartbeat.interval": 1000,
+        # beside other tests a task may take longer to start than the 10 s of the default
+        "pekko.ask.timeout": "120 s",
         # beside which REST finds the other logs
         "taskmanager.log.path": str(logs / "taskmanager.log"),
         "env.log.dir": str(logs),  # of Flink's scripts
@@ -404,7 +405,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_S)
+            process.wait(DEADLINE_S)
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

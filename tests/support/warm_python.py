@@ -62,6 +62,8 @@ def choose_workers(warm: bool) -> None:
     """
     from operators.flink import env
 
+    # Beside other tests a task may take longer to start than the 10 s of the default.
+    env._DEFAULTS["pekko.ask.timeout"] = "120 s"
     env._DEFAULTS.pop("python.executable", None)
     if warm and _CAN_RUN:
         env._DEFAULTS["python.executable"] = _program("pyflink.fn_execution.beam.beam_boot")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.deadline import DEADLINE_S
 from tests.support.ports import free_ports
 from tests.support.tf_group import ROOT, PythonProcess
 
@@ -85,7 +86,7 @@ def run_group(
     folder: Path,
     command: list[str],
     roles: list[tuple[str, int]],
-    timeout_s: float = 150,
+    timeout_s: float = 5 * DEADLINE_S,
     python: str | None = None,
 ) -> dict[str, str]:
     """Run a command of a Python, see `PythonProcess`, in each role and return what each printed;

@@ -39,7 +39,7 @@ from bridge.settings import Gathering
 from operators import MLEnv, PredictStreamOp, StreamOperator, useLocalEnv
 from tests.support.chunk_clock import left
 from tests.support.kinds import Kind
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.flink
@@ -646,7 +646,7 @@ def test_metrics_of_flink_count_rows_while_they_pass(tmp_path: pathlib.Path) -> 
                 first.setdefault(name, seen[name])
             return all(seen.get(name, 0) > first.get(name, 0) for name in counted)
 
-        wait_until(moves, "the operators count rows and bytes")
+        wait_until(moves, "the operators count rows and bytes", 4 * DEADLINE_S)
         assert seen["RowsToArrow.arrowBytes"] > 0 and "RowsToArrow.akdl.waitedMs" in seen
     finally:
         job.cancel().get()

@@ -154,11 +154,11 @@ def test_checkpoints_complete_behind_a_slow_reader(
     client = (
         slow.select("0 AS worker, id").getOutputTable().execute_insert(sink.name).get_job_client()
     )
-    wait_until(lambda: completed() >= 3, "checkpoints complete", DEADLINE_S)
+    wait_until(lambda: completed() >= 3, "checkpoints complete", 4 * DEADLINE_S)
     final = len(sink.final_rows())
     assert final < ROWS / 2  # in the middle of the files
     (tmp_path / "fails").touch()
-    wait_until(lambda: not (tmp_path / "fails").exists(), "the job fails", DEADLINE_S)
+    wait_until(lambda: not (tmp_path / "fails").exists(), "the job fails", 4 * DEADLINE_S)
     wait_until(lambda: len(sink.final_rows()) >= ROWS, "all rows are final", 4 * DEADLINE_S)
     if scan:
         client.cancel().result()

@@ -28,7 +28,7 @@ from operators import (
     useLocalEnv,
 )
 from tests.support.environment import ENVIRONMENT
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.flink
 ROWS = 3000
@@ -187,7 +187,7 @@ def test_killed_program_resumes_with_the_missing_rows(place: pathlib.Path) -> No
     program = subprocess.Popen([sys.executable, "-c", JOB, str(place)], env=ENVIRONMENT)
     try:
         # The batch that holds may have had its turn before two others that were sent with it.
-        wait_until(lambda: len(kept(place)) >= 800, "files of predictions", 180)
+        wait_until(lambda: len(kept(place)) >= 800, "files of predictions", 10 * DEADLINE_S)
     finally:
         program.kill()
         program.wait()

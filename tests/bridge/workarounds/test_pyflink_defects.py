@@ -21,7 +21,7 @@ from bridge.workarounds.pyflink_defects import (
 from operators import resetEnv, useLocalEnv
 from operators.flink.java import start_java
 from tests.support.environment import ENVIRONMENT
-from tests.support.leftovers import is_running, wait_until
+from tests.support.leftovers import DEADLINE_S, is_running, wait_until
 
 pytestmark = pytest.mark.flink
 
@@ -192,7 +192,11 @@ def test_a_client_of_a_job_makes_savepoints(tmp_path: pathlib.Path) -> None:
     )
     job = tables.execute_sql("INSERT INTO written SELECT * FROM numbers").get_job_client()
     # The JobManager learns later than its tasks begin that all of them run, and refuses until then.
-    wait_until(lambda: any(checkpoints.glob("*/chk-*/_metadata")), "a checkpoint has all tasks")
+    wait_until(
+        lambda: any(checkpoints.glob("*/chk-*/_metadata")),
+        "a checkpoint has all tasks",
+        4 * DEADLINE_S,
+    )
     paths = [
         job.trigger_savepoint(tmp_path.as_uri()).result(),
         job.stop_with_savepoint(False, tmp_path.as_uri()).result(),

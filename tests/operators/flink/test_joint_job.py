@@ -14,7 +14,7 @@ from bridge import settings
 from bridge.host.program_folder import program_folder
 from operators import MLEnv
 from operators.flink.joint_job import run_jointly
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.flink
 
@@ -122,7 +122,7 @@ class Slow(Kept):
 
     def take(self, batch: pa.RecordBatch) -> None:
         if not self.rows:
-            wait_until(lambda: len(files_of_jobs()[0]) >= 8, "the job is ahead")
+            wait_until(lambda: len(files_of_jobs()[0]) >= 8, "the job is ahead", 4 * DEADLINE_S)
         self.most = max(self.most, *map(len, files_of_jobs()))
         super().take(batch)
 

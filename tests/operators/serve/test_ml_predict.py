@@ -313,7 +313,7 @@ def load():
     running = tables.execute_sql(
         "SELECT y FROM ML_PREDICT(TABLE numbers, MODEL slow, DESCRIPTOR(x))"
     )
-    wait_until(lambda: bool(list(tmp_path.glob("[0-9]*"))), "the model loads", 120)
+    wait_until(lambda: bool(list(tmp_path.glob("[0-9]*"))), "the model loads", 4 * DEADLINE_S)
     (pid,) = [int(path.name) for path in tmp_path.glob("[0-9]*")]
     running.get_job_client().cancel().result()
     wait_until(lambda: not relays() and not is_running(pid), "its processes have ended")
