@@ -19,7 +19,8 @@ class Running:
     """A job whose rows are collected as they come.
 
     PyFlink takes several calls into the JVM for each row, some hundred rows per second on a slow
-    machine: a source should be slower than that, or `rows` falls behind.
+    machine and some tens beside other load: a source should be slower than that, or `rows` falls
+    behind.
     """
 
     def __init__(self, op: StreamOperator) -> None:

@@ -158,7 +158,7 @@ def test_workers_that_lose_their_connection_release_the_model_process(
     op = TFTableModelPredictStreamOp(
         model_table(models.scaled(1.0)), outputSchemaStr="p DOUBLE", chunkRows=50, **FED,
     ).linkFrom(
-        counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES), sent.stream()
+        counting(getMLEnv().stenv, 1_000_000, per_second=20).select(ONES), sent.stream()
     )  # fmt: skip
     others, processes = set(workers()), task_processes()
     with op.getOutputTable().execute().collect() as rows:
@@ -182,9 +182,7 @@ def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(
         modelPath=models.scaled(1.0), outputSchemaStr="p DOUBLE", modelStreamFilePath=f"file://{published}",
         modelStreamScanInterval=0.2, chunkRows=50, **FED,
     )  # fmt: skip
-    with running(
-        counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES).link(op)
-    ) as job:
+    with running(counting(getMLEnv().stenv, 1_000_000, per_second=20).select(ONES).link(op)) as job:
         job.wait_for(
             lambda: job.predicts(3.0),
             "the first model predicts, not the one that was there before the job",
@@ -224,7 +222,7 @@ def test_models_of_a_second_stream_take_over(
     op = TFTableModelPredictStreamOp(
         model_table(models.scaled(1.0)), outputSchemaStr="p DOUBLE", **FED,
     ).linkFrom(
-        counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES), sent.stream()
+        counting(getMLEnv().stenv, 1_000_000, per_second=20).select(ONES), sent.stream()
     )  # fmt: skip
     assert op.getColNames() == ["id", "p"]
     with running(op) as job:

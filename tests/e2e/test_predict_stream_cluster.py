@@ -67,18 +67,18 @@ def test_a_model_of_a_stream_survives_a_restart(
 ) -> None:
     table = MemSourceBatchOp(list(pack(models.scaled(1.0))), "model_id BIGINT, model_info STRING")
     sent = SentModels(tmp_path / "sent")
-    # Chunks of five rows, so that some are with the model at each barrier, which alone brings them
+    # Chunks of two rows, so that some are with the model at each barrier, which alone brings them
     # out.
     op = TFTableModelPredictStreamOp(
         table,
         outputSchemaStr="p DOUBLE",
         selectedCols=["x", "k"],
         reservedCols=["id"],
-        chunkRows=5,
+        chunkRows=2,
         chunkWait=60,
     )
     op.setEnvVars([f"STARTED_BY={tmp_path}"])
-    op.linkFrom(counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES), sent.stream())
+    op.linkFrom(counting(getMLEnv().stenv, 1_000_000, per_second=20).select(ONES), sent.stream())
 
     def checkpoints() -> int:
         (job,) = (

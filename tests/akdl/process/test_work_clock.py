@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +20,12 @@ from tests.support.leftovers import wait_until
 from tests.support.own_process import in_own_process
 
 
+def _functions(thread: threading.Thread) -> set[str]:
+    """Names of the functions in which a thread is."""
+    frames = traceback.walk_stack(sys._current_frames().get(thread.ident or 0))
+    return {frame.f_code.co_name for frame, _ in frames}
+
+
 @contextmanager
 def _in_a_thread(step: Callable[[], object], name: str) -> Iterator[None]:
     over = threading.Event()
@@ -28,6 +36,8 @@ def _in_a_thread(step: Callable[[], object], name: str) -> Iterator[None]:
 
     thread = threading.Thread(target=run, name=name)
     thread.start()
+    # A thread that has not come to its call yet would be found in other places too.
+    wait_until(lambda: step.__name__ in _functions(thread), "the thread is in its call")
     yield
     over.set()
     thread.join()

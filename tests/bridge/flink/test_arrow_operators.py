@@ -314,7 +314,10 @@ def test_all_results_are_asked_for_when_no_more_rows_come_soon(table_envs: MLEnv
     # Flink's source makes ten rows at once each second. Where they come together, the chunk is full
     # before the timer fires.
     in_time, _ = chunks_of(
-        table_env, table_env.from_path("bursts"), Gathering(rows=10, wait_s=0.3), sends_all_out=True
+        table_env,
+        table_env.from_path("bursts"),
+        Gathering(rows=10, wait_s=0.05),
+        sends_all_out=True,
     )
     with in_time.map(lambda element: element[0], Types.INT()).execute_and_collect() as found:
         for _ in range(2):

@@ -37,6 +37,7 @@ from tests.akdl.serving import models
 from tests.support.deadline import SLOWER
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
+from tests.support.ports import free_ports
 
 needs_tf = pytest.mark.tf
 LINE = re.compile(r"akdl serve: (\S+), version (\d+), at http://127.0.0.1:(\d+)/v1/models/\1\n")
@@ -306,9 +307,10 @@ def test_pipelines_are_served_with_a_token_after_a_kill_and_when_slow(
     )
     allowed = {"Authorization": f"Bearer {TOKEN}"}
     rows = {"instances": [{"t": "abc", "x": [1, 2.5]}, {"t": "", "x": [0, 0.1]}]}
-    with served(
-        temp, lengths, "--columns", "t STRING, x ARRAY<FLOAT>", "--token-file", str(secret)
-    ) as server:
+    # The system may give a port that it has chosen to another program before the second server.
+    port = ("--port", str(free_ports(1)[0]))
+    columns = ("--columns", "t STRING, x ARRAY<FLOAT>")
+    with served(temp, lengths, *columns, "--token-file", str(secret), *port) as server:
         for refused in (
             server.predict(rows),
             server.predict(rows, Authorization="Bearer other"),
@@ -328,14 +330,7 @@ def test_pipelines_are_served_with_a_token_after_a_kill_and_when_slow(
         assert left and TOKEN not in server.log
         with pytest.raises(ConnectionError):
             server.predict(rows)
-    own = (
-        "--columns",
-        "x ARRAY<FLOAT>, k BIGINT",
-        "--port",
-        str(server.port),
-        "--timeout",
-        "1",
-    )
+    own = ("--columns", "x ARRAY<FLOAT>, k BIGINT", *port, "--timeout", "1")
     with served(temp, f"again={slow}", *own, AKDL_SERVE_TOKEN=TOKEN) as server:
         assert not left & set(os.listdir(temp))
         good, endless = ({"instances": [{"x": [1, 2, 3], "k": k}]} for k in (0, 7))

@@ -247,8 +247,9 @@ def test_one_slow_rank_is_named(tmp_path: pathlib.Path) -> None:
         group.start()
 
         # On a busy machine both wait long for each other's start, and only then one for the other.
+        # The one that works waits less than half as much.
         def one_waits_and_one_works() -> bool:
-            return share(PEERS) > 0.7 and share(WORK) > 0.7
+            return share(PEERS) > 0.5 and share(WORK) > 0.75
 
         wait_until(one_waits_and_one_works, "the chief waits for its peer", 3 * DEADLINE_S)
     advice = advice_on(tmp_path)
