@@ -27,15 +27,16 @@ from tests.support.slow_rows import slow_rows
 ROWS = 400_000
 
 
-@pytest.fixture
-def folder(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Files with `ROWS` rows in all, and a hundred small ones."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Files with `ROWS` rows in all, of some thousands in each part. A checkpoint waits for the few
+    parts that are ahead of it, which have to be a small share of all.
+    """
     random = np.random.default_rng(1)
-    path = tmp_path / "in"
-    path.mkdir()
+    path = tmp_path_factory.mktemp("in")
     for number in range(2):
         half = ROWS // 2
-        floats = {f"x{place}": random.random(half, dtype=np.float32) for place in range(10)}
+        floats = {f"x{place}": random.random(half, dtype=np.float32) for place in range(40)}
         ids = np.arange(half * number, half * (number + 1))
         pq.write_table(
             pa.table({"id": ids, **floats}), path / f"{number}.parquet", row_group_size=150_000
