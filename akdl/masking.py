@@ -29,7 +29,7 @@ _AFTER = ".,:;!)]}"
 _PAIR = re.compile(
     r"(?<![\w.-])(?P<name>-{0,2}[A-Za-z_][\w.-]*)"
     r"(?P<between>[\"']?\s*(?:=(?!=)|:(?=\s*[\"']))\s*|(?<=[\w.-])[ ]+(?=[^\s-]))"
-    r"(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'&;,)\]}>/]+)"
+    r"(?P<value>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[^\s\"'&;,)\]}]+)"
 )
 # In "Authorization: Basic ..." and "Bearer ..." the secret follows the name of its scheme, not an
 # equals sign.

@@ -72,6 +72,20 @@ def test_harmless_parameters_are_not_masked(tree: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("AWS_SECRET_ACCESS_KEY=wJalr/K7MD+EN=/bPx", "AWS_SECRET_ACCESS_KEY=***"),
+        ("AccountKey=ab+cd/ef==;Suffix=net", "AccountKey=***;Suffix=net"),
+        ("--secret-key wJal/K7 --port 1", "--secret-key *** --port 1"),
+        ("password=p>w&x", "password=***&x"),
+        (r'{"password": "a\"b c", "port": 1}', '{"password": "***", "port": 1}'),
+    ],
+)
+def test_secrets_are_masked_up_to_their_end(text: str, hidden: str) -> None:
+    assert masked(text) == hidden
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "TensorFlow2BatchOp, chief 0 (a.py): the script failed: KeyError: 'scor' (did you mean 'score'?)",
