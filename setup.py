@@ -45,7 +45,7 @@ _ANY_FLINK = [
     'requests>=2.33; python_version >= "3.10"',
     "rich>=12",
     'tomli>=2; python_version < "3.11"',
-    "uv>=0.5",  # makes the environments of scripts
+    "uv>=0.9.6",  # makes the environments of scripts
 ]
 
 # apache-flink brings py4j and apache-beam in the versions that it works with.
@@ -68,7 +68,7 @@ FLINK_120_SIDE = [
     "apache-flink>=1.20,<2",
     "pyarrow>=11",
     "pyarrow-hotfix>=0.6",
-    "setuptools<80.9",
+    "setuptools>=78.1.1,<80.9",
     *_ANY_FLINK,
 ]
 
@@ -88,6 +88,7 @@ TENSORFLOW_SIDE = [
     f"tensorflow>=2.13,<2.14; {_PYTHON_38} and {_LARGE}",
     f"tensorflow-cpu==2.15.1; {_WITH_ESTIMATOR} and {_SMALL}",
     f"tensorflow==2.15.1; {_WITH_ESTIMATOR} and {_LARGE}",
+    f"setuptools>=78.1.1,<80.9; {_WITH_ESTIMATOR}",  # its TensorBoard imports pkg_resources
     f"tensorflow-cpu>=2.16; {_NEWER} and {_SMALL}",
     f"tensorflow>=2.16; {_NEWER} and {_LARGE}",
     f"keras>=3.14; {_NEWER}",  # which TensorFlow takes in any release
@@ -101,6 +102,7 @@ TENSORFLOW_SIDE_WITH_GPU = [
     f"protobuf<3.21; {_PYTHON_37}",
     f"tensorflow>=2.13,<2.14; {_PYTHON_38}",
     f"tensorflow[and-cuda]==2.15.1; {_WITH_ESTIMATOR}",
+    f"setuptools>=78.1.1,<80.9; {_WITH_ESTIMATOR}",
     f"tensorflow[and-cuda]>=2.16; {_NEWER}",
     f"keras>=3.14; {_NEWER}",
     *_SAFE,

@@ -95,7 +95,7 @@ def test_installed_files_are_copied_and_exist(dockerfile: list[tuple[str, str]])
     }
     assert copied == {
         **dict.fromkeys(
-            {"setup.py", "pyproject.toml", "README.md", *packages, *pins}, "/tmp/akdl/"
+            {"setup.py", "pyproject.toml", "README.md", "LICENSE", *packages, *pins}, "/tmp/akdl/"
         ),
         "scripts/build_stubs.py": "/tmp/akdl/scripts/",
     }

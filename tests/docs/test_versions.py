@@ -57,6 +57,14 @@ def test_pythons_newer_than_those_of_flink_are_refused_by_the_requirements(
     )
 
 
+@pytest.mark.parametrize("extra", ["tf", "tf-gpu"])
+def test_tensorboard_of_the_last_release_with_estimators_finds_pkg_resources(
+    extras: dict[str, Any], extra: str
+) -> None:
+    """TensorBoard 2.15 imports it, and setuptools has none since release 82."""
+    assert not requirement(extras[extra], "setuptools").specifier.contains("82.0.0")
+
+
 def test_pages_name_the_versions() -> None:
     """`make versions` writes them."""
     assert write_versions.written(ROOT) == {}
