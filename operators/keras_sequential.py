@@ -17,9 +17,7 @@ from akdl.models.tf.keras_sequential.layer_text import (
     parse_call,
 )
 from akdl.storage.archive import damage_is_named
-from akdl.storage.files import FileError
 from akdl.storage.limits import TEXT
-from akdl.storage.training_folders import refuse_pattern
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind
 from bridge.exceptions import ConfigurationError, refused_at
 from bridge.schema import quoted
@@ -110,9 +108,6 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
             raise ConfigurationError(
                 f"{name}: validationSplit needs numWorkers=1, got {own['numWorkers']}"
             )
-        if own["checkpointFilePath"] is not None:
-            with refused_at(f"{name}: parameter 'checkpointFilePath'", FileError):
-                refuse_pattern(own["checkpointFilePath"])
         params = {
             param.name: own[param.name]
             for param in catalog.KERAS_TRAIN
@@ -128,6 +123,7 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
             "userFiles": [SCRIPT],
             "mainScriptFile": SCRIPT,
             "selectedCols": columns,
+            "checkpointFilePath": own["checkpointFilePath"],
             # A float32 of a DOUBLE label would be another label.
             "exactDoubles": self._with_labels,
             "userParams": json.dumps({**params, "labels": self._with_labels}),

@@ -146,7 +146,10 @@ def plan(
             # A group of one process sends no messages to others.
             new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None
         ),
-        "checkpoint_dir": _absolute(operator, "checkpointDir", values),
+        "checkpoint_dir": (
+            _absolute(operator, "checkpointDir", values)
+            or _absolute(operator, "checkpointFilePath", values)
+        ),
         "log_dir": _absolute(operator, "logDir", values),
         "model_dir": _absolute(operator, "modelDir", values) if kind == "train" else None,
     }
@@ -183,13 +186,13 @@ def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str |
     The processes have working directories of their own, in which a relative path would be another
     one.
     """
-    address: str | None = values[parameter]
+    address: str | None = values.get(parameter)
     if address is None:
         return None
     with refused_at(f"{operator}: parameter {parameter!r}", FileError):
         # TensorFlow and fsspec take brackets and stars in these addresses for patterns, so what is
         # written would not be found again.
-        if parameter == "checkpointDir" or (parameter == "modelDir" and is_remote(address)):
+        if "checkpoint" in parameter or (parameter == "modelDir" and is_remote(address)):
             refuse_pattern(address)
         return place_of(address)
 

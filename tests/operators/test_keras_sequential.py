@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from pyflink.table import StreamTableEnvironment
 
+from akdl.storage.training_folders import STOP
 from bridge.exceptions import ConfigurationError
+from bridge.schema import Schema
 from operators import (
     KerasSequentialClassifierPredictBatchOp,
     KerasSequentialClassifierTrainBatchOp,
@@ -21,6 +23,7 @@ from operators import (
     TableSourceBatchOp,
 )
 from operators.keras_sequential import FACTS, prediction_values
+from operators.prepare.plan import plan
 
 TRAIN = {"tensorCol": "t", "labelCol": "label", "layers": ["Dense(3)"]}
 
@@ -71,6 +74,21 @@ def test_wrong_values_are_refused_when_set(wrong: dict[str, float]) -> None:
 def test_doubles_of_a_classifier_are_exact_as_they_may_be_labels() -> None:
     values = KerasSequentialClassifierTrainBatchOp(**TRAIN)._values_of_all()
     assert values["exactDoubles"] is True
+
+
+def test_relative_folder_of_checkpoints_is_one_of_this_program(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script works in a folder that is removed after the job."""
+    monkeypatch.chdir(tmp_path)
+    op = KerasSequentialRegressorTrainBatchOp(**TRAIN, checkpointFilePath="kept")
+    schema = Schema.parse("t ARRAY<DOUBLE>, label DOUBLE")
+    settings = plan(
+        "Op", "train", op._values_of_all(), schema, [], 1, "AKDL_TEST_ENV", False, elsewhere=True
+    )
+    assert settings.checkpoint_dir == str(tmp_path / "kept")
+    op.stop()
+    assert (tmp_path / "kept" / STOP).exists()
 
 
 def model_file(tmp_path: pathlib.Path, facts: dict[Any, Any] | None) -> str:

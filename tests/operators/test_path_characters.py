@@ -69,9 +69,14 @@ def odd(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> pathlib.Path:
 def planned(folder: pathlib.Path, **values: Any) -> Any:
     (folder / "main.py").write_text("def main(task_config): pass")
     (folder / "words.txt").write_text("a")
-    op = TF2TableModelTrainBatchOp(
-        userFiles=[str(folder / "words.txt")], mainScriptFile=str(folder / "main.py"), **values
+    return plan_of(
+        TF2TableModelTrainBatchOp(
+            userFiles=[str(folder / "words.txt")], mainScriptFile=str(folder / "main.py"), **values
+        )
     )
+
+
+def plan_of(op: Any) -> Any:
     schema = Schema.parse("x DOUBLE")
     return plan(
         "Op",
@@ -154,11 +159,11 @@ def test_checkpoint_path_with_patterns_is_refused(
     if request.node.callspec.params["odd"] in PATTERNS:
         with pytest.raises(
             ConfigurationError,
-            match="parameter 'checkpointFilePath': .*TensorFlow reads .* as a pattern",
+            match="Op: parameter 'checkpointFilePath': .*TensorFlow reads .* as a pattern",
         ):
-            op._values_of_all()
+            plan_of(op)
     else:
-        op._values_of_all()
+        assert plan_of(op).checkpoint_dir == str(odd)
 
 
 @pytest.mark.parametrize("address", [str, lambda path: f"file://{path}"], ids=["path", "file"])

@@ -78,7 +78,7 @@ def main(task_config: TrainTaskConfig) -> None:
         model.compile(_optimizer(params), _loss(labels), metrics=metrics)
     total = sum_over_workers(strategy)
     train, valid = _datasets(task_config, params, shape, labels, is_alone=total is None)
-    _choose_checkpoints(task_config, params, total)
+    _clear_checkpoints(task_config, params, total)
     train_config: Config = {}
     if params["saveBestOnly"]:
         if valid is None:
@@ -356,9 +356,8 @@ def _detail(labels: Sequence[Any], probabilities: Any) -> Any:
     return tf.strings.join(["{", pairs, "}"])
 
 
-def _choose_checkpoints(task_config: TrainTaskConfig, params: Config, total: Total | None) -> None:
-    """Set `checkpointFilePath` as the folder of checkpoints, and empty it if the user wants so."""
-    task_config.checkpoint_dir = params.get("checkpointFilePath")
+def _clear_checkpoints(task_config: TrainTaskConfig, params: Config, total: Total | None) -> None:
+    """Remove the checkpoints of earlier jobs if the user wants so."""
     if task_config.checkpoint_dir is None or not params["removeCheckpointBeforeTraining"]:
         return
     # A restart of the same job continues from its own checkpoint.

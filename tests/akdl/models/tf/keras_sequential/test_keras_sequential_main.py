@@ -18,13 +18,20 @@ pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWar
 PARAMS: dict[str, Any] = {
     "tensorCol": "t", "labelCol": "label", "layers": ["Dense(8, activation='relu')"], "optimizer": "Adam()", "learningRate": 0.05,
     "numEpochs": 4, "batchSize": 32, "validationSplit": 0.0, "saveBestOnly": False, "bestMetric": "loss",
-    "saveCheckpointsEpochs": 1.0, "saveCheckpointsSecs": None, "checkpointFilePath": None, "removeCheckpointBeforeTraining": True,
+    "saveCheckpointsEpochs": 1.0, "saveCheckpointsSecs": None, "removeCheckpointBeforeTraining": True,
     "seed": 3, "labels": True,
 }  # fmt: skip
 VALUES = np.random.default_rng(5).uniform(-1, 1, [400, 4])
 
 
-def train(folder: Path, labels: Any, label_type: str, /, **changes: Any) -> Any:
+def train(
+    folder: Path,
+    labels: Any,
+    label_type: str,
+    /,
+    checkpoint_dir: str | None = None,
+    **changes: Any,
+) -> Any:
     """Train, and return the signature of the exported model."""
     import tensorflow as tf
 
@@ -38,6 +45,7 @@ def train(folder: Path, labels: Any, label_type: str, /, **changes: Any) -> Any:
         str(folder),
         params,
         exact_doubles=params["labels"],
+        checkpoint_dir=checkpoint_dir,
     )
     if params["labels"]:
         (folder / "labels").mkdir()
@@ -114,15 +122,20 @@ def test_regression_is_repeatable_with_a_seed(tmp_path: Path) -> None:
 def test_checkpoints_of_other_jobs_are_removed_and_own_ones_stay(
     attempt: int, removes: bool, stays: bool, tmp_path: Path
 ) -> None:
-    from akdl.models.tf.keras_sequential.keras_sequential_main import _choose_checkpoints
+    from akdl.models.tf.keras_sequential.keras_sequential_main import _clear_checkpoints
 
-    config = testing.train_task_config({"t": [1]}, {"t": "INT"}, str(tmp_path), attempt=attempt)
     kept = tmp_path / "kept" / "checkpoint"
+    config = testing.train_task_config(
+        {"t": [1]},
+        {"t": "INT"},
+        str(tmp_path),
+        attempt=attempt,
+        checkpoint_dir=str(kept.parent),
+    )
     kept.parent.mkdir()
     kept.touch()
-    params = {"checkpointFilePath": str(kept.parent), "removeCheckpointBeforeTraining": removes}
-    _choose_checkpoints(config, params, None)
-    assert config.checkpoint_dir == str(kept.parent) and kept.exists() == stays
+    _clear_checkpoints(config, {"removeCheckpointBeforeTraining": removes}, None)
+    assert kept.exists() == stays
 
 
 def test_best_epoch_of_an_earlier_training_is_exported(
@@ -135,7 +148,7 @@ def test_best_epoch_of_an_earlier_training_is_exported(
         "saveBestOnly": True,
         "layers": [],
         "optimizer": "SGD(1.0, 0.99)",
-        "checkpointFilePath": str(tmp_path / "kept"),
+        "checkpoint_dir": str(tmp_path / "kept"),
         "removeCheckpointBeforeTraining": False,
     }
     models = [
@@ -190,7 +203,7 @@ def test_training_goes_on_from_a_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     labels = VALUES.sum(axis=1).tolist()
-    changes = {"labels": False, "checkpointFilePath": str(tmp_path / "kept")}
+    changes = {"labels": False, "checkpoint_dir": str(tmp_path / "kept")}
     train(tmp_path / "first", labels, "DOUBLE", numEpochs=2, **changes)
     train(
         tmp_path / "more",
