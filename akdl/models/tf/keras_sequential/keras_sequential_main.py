@@ -364,7 +364,12 @@ def _clear_checkpoints(task_config: TrainTaskConfig, params: Config, total: Tota
     if task_config.attempt:
         return
     if task_config.task_type == "chief":
-        remove_checkpoint_files(task_config.checkpoint_dir)
+        folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
+        # TensorFlow supports few storages, so files at an address are removed from a copy, whose
+        # changes are then published.
+        folder.fetch()
+        remove_checkpoint_files(folder.path)
+        folder.publish()
     if total is not None:
         # The sum makes all workers wait for the chief. Otherwise one of them could resume from a
         # checkpoint that the chief removes.

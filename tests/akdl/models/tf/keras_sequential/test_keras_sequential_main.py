@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 
 from akdl import testing
 from akdl.runner.extra_inputs import ExtraInput
 from akdl.storage.model_forms import find_saved_model
+from akdl.storage.training_folders import files_at
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -136,6 +138,19 @@ def test_checkpoints_of_other_jobs_are_removed_and_own_ones_stay(
     kept.touch()
     _clear_checkpoints(config, {"removeCheckpointBeforeTraining": removes}, None)
     assert kept.exists() == stays
+
+
+def test_checkpoints_at_an_address_are_removed(tmp_path: Path) -> None:
+    from akdl.models.tf.keras_sequential.keras_sequential_main import _clear_checkpoints
+
+    address = "memory://akdl-keras-sequential"
+    for name in ("checkpoint", "best/checkpoint", "notes.txt"):
+        fsspec.filesystem("memory").pipe_file(f"/akdl-keras-sequential/{name}", b"x")
+    config = testing.train_task_config(
+        {"t": [1]}, {"t": "INT"}, str(tmp_path), checkpoint_dir=address
+    )
+    _clear_checkpoints(config, {"removeCheckpointBeforeTraining": True}, None)
+    assert list(files_at(address)) == ["notes.txt"]
 
 
 def test_best_epoch_of_an_earlier_training_is_exported(
