@@ -82,7 +82,7 @@ def main(task_config: TrainTaskConfig) -> None:
     train_config: Config = {}
     if params["saveBestOnly"]:
         if valid is None:
-            raise ValueError("saveBestOnly needs rows to evaluate on: set validationSplit")
+            raise ValueError("saveBestOnly needs two rows, of which it evaluates one; got one")
         train_config = _best_checkpoint(params["bestMetric"], metrics)
         # The best epoch is a checkpoint, so that a continued training compares its epochs with it.
         task_config.checkpoint_dir = task_config.checkpoint_dir or os.path.join(
@@ -263,11 +263,10 @@ def _datasets(
 
     # The number of rows is needed only to hold some of them out. Without that, the first epoch
     # reads rows while they arrive.
-    held_out = (
-        int(task_config.dataset_length * params["validationSplit"])
-        if params["validationSplit"]
-        else 0
-    )
+    split = params["validationSplit"]
+    length = task_config.dataset_length if split else 0
+    # Of a few rows one is held out, unless it is the only one.
+    held_out = max(int(length * split), int(length > 1))
     if not held_out:
         return batches(10 * batch_size), None
     rows = batches(0).unbatch()
@@ -276,7 +275,7 @@ def _datasets(
     # With a known length, `EpochEnd` need not read ahead. In a group, Keras would take the length
     # of one share for the steps of all.
     if is_alone:
-        train = with_length(train, -(-(task_config.dataset_length - held_out) // batch_size))
+        train = with_length(train, -(-(length - held_out) // batch_size))
         valid = with_length(valid, -(-held_out // batch_size))
     return unsharded(train), unsharded(valid)
 

@@ -42,7 +42,7 @@ def train(
     folder.mkdir()
     types, params = {"t": "ARRAY<DOUBLE>", "label": label_type}, {**PARAMS, **changes}
     config = testing.train_task_config(
-        {"t": VALUES.tolist(), "label": labels},
+        {"t": VALUES[: len(labels)].tolist(), "label": labels},
         types,
         str(folder),
         params,
@@ -174,6 +174,14 @@ def test_best_epoch_of_an_earlier_training_is_exported(
     assert len(losses) == 3 and losses[0] < min(losses[1:])
     first, *others = (predict(model)["prediction"].tolist() for model in models)
     assert others == [first, first]
+
+
+def test_one_of_a_few_rows_is_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = {"labels": False, "validationSplit": 0.1, "saveBestOnly": True, "numEpochs": 1}
+    train(tmp_path / "two", [0.0, 1.0], "DOUBLE", **changes)
+    assert "val_loss: " in capsys.readouterr().out
+    with pytest.raises(ValueError, match="saveBestOnly needs two rows, .*; got one"):
+        train(tmp_path / "one", [0.0], "DOUBLE", **changes)
 
 
 @pytest.mark.slow
