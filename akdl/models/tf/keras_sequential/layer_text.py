@@ -16,8 +16,9 @@ LAYERS, OPTIMIZERS = "layers", "optimizers"
 # Longest text in characters: Python's parser may crash the process for deeper trees.
 _LONGEST = 10_000
 _SHOWN = 200
-# A text must not execute code, and these layers load functions.
-_LOAD_CODE = {"Lambda", "TFSMLayer"}
+# A text must not execute code or read files. The first of these layers load functions, and the
+# others a vocabulary, which would be a part of the model.
+_REFUSED = {"Lambda", "TFSMLayer", "IntegerLookup", "StringLookup", "TextVectorization"}
 
 
 class LayerTextError(ValueError):
@@ -61,7 +62,7 @@ def make(call: Call, module: str = LAYERS) -> Any:
     base = tf.keras.layers.Layer if module == LAYERS else tf.keras.optimizers.Optimizer
     kind = getattr(names, call.name, None)
     # `tf.keras.layers` has functions and modules too, which a text must not reach.
-    if not (isinstance(kind, type) and issubclass(kind, base)) or call.name in _LOAD_CODE:
+    if not (isinstance(kind, type) and issubclass(kind, base)) or call.name in _REFUSED:
         raise LayerTextError(
             f"expected a class of tf.keras.{module} that text can describe, got {call.name!r}"
         )
@@ -113,12 +114,16 @@ def _value(node: ast.AST, text: str, module: str) -> Call | Any:
     if isinstance(node, ast.Call):
         return _call(node, text, module)
     try:
-        return ast.literal_eval(node)
+        value = ast.literal_eval(node)
+        # Keras imports the module that such a dict names.
+        if "'module'" not in repr(value):
+            return value
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        raise LayerTextError(
-            f"{_short(text)}: arguments may be numbers, strings, True, False, None, lists, tuples"
-            f" and dicts of them, and calls of tf.keras.{module}"
-        ) from None
+        pass
+    raise LayerTextError(
+        f"{_short(text)}: arguments may be numbers, strings, True, False, None, lists, tuples and"
+        f" dicts of them without the key 'module', and calls of tf.keras.{module}"
+    )
 
 
 def _dotted(node: ast.AST, text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from akdl.models.tf.keras_sequential.layer_text import (
@@ -39,6 +41,7 @@ def test_parse_call_reads_calls_with_literals() -> None:
         ("Dense(lambda: 1)", "arguments may be numbers, strings"),
         ("Dense([x for x in (1,)])", "arguments may be"),
         ("Dense(1 .__class__)", "arguments may be"),
+        ("Dense(1, activation=[{'module': 'os'}])", "dicts of them without the key 'module'"),
         ("Dense(*[1])", r"expected literals, got \* or \*\*"),
         ("Dense(**{'units': 1})", r"expected literals, got \* or \*\*"),
         ("(lambda: 1)()", "expected a name before the brackets"),
@@ -62,5 +65,16 @@ def test_make_builds_nested_layers_and_refuses_wrong_arguments() -> None:
     for text in ("open('x')", "Dense(open('x'))", "Lambda('x')", "Dance(1)", "Layer.build(1)"):
         with pytest.raises(LayerTextError):
             make(parse_call(text))
+    decayed = parse_call("Dense(1, kernel_regularizer={'class_name': 'L2', 'config': {'l2': 0.5}})")
+    assert float(make(decayed).kernel_regularizer.l2) == 0.5
     with pytest.raises(LayerTextError, match="tf.keras.layers.Dense does not take these arguments"):
         make(parse_call("Dense(1, unit=2)"))
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("name", ["IntegerLookup", "StringLookup", "TextVectorization"])
+@pytest.mark.fault("security", "A layer of a text reads no file of the host into the model")
+def test_layers_that_read_files_are_refused(name: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "words").write_text("1\n2\n")
+    with pytest.raises(LayerTextError, match=f"that text can describe, got '{name}'"):
+        make(parse_call(f"TimeDistributed({name}(vocabulary={str(tmp_path / 'words')!r}))"))
