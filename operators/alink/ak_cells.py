@@ -74,7 +74,9 @@ def read_dense_vector(record: Record, place: int) -> tuple[str | None, int]:
         raise ValueError("the bytes are not a valid dense vector")
     numbers = struct.Struct(f">{length}d")
     place += _DENSE_VECTOR.size
-    return " ".join(map(repr, numbers.unpack_from(record, place))), place + numbers.size
+    text = " ".join(map(repr, numbers.unpack_from(record, place)))
+    # Java spells these numbers in full.
+    return text.replace("nan", "NaN").replace("inf", "Infinity"), place + numbers.size
 
 
 def cell_writer(kind: Kind, clock: JavaClock) -> Callable[[Any], bytes]:

@@ -76,6 +76,8 @@ def test_dense_vectors_are_read_as_text() -> None:
     octets = b"\2\0" + struct.pack(">i2d", 2, 0.1, -3.0)
     assert read_dense_vector(b"x" + octets, 1) == ("0.1 -3.0", 23)
     assert read_dense_vector(b"\1rest", 0) == (None, 1)
+    odd = b"\2\0" + struct.pack(">i3d", 3, float("nan"), float("-inf"), float("inf"))
+    assert read_dense_vector(odd, 0)[0] == "NaN -Infinity Infinity", "as Java writes and reads them"
     for damaged in (
         b"\4" + octets[1:],
         octets[:1] + b"\1" + octets[2:],
