@@ -93,7 +93,7 @@ class TableModelPredictor(_Predictor):
     def _set(self, param: Param, name: str, value: object) -> None:
         super()._set(param, name, value)
         # The source of the model that was set last counts.
-        if param.name == "modelFilePath":
+        if param.name == "modelFilePath" and value is not None:
             self._model = self._file = None
 
     def _linked(self, operator: Any, data: object) -> object:

@@ -126,7 +126,7 @@ def test_model_that_was_set_last_counts(
         model = rows.select("*")
         # A job would pack it.
         model._packed = name
-        assert stage.setModelData(model)._model_file() == name
+        assert stage.setModelData(model).setModelFilePath(None)._model_file() == name
     assert stage.setModelFilePath(exported)._model_file() == loaded
     with pytest.raises(ConfigurationError, match="the model is from a file, not from a table"):
         stage.getModelData()
