@@ -50,8 +50,11 @@ def model_rows(path: str) -> Iterator[tuple[int, str]]:
     with damage_is_named(), zipfile.ZipFile(path) as file:
         check_directory(file)
         with file.open(META) as content:
-            schema = json.loads(content.read(PIECE_BYTES))["schemaStr"]
-            names = [part.split()[0] for part in schema.split(",")]
+            try:
+                schema = json.loads(content.read(PIECE_BYTES))["schemaStr"]
+                names = [part.split()[0] for part in schema.split(",")]
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
+                raise ArchiveError(f"{META} has no valid schemaStr") from None
         if names[:2] != ["model_id", "model_info"]:
             raise ArchiveError(
                 "expected a model table with the columns model_id, model_info, got"

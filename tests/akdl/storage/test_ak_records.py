@@ -65,6 +65,16 @@ def test_tables_other_than_model_tables_are_refused(
 
 
 @pytest.mark.parametrize(
+    "meta", ["", "{}", "[]", '{"schemaStr": 1}', '{"schemaStr": "model_id BIGINT,"}']
+)
+def test_a_damaged_schema_is_named(tmp_path: Path, meta: str) -> None:
+    with zipfile.ZipFile(tmp_path / "t.ak", "w") as file:
+        file.writestr(META, meta)
+    with pytest.raises(ArchiveError, match="alink_meta.json has no valid schemaStr"):
+        list(model_rows(str(tmp_path / "t.ak")))
+
+
+@pytest.mark.parametrize(
     "data",
     [b"XYZ", b"ALK", b"ALK\0\0\x05\0\0", b"ALK\0\0\x02\0\0", b"ALK\0\0\x0a" + bytes(9) + b"\xff"],
 )
