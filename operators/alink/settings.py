@@ -28,6 +28,7 @@ class AlinkGlobalConfiguration:
     _print_process_info = False
 
     setPluginDir = setPluginUrl = setAutoPluginDownload = staticmethod(_no_plugin)
+    getPluginDir = getPluginUrl = getAutoPluginDownload = staticmethod(_no_plugin)
 
     @classmethod
     def setPrintProcessInfo(cls, value: bool) -> None:

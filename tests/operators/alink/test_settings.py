@@ -14,6 +14,9 @@ def test_alink_plugins_are_accepted_and_not_used(caplog: pytest.LogCaptureFixtur
     AlinkGlobalConfiguration.setPluginDir("/plugins")
     AlinkGlobalConfiguration.setPluginUrl("http://plugins")
     AlinkGlobalConfiguration.setAutoPluginDownload(False)
+    assert not AlinkGlobalConfiguration.getPluginDir()
+    assert not AlinkGlobalConfiguration.getPluginUrl()
+    assert not AlinkGlobalConfiguration.getAutoPluginDownload()
     downloader = AlinkGlobalConfiguration.getPluginDownloader()
     downloader.loadConfig()
     downloader.downloadPlugin("tf231_python_env_linux")
@@ -24,7 +27,7 @@ def test_alink_plugins_are_accepted_and_not_used(caplog: pytest.LogCaptureFixtur
         == downloader.listAvailablePluginVersions("tf_predictor_linux")
         == []
     )
-    assert len(caplog.records) == 9 and all(
+    assert len(caplog.records) == 12 and all(
         "akdl has no plugins: TensorFlow" in each.message for each in caplog.records
     )
 
