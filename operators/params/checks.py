@@ -282,9 +282,9 @@ def read_time(text: str) -> datetime.datetime:
     seconds.
     """
     # Before Python 3.11 `fromisoformat` reads exactly three or six digits after the seconds. So
-    # zeros fill the digits up to six.
+    # zeros fill the digits up to six, and digits after the sixth are cut.
     return datetime.datetime.fromisoformat(
-        re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1)
+        re.sub(r"(\.[0-9]{1,6})[0-9]*", lambda found: found[1].ljust(7, "0"), text, count=1)
     )
 
 

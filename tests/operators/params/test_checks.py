@@ -84,7 +84,8 @@ def test_variables_are_refused_without_their_values() -> None:
     assert "'B C' is not valid" in str(raised.value) and "secret" not in str(raised.value)
 
 
-def test_a_time_may_have_any_number_of_digits_after_the_seconds() -> None:
-    assert checks.read_time("2024-05-31 18:00:00.5") == datetime.datetime(
+@pytest.mark.parametrize("digits", ["5", "500000", "500000999"])
+def test_a_time_may_have_any_number_of_digits_after_the_seconds(digits: str) -> None:
+    assert checks.read_time(f"2024-05-31 18:00:00.{digits}") == datetime.datetime(
         2024, 5, 31, 18, 0, 0, 500_000
     )
