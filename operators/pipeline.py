@@ -441,8 +441,12 @@ class PipelineModel(_Stages[_Predictor]):
             path = f"{folder}/pipeline"
             self.save(path)
             # The file is for any host, so it does not name the folder of newer models.
-            own = self._stages[-1]._values
-            newer = {name: own[name] for name in own if name.startswith("modelStream")}
+            newer = {
+                name: value
+                for each in self._stages[-1:]
+                for name, value in each._values.items()
+                if name.startswith("modelStream")
+            }
             # The program itself has named the functions of its stages.
             trusted = [
                 "predictFn" in each._values or bool(each._values.get("trusted"))

@@ -268,3 +268,8 @@ def test_a_stream_becomes_a_stream(env: MLEnv, exported: str, tmp_path: pathlib.
     for model in (PipelineModel(stage), PipelineModel.load(str(tmp_path / "saved"))):
         found = model.transform(stream)
         assert isinstance(found, StreamOperator) and found.getColNames() == ["a", "y"]
+
+
+def test_pipeline_without_stages_returns_its_rows() -> None:
+    with PipelineModel().collectLocalPredictor("x INT") as predictor:
+        assert predictor.map((1,)) == (1,)
