@@ -22,6 +22,7 @@ from akdl.storage.files import FileError, fetch, sha256_of
 from akdl.storage.limits import TEXT
 from akdl.storage.locked_folder import OwnedFolder, sweep
 from akdl.storage.model_forms import ModelError
+from akdl.storage.model_place import files_of_model
 from akdl.wire import Rows
 from akdl.wire.cells import UNCUT, Array, are_cut
 from akdl.wire.column_type import POINTS_IN_TIME, Kind
@@ -337,12 +338,12 @@ def read_pipeline(
     """
     fetched = f"{folder}/fetched"
     os.makedirs(fetched, exist_ok=True)
-    with refused_at("the saved pipeline model cannot be read", FileError):
+    with refused_at("the saved pipeline model cannot be read", FileError, ModelError):
         path = fetch(address, fetched)
-    if is_ak_file(path):
-        return [
-            _of_alink(path, stage, trusted is True) for stage in read_alink_pipeline(path, KNOWN)
-        ]
+        files = files_of_model(path) if os.path.isdir(path) else [path]
+    if files and is_ak_file(files[0]):
+        stages_of_alink = read_alink_pipeline(path, files, KNOWN)
+        return [_of_alink(path, stage, trusted is True) for stage in stages_of_alink]
     with refused_at(
         f"{path} is not a saved pipeline model",
         OSError,

@@ -401,7 +401,7 @@ class PipelineModel(_Stages[_Predictor]):
         for fsspec.
 
         Args:
-            path: Path or address of the file.
+            path: Path or address of the file, or of a folder that Alink has written.
             trusted: Accept parameters that name code, hosts, files or environments, such as
                 `pythonEnv`, `envVars`, or `modelPath` in a pipeline of Alink. Set it only for files
                 whose author you trust.

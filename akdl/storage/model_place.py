@@ -67,7 +67,7 @@ class ModelFolder:
         self._temporary: OwnedFolder | None = None
         # A folder is used in place. A model may have gigabytes, which a copy would read and write
         # once more.
-        if os.path.isdir(address) and (of_function or not _files_of_model(address)):
+        if os.path.isdir(address) and (of_function or not files_of_model(address)):
             self.path = address
             return
         self._temporary = OwnedFolder("akdl-model-")
@@ -87,7 +87,7 @@ class ModelFolder:
             raise ModelError(f"the model cannot be read: {error}") from error
         if of_function:
             return _of_function(path, target)
-        files = _files_of_model(path) if os.path.isdir(path) else [path]
+        files = files_of_model(path) if os.path.isdir(path) else [path]
         if not files or is_model_file(path):
             return path
         check_model(path)
@@ -224,7 +224,7 @@ def check_model(path: str) -> None:
     not loaded.
     """
     if os.path.isdir(path):
-        if not _files_of_model(path):
+        if not files_of_model(path):
             find_model(path)
         return
     form = other_form(path)
@@ -262,7 +262,7 @@ def check_model(path: str) -> None:
             raise ModelError(f"{expected}, found {', '.join(names[:5]) or 'nothing'}")
 
 
-def _files_of_model(folder: str) -> list[str]:
+def files_of_model(folder: str) -> list[str]:
     """The .ak files of a table in a folder, or the only model in a modelDir; an empty list for
     other folders.
     """

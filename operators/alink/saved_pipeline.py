@@ -27,17 +27,20 @@ class AlinkStage(NamedTuple):
     model: list[tuple[int, str]]
 
 
-def read_alink_pipeline(path: str, known: Collection[str]) -> list[AlinkStage]:
+def read_alink_pipeline(
+    path: str, files: Collection[str], known: Collection[str]
+) -> list[AlinkStage]:
     """Read the stages of a pipeline that Alink has saved.
 
     Args:
-        path: An .ak file.
+        path: Where the pipeline is, for errors.
+        files: Its .ak files, which hold the rows in any order.
         known: Names of parameters to read; all other ones that Alink has saved are ignored.
 
     Raises:
         ConfigurationError: The file isn't a pipeline, or has a stage that akdl does not support.
     """
-    rows = list(read_rows(path))
+    rows = [row for file in files for row in read_rows(file)]
     try:
         (text,) = [row[1] for row in rows if row[0] == -1]
         # Alink writes the list of nodes as a JSON text inside of a JSON object.

@@ -17,6 +17,7 @@ from operators import LocalPredictor, PipelineModel, TFTableModelPredictor
 from operators.alink.ak_file import AkWriter
 from operators.local_predictor import read_pipeline
 
+COLUMNS = Schema.parse("id BIGINT, p0 STRING, p1 BIGINT")
 PREDICTOR = "com.alibaba.alink.pipeline.tensorflow.TFTableModelPredictor"
 PARAMS = {
     "outputSchemaStr": '"y FLOAT"',
@@ -31,7 +32,7 @@ def saved(path: pathlib.Path, nodes: list[Any], rows: Sequence[Any] = ()) -> str
     they share.
     """
     with open(path, "wb") as file:
-        writer = AkWriter(file, Schema.parse("id BIGINT, p0 STRING, p1 BIGINT"))
+        writer = AkWriter(file, COLUMNS)
         meta = {
             "stages": json.dumps(
                 [
@@ -84,6 +85,21 @@ def test_stages_have_their_params_and_models(tmp_path: pathlib.Path, model: list
         assert file.read("saved_model.pb") == b"the model"
     (loaded,) = PipelineModel.load(path).getTransformers()
     assert isinstance(loaded, TFTableModelPredictor) and loaded.getSelectedCols() == ["a", "b"]
+
+
+def test_a_pipeline_may_have_several_files(tmp_path: pathlib.Path, model: list[Any]) -> None:
+    """Alink writes a folder of them with numFiles, and deals the rows among them."""
+    folder = tmp_path / "p.ak"
+    folder.mkdir()
+    saved(folder / "2", [node()])
+    with open(folder / "1", "wb") as file:
+        writer = AkWriter(file, COLUMNS)
+        for number, text in model:
+            writer.write((1, text, number))
+        writer.close()
+    (stage,) = read_pipeline(str(folder), str(tmp_path), trusted=False)
+    with zipfile.ZipFile(stage["model"]) as packed:
+        assert packed.read("saved_model.pb") == b"the model"
 
 
 def test_a_stage_with_a_saved_model_has_cells_with_batches(
