@@ -17,7 +17,7 @@ import logging
 import math
 import os
 import warnings
-from typing import Any, Callable, Iterator, Mapping, TypeVar
+from typing import Any, Iterator, Mapping
 
 from akdl.keras.task_configs import TRAIN, TrainResult, is_checkpoint, prepare
 from akdl.process.ranks import read_cluster
@@ -26,7 +26,7 @@ from akdl.storage.local_files import WholeFile
 from akdl.storage.training_folders import CheckpointFolder
 from akdl.training.averages import averaged_later
 from akdl.training.training_watch import Report, TrainingWatch
-from akdl.training.user_functions import UserModule, name_and_args, plain_name
+from akdl.training.user_functions import UserModule, make_with, name_and_args, plain_name
 from akdl.user_code.config_file import Config
 
 MODEL_FILE = "model.keras"
@@ -36,7 +36,6 @@ _HISTORY = "history.json"
 _TRAINING, _VALIDATION = "awf_create_train_dataset_fn", "awf_create_val_dataset_fn"
 
 Logs = Mapping[str, float]
-_Made = TypeVar("_Made")
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +98,7 @@ def train(
     for spec in config.get("callbacks", []):
         name, args = name_and_args(spec)
         if is_checkpoint(spec):
-            checkpoints = _called("callback checkpoint", _Checkpoints, args)
+            checkpoints = make_with("callback checkpoint", _Checkpoints, args)
         else:
             callbacks.append(_made(spec, keras.callbacks, module))
             if isinstance(callbacks[-1], str):
@@ -283,7 +282,7 @@ def _made(spec: Any, place: Any, user: object) -> Any:
     known.pop("accuracy", None)
     found = getattr(user, name, known.get(plain_name(name), name))
     if inspect.isclass(found):
-        return _called(name, found, args)
+        return make_with(name, found, args)
     if not args:
         # A function, or a short name of Keras, such as mse.
         return found
@@ -300,12 +299,3 @@ def _made(spec: Any, place: Any, user: object) -> Any:
 
     with_arguments.__name__ = title
     return with_arguments
-
-
-def _called(name: str, kind: Callable[..., _Made], args: Config) -> _Made:
-    """Make an object, and list the arguments that it takes if it refuses the given ones."""
-    try:
-        return kind(**args)
-    except TypeError as error:
-        known = ", ".join(one for one in inspect.signature(kind).parameters if one != "kwargs")
-        raise BackendError(f"{name}: {error}; its arguments are {known}") from error

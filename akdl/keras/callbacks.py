@@ -13,7 +13,6 @@ it.
 
 from __future__ import annotations
 
-import inspect
 import re
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, NamedTuple, Sequence
@@ -22,15 +21,9 @@ import numpy as np
 import tensorflow as tf
 
 from akdl.keras.task_configs import is_checkpoint
-from akdl.training.objects import (
-    ObjectError,
-    find,
-    learning_rate,
-    set_learning_rate,
-)
-from akdl.training.user_functions import name_and_args, plain_name
+from akdl.training.objects import find, learning_rate, set_learning_rate
+from akdl.training.user_functions import ObjectError, make_with, name_and_args, plain_name
 from akdl.training.workers import Group
-from akdl.user_code.config_file import Config
 
 Logs = Dict[str, float]
 
@@ -376,11 +369,10 @@ def make_callbacks(specs: Sequence[Any], user: Any) -> list[Callback]:
                 "callbacks: use checkpoint in place of ModelCheckpoint, because training can resume"
                 " from it"
             )
-        if plain in _OWN and not hasattr(user, name):
-            made.append(_with(name, _OWN[plain], args))
-            continue
         # Any other class may be one of ours that the user has derived, or one of Keras.
-        found = _with(name, find("callback", name, user, tf.keras.callbacks), args)
+        is_own = plain in _OWN and not hasattr(user, name)
+        kind = _OWN[plain] if is_own else find("callback", name, user, tf.keras.callbacks)
+        found = make_with(f"callback {name}", kind, args)
         made.append(found if isinstance(found, Callback) else KerasCallback(found))
     return made
 
@@ -390,7 +382,7 @@ def checkpoint_settings(specs: Sequence[Any]) -> CheckpointSettings | None:
     for spec in specs:
         name, args = name_and_args(spec)
         if is_checkpoint(spec):
-            settings: CheckpointSettings = _with(name, CheckpointSettings, args)
+            settings: CheckpointSettings = make_with(f"callback {name}", CheckpointSettings, args)
             steps = 1 if settings.every_steps is None else settings.every_steps
             if min(settings.every_epochs, settings.keep, steps) < 1:
                 raise ObjectError(
@@ -420,15 +412,3 @@ def _write_scalar(name: str, value: Any, step: int) -> None:
     kind = tf.compat.v1.SummaryMetadata
     metadata = kind(plugin_data=kind.PluginData(plugin_name="scalars"))
     tf.summary.write(name, tf.cast(value, tf.float32), step=step, metadata=metadata)
-
-
-def _with(name: str, kind: Any, args: Config) -> Any:
-    """Make an object, and list the arguments it takes if it refuses the given ones."""
-    try:
-        return kind(**args)
-    except TypeError as error:
-        # A class of Keras may take `**kwargs`, which would say nothing to the user.
-        known = ", ".join(
-            one for one in inspect.signature(kind).parameters if one not in ("self", "kwargs")
-        )
-        raise ObjectError(f"callback {name}: {error}; its arguments are {known}") from error

@@ -41,7 +41,6 @@ from akdl.training.loop import (
 from akdl.training.model_call import call_on_sample
 from akdl.training.objects import (
     Heads,
-    ObjectError,
     learning_rate,
     make_optimizer,
     set_learning_rate,
@@ -49,7 +48,7 @@ from akdl.training.objects import (
 )
 from akdl.training.row_metrics import Metrics
 from akdl.training.training_watch import Report, TrainingWatch
-from akdl.training.user_functions import UserModule
+from akdl.training.user_functions import ObjectError, UserModule
 from akdl.training.workers import Group
 from akdl.user_code.config_file import Config
 

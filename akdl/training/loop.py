@@ -15,8 +15,9 @@ import tensorflow as tf
 
 from akdl.training.data import DatasetSource, Part
 from akdl.training.model_call import describe, evaluated
-from akdl.training.objects import Heads, ObjectError, make_loss
+from akdl.training.objects import Heads, make_loss
 from akdl.training.row_metrics import Metrics, traced_once, with_mask, with_one_rank
+from akdl.training.user_functions import ObjectError
 from akdl.training.workers import Group
 from akdl.user_code.config_file import Config
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from akdl.storage.training_folders import without_pattern
 from akdl.training.data import Part
-from akdl.training.objects import ObjectError
+from akdl.training.user_functions import ObjectError
 from akdl.training.workers import Group
 from akdl.user_code.remedies import OWN_FOLDER
 

@@ -13,7 +13,7 @@ from typing import Any, Iterator, Mapping
 import tensorflow as tf
 
 from akdl.near_names import near
-from akdl.training.user_functions import Named, name_and_args, plain_name
+from akdl.training.user_functions import Named, ObjectError, make_with, name_and_args, plain_name
 from akdl.user_code.config_file import Config
 
 _SHORT = {
@@ -25,10 +25,6 @@ _SHORT = {
     "bce": "BinaryCrossentropy",
     "rmse": "RootMeanSquaredError",
 }
-
-
-class ObjectError(ValueError):
-    """A config has an unknown name or wrong arguments; the message lists the known ones."""
 
 
 def make_optimizer(spec: Named, user: Any) -> Any:
@@ -51,7 +47,7 @@ def make_loss(spec: Named, user: Any) -> Any:
     name, args = name_and_args(spec)
     found = find("loss", name, user, tf.keras.losses)
     loss = (
-        _called("loss", name, found, args)
+        make_with(f"loss {name}", found, args)
         if inspect.isclass(found)
         else _function_loss(found, name, args)
     )
@@ -74,7 +70,7 @@ def make_metric(spec: Named, user: Any, label: Any = None, output: Any = None) -
         return _accuracy(label, output)(**args)
     found = find("metric", name, user, tf.keras.metrics)
     if inspect.isclass(found):
-        return _called("metric", name, found, args)
+        return make_with(f"metric {name}", found, args)
     return tf.keras.metrics.MeanMetricWrapper(found, **args)
 
 
@@ -264,14 +260,7 @@ def _check_arguments(function: Any, args: Config, skip: int) -> None:
 
 
 def _make(what: str, name: str, args: Config, user: Any, place: Any) -> Any:
-    return _called(what, name, find(what, name, user, place), args)
-
-
-def _called(what: str, name: str, function: Any, args: Config) -> Any:
-    try:
-        return function(**args)
-    except (TypeError, ValueError) as error:
-        raise ObjectError(f"{what} {name}: {error}") from error
+    return make_with(f"{what} {name}", find(what, name, user, place), args)
 
 
 def _function_loss(function: Any, name: str, args: Config) -> Any:

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from akdl.tf_version import tf_version
 from akdl.training.data import Part
-from akdl.training.objects import Heads, ObjectError, make_metric, metric_name
+from akdl.training.objects import Heads, make_metric, metric_name
+from akdl.training.user_functions import ObjectError
 from akdl.training.workers import Group
 from akdl.user_code.config_file import Config
 

@@ -38,6 +38,10 @@ class CallbackError(UserModuleError):
     """A callback of the user's module is missing, or does not take its arguments."""
 
 
+class ObjectError(ValueError):
+    """A config has an unknown name or wrong arguments; the message lists the known ones."""
+
+
 class UserModule:
     """The user's module: which callbacks it has, and calls of them."""
 
@@ -129,3 +133,19 @@ def plain_name(name: str) -> str:
 def name_and_args(spec: Named) -> tuple[str, dict[str, Any]]:
     """Return name and arguments of a spec, which may be a name alone."""
     return (spec, {}) if isinstance(spec, str) else (spec["name"], dict(spec.get("args", {})))
+
+
+def make_with(what: str, kind: Callable[..., Any], args: Config) -> Any:
+    """Make an object with the arguments of a config.
+
+    Raises:
+        ObjectError: It refuses them; the message lists the ones that it takes.
+    """
+    try:
+        return kind(**args)
+    except (TypeError, ValueError) as error:
+        # A class of Keras may take `**kwargs`, which would say nothing to the user.
+        known = ", ".join(
+            one for one in inspect.signature(kind).parameters if one not in ("self", "kwargs")
+        )
+        raise ObjectError(f"{what}: {error}; its arguments are {known}") from error

@@ -11,6 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from akdl.keras.backend_training import BackendError, _Checkpoints, _made
+from akdl.training.user_functions import ObjectError
 
 
 @pytest.mark.fault("data", "A restart continues from weights and metrics of one epoch")
@@ -62,7 +63,7 @@ def test_arguments_that_nothing_takes_are_refused(name: str, told: str) -> None:
         def __init__(self, delta: float = 1.0) -> None:
             self.delta = delta
 
-    with pytest.raises(BackendError, match=told):
+    with pytest.raises((BackendError, ObjectError), match=told):
         _made(
             {"name": name, "args": {"x": 1}},
             types.ModuleType("keras.losses"),

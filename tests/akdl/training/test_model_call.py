@@ -33,7 +33,7 @@ def test_call_runs_the_model_as_in_evaluation() -> None:
 def test_failing_model_names_the_line_of_the_user_and_the_features() -> None:
     import tensorflow as tf
 
-    from akdl.training.objects import ObjectError
+    from akdl.training.user_functions import ObjectError
 
     class Broken(tf.keras.Model):  # type: ignore[misc]
         def call(self, inputs: Any) -> Any:
@@ -52,7 +52,7 @@ def test_failing_model_names_the_line_of_the_user_and_the_features() -> None:
 def test_an_error_outside_of_the_users_code_has_no_line() -> None:
     import tensorflow as tf
 
-    from akdl.training.objects import ObjectError
+    from akdl.training.user_functions import ObjectError
 
     model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
     with pytest.raises(
