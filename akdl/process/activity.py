@@ -11,6 +11,7 @@ it in a collective and use the processor as well.
 
 from __future__ import annotations
 
+import gc
 import glob
 import itertools
 import os
@@ -161,12 +162,28 @@ def script_stacks() -> str:
     return "\n".join(lines)
 
 
+def current_frames() -> dict[int, FrameType]:
+    """Innermost frame of each thread.
+
+    `sys._current_frames` makes objects while it holds a lock of the interpreter. If a collection of
+    garbage begins there, and finds a `threading.local`, it waits for the same lock, and the process
+    stands still (CPython's issue gh-106883; Python 3.11 is not fixed).
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
 def main_calls() -> Iterator[tuple[FrameType, int]]:
     """Frames of the main thread with their lines, the innermost one first.
 
     Called from other threads: the frames change while they are walked, so callers only read them.
     """
-    return traceback.walk_stack(sys._current_frames().get(threading.main_thread().ident or 0))
+    return traceback.walk_stack(current_frames().get(threading.main_thread().ident or 0))
 
 
 def _places() -> frozenset[int]:
@@ -186,7 +203,7 @@ def _frames_of_others() -> dict[int, FrameType]:
     """Innermost frame of each other thread; with the own one, a cycle would keep the variables of
     all.
     """
-    frames = sys._current_frames()
+    frames = current_frames()
     del frames[threading.get_ident()]
     return frames
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from akdl.process.activity import current_frames
 from bridge.host.console import warn
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def _is_at_work() -> bool:
     # A thread of Beam's pool may have a bundle that it has not begun when the worker has ended.
     if any(getattr(thread, "_work_item", None) is not None for thread in threading.enumerate()):
         return True
-    frames = chain.from_iterable(walk_stack(frame) for frame in sys._current_frames().values())
+    frames = chain.from_iterable(walk_stack(frame) for frame in current_frames().values())
     return any(frame.f_code is beam.SdkHarness.run.__code__ for frame, _ in frames)
 
 
@@ -283,7 +284,7 @@ def _warn_of_late_starts() -> None:
 
 
 def _warn_of_late_start(thread: int, limit_s: float) -> None:
-    frames = extract_stack(sys._current_frames().get(thread))[: -_PLACE_FRAMES - 1 : -1]
+    frames = extract_stack(current_frames().get(thread))[: -_PLACE_FRAMES - 1 : -1]
     place = " < ".join(
         f'File "{each.filename}", line {each.lineno} in {each.name}' for each in frames
     )

@@ -48,6 +48,7 @@ ALLOWED = {
         "akdl.wire",
         "akdl.wire.cells",
         "akdl.runner.config",
+        "akdl.process.activity",
         "akdl.runner_commands",
         "akdl.serving.model",
         "akdl.storage.archive",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import types
@@ -136,3 +137,13 @@ def test_a_gpu_may_work_while_the_process_does_nothing(monkeypatch: pytest.Monke
     assert activity("/work", False)[0] == CALLING
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert activity("/work", False)[0] == STILL
+
+
+def test_frames_are_taken_without_a_collection_of_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait for a lock that the interpreter holds meanwhile."""
+    enabled: list[bool] = []
+    monkeypatch.setattr(
+        sys, "_current_frames", lambda: dict(enumerate([enabled.append(gc.isenabled())]))
+    )
+    module.current_frames()
+    assert enabled == [False] and gc.isenabled()
