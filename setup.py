@@ -62,13 +62,16 @@ FLINK_SIDE = [
     *_SAFE,
 ]
 
+# setuptools with pkg_resources, which newer releases do not have or warn of in each program.
+_PKG_RESOURCES = "setuptools>=78.1.1,<80.9"
+
 # Its Beam takes protobuf before 4.24, pyarrow before 12, whose vulnerability pyarrow-hotfix closes,
-# and the pkg_resources of setuptools; newer ones print a warning in each program.
+# and imports pkg_resources.
 FLINK_120_SIDE = [
     "apache-flink>=1.20,<2",
     "pyarrow>=11",
     "pyarrow-hotfix>=0.6",
-    "setuptools>=78.1.1,<80.9",
+    _PKG_RESOURCES,
     *_ANY_FLINK,
 ]
 
@@ -88,7 +91,7 @@ TENSORFLOW_SIDE = [
     f"tensorflow>=2.13,<2.14; {_PYTHON_38} and {_LARGE}",
     f"tensorflow-cpu==2.15.1; {_WITH_ESTIMATOR} and {_SMALL}",
     f"tensorflow==2.15.1; {_WITH_ESTIMATOR} and {_LARGE}",
-    f"setuptools>=78.1.1,<80.9; {_WITH_ESTIMATOR}",  # its TensorBoard imports pkg_resources
+    f"{_PKG_RESOURCES}; {_WITH_ESTIMATOR}",  # for its TensorBoard
     f"tensorflow-cpu>=2.16; {_NEWER} and {_SMALL}",
     f"tensorflow>=2.16; {_NEWER} and {_LARGE}",
     f"keras>=3.14; {_NEWER}",  # which TensorFlow takes in any release
@@ -102,7 +105,7 @@ TENSORFLOW_SIDE_WITH_GPU = [
     f"protobuf<3.21; {_PYTHON_37}",
     f"tensorflow>=2.13,<2.14; {_PYTHON_38}",
     f"tensorflow[and-cuda]==2.15.1; {_WITH_ESTIMATOR}",
-    f"setuptools>=78.1.1,<80.9; {_WITH_ESTIMATOR}",
+    f"{_PKG_RESOURCES}; {_WITH_ESTIMATOR}",
     f"tensorflow[and-cuda]>=2.16; {_NEWER}",
     f"keras>=3.14; {_NEWER}",
     *_SAFE,
@@ -147,7 +150,7 @@ DEVELOPMENT = [
     "duckdb>=1.1",  # libraries that tests and docs exchange tables with
     "polars>=1.10",
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this
-    "setuptools<80.9",  # grpcio-tools needs its pkg_resources
+    _PKG_RESOURCES,  # for grpcio-tools
     "import-linter>=2",
     "ipykernel",  # the kernel of the notebook among the examples
     "proselint>=0.16; python_version >= '3.10'",

@@ -60,7 +60,6 @@ ALLOWED = {
         "akdl.storage.local_files",
         "akdl.storage.locked_folder",
         "akdl.process.parent",
-        "akdl.process.parent",
         "akdl.process.preflight",
     ),
     "akdl": (),
