@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
 import types
@@ -14,7 +15,7 @@ import pytest
 from akdl.process import activity as module
 from akdl.process.activity import activity
 from akdl.wire import AWAITING, CALLING, IMPORTING, READING, STILL, WORKING
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 
 _SCRIPT, _ROWS, _NEXT, _EXECUTE = (
     "/work/train.py",
@@ -147,3 +148,27 @@ def test_frames_are_taken_without_a_collection_of_garbage(monkeypatch: pytest.Mo
     )
     module.current_frames()
     assert enabled == [False] and gc.isenabled()
+
+
+# At some distance to the next collection, it begins in the middle of the call. The frame of a
+# function that has just begun has no object yet, so the call makes one.
+LOOKS_AMONG_GARBAGE = """
+import gc, threading
+from akdl.process.activity import current_frames
+
+def look(distance):
+    gc.set_threshold(0)
+    garbage = [threading.local()]
+    garbage.append(garbage)
+    del garbage
+    gc.set_threshold(gc.get_count()[0] + distance)
+    current_frames()
+
+for distance in range(10):
+    look(distance)
+"""
+
+
+@pytest.mark.fault("jobs", "A collection of garbage while stacks are read does not stop a script")
+def test_garbage_with_locals_of_threads_does_not_stop_a_look() -> None:
+    subprocess.run([sys.executable, "-c", LOOKS_AMONG_GARBAGE], check=True, timeout=DEADLINE_S)
